@@ -22,8 +22,10 @@ def test_import_is_light():
 
 
 def test_library_use_loads_neither_torch_nor_plotly():
-    assert "torch" not in loaded_by("import tellwhy.explainers, tellwhy.detectors, tellwhy.workflow.explain")
-    assert "plotly" not in loaded_by("import tellwhy.explainers, tellwhy.detectors, tellwhy.workflow.explain")
+    assert "torch" not in loaded_by("import tellwhy.explainers, tellwhy.detectors, tellwhy.one_liner.explain")
+    assert "plotly" not in loaded_by(
+        "import tellwhy.explainers, tellwhy.detectors, tellwhy.one_liner.explain"
+    )
 
 
 WITHOUT_TORCH = """

@@ -10,7 +10,7 @@ import pandas as pd
 from benchmarks.bases._errors_page import Part, digits
 from benchmarks.bases._tables import SHORT, THESIS
 from benchmarks.shared.places import RESULTS
-from tellwhy.bases.feature_map import DEPTHS
+from tellwhy.bases.projections import DEPTHS
 
 WITHIN = 0.5  # points below the thesis that still count as reached
 FOUR = ("mnist", "letter", "usps", "adult")

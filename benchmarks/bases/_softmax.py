@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tellwhy.classifiers.convex_softmax import Solved, minimise
+from tellwhy.classifiers.softmax import Solved, minimise
 
 Tensor = Any
 Rows = tuple[Tensor, Tensor]  # features and classes 0, 1, …

@@ -16,10 +16,9 @@ from benchmarks.bases._sets import Rows
 from benchmarks.bases._watched import Watched
 from benchmarks.bases.kernel_bases import Task, transfer_splits, whole_features
 from tellwhy.bases.adaptation import objective_of
-from tellwhy.bases.feature_map import FeatureMap, Shape
 from tellwhy.bases.objectives import SoftmaxLoss
-from tellwhy.bases.projections import DenseProjection
-from tellwhy.bases.torch_stack import BasisStack
+from tellwhy.bases.projections import DenseProjection, FeatureMap, Shape
+from tellwhy.bases.torch_features import BasisStack
 from tellwhy.bases.training import Epochs, Plan, train
 
 DRAWS = 5

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from benchmarks.bases.kernel_bases import JudgedByErrors, Task
-from tellwhy.bases.feature_map import FeatureMap
-from tellwhy.bases.torch_stack import BasisStack
+from tellwhy.bases.projections import FeatureMap
+from tellwhy.bases.torch_features import BasisStack
 
 
 class Watched(JudgedByErrors):

@@ -24,10 +24,9 @@ from benchmarks.bases._units import KINDS, key_of, units
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.units import finished
 from tellwhy.bases.adaptation import objective_of
-from tellwhy.bases.feature_map import DEPTHS, FeatureMap
 from tellwhy.bases.objectives import KernelValues, SoftmaxLoss
-from tellwhy.bases.projections import draw_projection
-from tellwhy.bases.torch_stack import BasisStack
+from tellwhy.bases.projections import DEPTHS, FeatureMap, draw_projection
+from tellwhy.bases.torch_features import BasisStack
 from tellwhy.bases.training import Plan, TrainingRows, train
 
 

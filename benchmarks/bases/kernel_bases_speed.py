@@ -106,9 +106,8 @@ def peak_of(act: Any, device: str) -> float:
 
 def card_stack(structure: str, d: int, device: str) -> tuple[Any, Any]:
     """A basis on the card and its map."""
-    from tellwhy.bases.feature_map import FeatureMap
-    from tellwhy.bases.projections import draw_projection
-    from tellwhy.bases.torch_stack import BasisStack
+    from tellwhy.bases.projections import FeatureMap, draw_projection
+    from tellwhy.bases.torch_features import BasisStack
 
     layer = draw_projection(structure, d, FEATURES // 2, np.random.default_rng(0))
     fitted = FeatureMap("gaussian", 1.0, np.zeros(d), (layer,))

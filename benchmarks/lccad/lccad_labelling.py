@@ -13,8 +13,8 @@ import pandas as pd
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.core.errors import TellwhyWarning
+from tellwhy.data.generated import latent_classes
 from tellwhy.data.graphs import Grid, grid
-from tellwhy.data.graphs.synthetic import latent_classes
 from tellwhy.detectors.map_inference import Field, icm, loopy_bp, min_cut, trw_s
 
 

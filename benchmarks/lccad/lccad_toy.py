@@ -26,8 +26,8 @@ from sklearn.svm import OneClassSVM
 
 from benchmarks.shared.results import publish
 from tellwhy.core.errors import TellwhyWarning
+from tellwhy.data.generated import LatentClasses, latent_classes
 from tellwhy.data.graphs import Grid, chain, grid
-from tellwhy.data.graphs.synthetic import LatentClasses, latent_classes
 from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD
 from tellwhy.explainers import LatentClassDTD
 

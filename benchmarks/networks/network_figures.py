@@ -22,8 +22,8 @@ from benchmarks.networks.network_flipping import methods
 from benchmarks.shared.arguments import arguments, option
 from tellwhy import plot
 from tellwhy.explainers import LRP, IntegratedGradients, PatternAttribution, SmoothGrad
+from tellwhy.kinds.networks.grids import Make
 from tellwhy.workflow import architecture_grid, batch_norm_grid, image_grid, neuron_grid, sweep_grid
-from tellwhy.workflow.networks.grids import Make
 
 SHOWN = [
     "Input × gradient", "Integrated gradients", "Gradient", "SmoothGrad, squared", "DeconvNet", "Guided backprop",

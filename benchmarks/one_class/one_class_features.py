@@ -21,7 +21,7 @@ from tellwhy.bases import KernelBasis
 from tellwhy.bases.map_rows import projected
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import OneClassSVM
-from tellwhy.detectors.kernel.feature_space import FeatureRows, solve_in_features
+from tellwhy.detectors.kernel.one_class_svm import FeatureRows, solve_in_features
 from tellwhy.explainers import OneClassDTD
 
 COLUMNS, NU, WIDTH = 20, 0.1, 4.0

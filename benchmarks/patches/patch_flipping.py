@@ -26,9 +26,9 @@ from benchmarks.shared.results import publish
 from tellwhy.core.errors import NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.data import fetch
-from tellwhy.data.patches import Windows
+from tellwhy.data.pieces import Windows
 from tellwhy.detectors import OneClassSVM, PatchModel
-from tellwhy.detectors.patches.bandwidth import nearest_patch_distance
+from tellwhy.detectors.patches.patch_model import nearest_patch_distance
 from tellwhy.evaluation import patch_flipping
 from tellwhy.explainers import PatchRelevance, Sobel
 from tellwhy.kernels import Exponential

@@ -23,10 +23,10 @@ from typer.testing import CliRunner
 from benchmarks.shared.places import TESTS
 from tellwhy.core.errors import TellwhyError
 from tellwhy.data import read_table
-from tellwhy.data.graphs.reading import read_grid
+from tellwhy.data.graph_files import read_grid
 from tellwhy.detectors import KernelDensity
+from tellwhy.storage.csv_cells import neutral
 from tellwhy.views.cli.main import app
-from tellwhy.workflow.spreadsheets.text_file import neutral
 
 sys.path.append(str(TESTS))
 fuzzed_files = import_module("fuzzing.test_fuzzed_files")

@@ -19,7 +19,8 @@ from tellwhy import classifiers, detectors
 from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.solver import Settings, solve
-from tellwhy.classifiers.training_job import Job, train
+from tellwhy.classifiers.svm.training.job import Job
+from tellwhy.classifiers.svm.training.run import train
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.registry import cards
 from tellwhy.explainers import AnomalyShapley, Compensation, IntegratedGradients, KernelShap, Occlusion

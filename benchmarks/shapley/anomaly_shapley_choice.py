@@ -24,7 +24,7 @@ from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from benchmarks.shared.units import finished
 from tellwhy.evaluation import inject_anomalies, localisation
-from tellwhy.workflow.one_line import trying
+from tellwhy.one_liner import method as trying
 
 SETS = {
     "annthyroid": 2,

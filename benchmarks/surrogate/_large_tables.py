@@ -10,7 +10,7 @@ from benchmarks.surrogate._figures import draw_local, greyed
 from benchmarks.surrogate._large import enlarged
 from benchmarks.surrogate._tables import Parts, limits, measured_on
 from benchmarks.surrogate._work import Results
-from tellwhy.data.segments import segment
+from tellwhy.data.pieces import segment
 
 COUNTS = ("5", "10", "20")
 

@@ -19,7 +19,7 @@ from torch import nn
 from benchmarks.shared.arguments import option
 from tellwhy.core.explanation import Explanation
 from tellwhy.data import fetch
-from tellwhy.explainers.surrogate.local.segments import neighbours, segment
+from tellwhy.data.pieces import neighbours, segment
 
 KEPT = {
     "cache": option(Path("dmm-men-cache"), "networks and results"),

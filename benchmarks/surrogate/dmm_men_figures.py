@@ -30,8 +30,8 @@ from benchmarks.surrogate._work import (
     trained,
     work_off,
 )
-from tellwhy.data.segments import neighbours
-from tellwhy.evaluation.changed_inputs import InputSample
+from tellwhy.data.pieces import neighbours
+from tellwhy.evaluation.fidelity import InputSample
 from tellwhy.explainers import DMMMEN, LocalInsight
 
 COUNTS = (50, 75, 100, 125, 150)  # of features, as published

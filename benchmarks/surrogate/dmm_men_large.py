@@ -32,9 +32,9 @@ from benchmarks.surrogate._large import (
 )
 from benchmarks.surrogate._large_tables import draw, report
 from benchmarks.surrogate._work import KEPT, Clock, Results, Work, accuracy, images, work_off
-from tellwhy.data.segments import segment
+from tellwhy.data.pieces import segment
 from tellwhy.explainers import LocalInsight
-from tellwhy.explainers.surrogate.local.row_segments import PlacedRow
+from tellwhy.explainers.surrogate.inputs import PlacedRow
 
 COUNTS = (5, 10, 20)
 CHUNK = 2  # images

@@ -30,8 +30,8 @@ from benchmarks.surrogate._work import (
     trained,
     work_off,
 )
+from tellwhy.data.pieces import neighbours
 from tellwhy.explainers import DMMMEN, LocalInsight
-from tellwhy.explainers.surrogate.local.segments import neighbours
 
 CHUNK = 10  # images
 FIRST_IMAGE = 800  # earlier test images were looked at while the first version was written

@@ -22,9 +22,9 @@ from sklearn.pipeline import make_pipeline
 
 from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
-from tellwhy.data.segments import segment
+from tellwhy.data.pieces import segment
 from tellwhy.explainers import Lime
-from tellwhy.explainers.perturbation.local_linear import design
+from tellwhy.explainers.perturbation.lime import design
 from tellwhy.scoring import FunctionScore
 
 WIDTH = 0.25

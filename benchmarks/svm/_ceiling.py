@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.core.compiled import njit
 
 FEATURES, CLASSES = 20_000, 1_000  # weights of the generated documents
 ROWS_READ = 200_000

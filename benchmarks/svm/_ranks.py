@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, squares_of
-from tellwhy.classifiers.svm.ranks.exchange import SharedMemory
-from tellwhy.classifiers.svm.ranks.plan import Plan, Size
-from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
-from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
+from tellwhy.classifiers.svm.ranks.exchange import Plan, SharedMemory, Size
+from tellwhy.classifiers.svm.ranks.row_engine import RankSingleEngine, RowEngine
+from tellwhy.classifiers.svm.records import Barrier
 from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE, wait_for_all
-from tellwhy.classifiers.svm.threads._compiled_shards import DENSE_BATCH
-from tellwhy.classifiers.svm.threads.records import Barrier
+from tellwhy.classifiers.svm.threads._compiled_sweeps import DENSE_BATCH
 from tellwhy.classifiers.svm.threads.row_batches import dealt_features
-from tellwhy.classifiers.training_job import Job, mpiexec, run_rank
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.classifiers.svm.training.job import Job
+from tellwhy.classifiers.svm.training.rank_training import run_rank
+from tellwhy.classifiers.svm.training.run import mpiexec
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
+from tellwhy.core.compiled import njit
 
 TOLS = {"ww": 1e-3, "cs": 1e-3, "llw": 1e-2}
 LIMIT = 600  # seconds

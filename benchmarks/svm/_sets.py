@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.data import fetch
 from tellwhy.data.benchmarks import data_folder
-from tellwhy.data.reading.byte_source import file_fingerprint
+from tellwhy.data.reading.bytes import file_fingerprint
 
 CLINC = "400a4de72188a9dc2837de9940a53ea0544a003bc9dd4a323101cde1b9cab678"
 

@@ -12,7 +12,8 @@ import pandas as pd
 from benchmarks.shared.arguments import arguments
 from benchmarks.svm._scaling import CORES, Tell, measured, stored
 from benchmarks.svm._sets import lshtc_look_alike
-from tellwhy.classifiers.training_job import Job, train
+from tellwhy.classifiers.svm.training.job import Job
+from tellwhy.classifiers.svm.training.run import train
 
 
 def large(tell: Tell) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchmarks.shared.arguments import arguments
 from benchmarks.svm._scaling import Tell, kept, measured
-from tellwhy.classifiers.svm.ranks.plan import ROW, Plan, Size
+from tellwhy.classifiers.svm.ranks.exchange import ROW, Plan, Size
 
 LISTED = 30  # variables of a row that may have to move
 

@@ -29,7 +29,7 @@ from benchmarks.shared.places import IMAGES, RESULTS
 from benchmarks.shared.results import publish
 from benchmarks.svm._sets import SETS, Split
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm.large_c.interior_point import MOST_FEATURES
+from tellwhy.classifiers.svm.interior_point import MOST_FEATURES
 from tellwhy.core.errors import NotConverged
 
 GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)

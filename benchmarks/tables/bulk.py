@@ -129,7 +129,7 @@ def bare(model: Any, frame: pd.DataFrame) -> dict[str, Any]:
     """Score rows in memory, and attribute the scores of the alarms."""
     import tellwhy
     from tellwhy.data import as_table
-    from tellwhy.workflow.models.explain_new import changed_request, judge
+    from tellwhy.kinds.explain_new import changed_request, judge
 
     judged = judge(model, as_table(frame.head(2000)), changed_request(model, {}))  # warms up
     encoded = model.encoder.transform(frame)
@@ -183,7 +183,7 @@ def small_products(n: int = 100_000) -> float:
 
 def timed(path: Path, model: Path, out: Path, workers: int) -> dict[str, Any]:
     """Explain a file; what is between the first and the last block of one worker is its pace."""
-    from tellwhy.workflow.bulk import bulk_run
+    from tellwhy.bulk import run as bulk_run
 
     started = time.perf_counter()
     begun = time.time()
@@ -232,8 +232,8 @@ def _sections() -> str:
 
 def measured(asked: argparse.Namespace) -> dict[str, Any]:
     """Measure everything; what is known so far is kept in the JSON after each step."""
+    from tellwhy.bulk.fit import fit_bulk
     from tellwhy.workflow import save
-    from tellwhy.workflow.bulk.fit_blocks import fit_bulk
 
     most = max(asked.workers)
     lines: list[dict[str, Any]] = []

@@ -26,7 +26,7 @@ from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import RESULTS
 from benchmarks.shared.results import publish
 from tellwhy.detectors import Committee, KernelDensity, NearestNeighbours
-from tellwhy.kernels.bandwidth import median_distance
+from tellwhy.kernels.distances import median_distance
 
 NORMAL_KINDS = ("one cluster", "clusters", "correlated", "skewed", "discrete", "mixed")
 ANOMALY_KINDS = ("scattered", "one feature", "clustered", "dependency")

@@ -15,11 +15,11 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "Explanation": "tellwhy.core.explanation",
-    "ScoreFunction": "tellwhy.core.score_function",
-    "explain": "tellwhy.workflow.explain",
-    "load": "tellwhy.workflow.models.files",
-    "methods": "tellwhy.workflow.explain",
-    "save": "tellwhy.workflow.models.files",
+    "ScoreFunction": "tellwhy.core.score",
+    "explain": "tellwhy.one_liner.explain",
+    "load": "tellwhy.kinds.model_files",
+    "methods": "tellwhy.one_liner.explain",
+    "save": "tellwhy.kinds.model_files",
 }
 _FOLDERS = (
     "bases",

@@ -9,15 +9,14 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tellwhy.bases import KernelBasis
-from tellwhy.bases.feature_map import FeatureMap
-from tellwhy.bases.projections import draw_projection
+from tellwhy.bases.projections import FeatureMap, draw_projection
 from tellwhy.core.errors import InvalidInput, MissingExtra
 
 torch = pytest.importorskip("torch")
 
 from tellwhy.bases.adaptation import Adapted, held_rows, objective_of  # noqa: E402
 from tellwhy.bases.objectives import Alignment, KernelValues, SoftmaxLoss  # noqa: E402
-from tellwhy.bases.torch_stack import BasisStack  # noqa: E402
+from tellwhy.bases.torch_features import BasisStack  # noqa: E402
 from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
 
 X, Y = load_digits(return_X_y=True)

@@ -9,14 +9,14 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tellwhy.bases import KernelBasis
-from tellwhy.bases.feature_map import Shape
+from tellwhy.bases.projections import Shape
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 
 torch = pytest.importorskip("torch")
 
 from tellwhy.bases.adaptation import Task, adapt, objective_of  # noqa: E402
 from tellwhy.bases.objectives import KernelValues, SoftmaxLoss  # noqa: E402
-from tellwhy.bases.torch_stack import BasisStack  # noqa: E402
+from tellwhy.bases.torch_features import BasisStack  # noqa: E402
 from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
 
 X, Y = load_digits(return_X_y=True)

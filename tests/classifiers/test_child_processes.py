@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tellwhy
-from tellwhy.classifiers.child_processes import run_to_the_end, safe_environment
+from tellwhy.classifiers.svm.training.run import run_to_the_end, safe_environment
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 HOSTILE = "open({mark!r}, 'a').write(__name__ + ' ')\nraise SystemExit(77)\n"
@@ -64,7 +64,7 @@ def test_the_environment_of_ranks_names_no_relative_folder(monkeypatch):
 
 
 def test_a_command_of_the_working_folder_does_not_start_ranks(tmp_path, monkeypatch):
-    from tellwhy.classifiers import training_job
+    from tellwhy.classifiers.svm.training import run as training_job
     from tellwhy.core.errors import MissingExtra
 
     (tmp_path / "mpiexec").write_text("#!/bin/sh\ntouch PWNED\n")

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tellwhy.bases import KernelBasis
 from tellwhy.classifiers import KernelBasisClassifier, load
-from tellwhy.classifiers.convex_softmax import RIDGES, SoftmaxProblem, minimise, solved_path
+from tellwhy.classifiers.softmax import RIDGES, SoftmaxProblem, minimise, solved_path
 from tellwhy.core.errors import InvalidParameter
 
 X, Y = load_digits(return_X_y=True)
@@ -102,11 +102,11 @@ def test_the_duality_gap_is_that_of_its_definition():
 def test_blocks_of_rows_and_features_too_wide_to_factorise_change_nothing(monkeypatch):
     one, _, _ = problem()
     expected = one.kept().solve(np.zeros((7, 4)), 1e-2, 1e-9).weights
-    monkeypatch.setattr("tellwhy.classifiers.convex_softmax.CHUNK", 37)
-    monkeypatch.setattr("tellwhy.classifiers.convex_softmax._HELD_BYTES", 0)
+    monkeypatch.setattr("tellwhy.classifiers.softmax.CHUNK", 37)
+    monkeypatch.setattr("tellwhy.classifiers.softmax._HELD_BYTES", 0)
     assert one.kept() is one
     np.testing.assert_allclose(one.solve(np.zeros((7, 4)), 1e-2, 1e-9).weights, expected, atol=1e-4)
-    monkeypatch.setattr("tellwhy.classifiers.convex_softmax._MOST_FACTORISED", 3)
+    monkeypatch.setattr("tellwhy.classifiers.softmax._MOST_FACTORISED", 3)
     np.testing.assert_allclose(one.solve(np.zeros((7, 4)), 1e-2, 1e-9).weights, expected, atol=1e-4)
 
 
@@ -170,7 +170,7 @@ def test_refitting_learns_from_rows_held_out(solver):
 
 
 def test_a_gap_that_stays_large_is_told(monkeypatch):
-    monkeypatch.setattr("tellwhy.classifiers.convex_softmax._MOST_IDLE", 0)
+    monkeypatch.setattr("tellwhy.classifiers.softmax._MOST_IDLE", 0)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         KernelBasisClassifier(BASIS, solver="convex", ridge=1e-6).fit(X[:200], Y[:200])

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from tellwhy.classifiers import libsvm_format
 from tellwhy.classifiers.svm.threads.row_batches import dealt_features
-from tellwhy.classifiers.training_files import ColumnScaling, read_rows, survey
+from tellwhy.classifiers.svm.training import files as libsvm_format
+from tellwhy.classifiers.svm.training.files import ColumnScaling, read_rows, survey
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 
 
@@ -53,7 +53,7 @@ def test_chunks_fit_together(tmp_path, monkeypatch):
     ]
     path = tmp_path / "many.svm.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    monkeypatch.setattr("tellwhy.classifiers.libsvm_format.LINES", 7)
+    monkeypatch.setattr("tellwhy.classifiers.svm.training.files.LINES", 7)
     found = read_rows(path, n_features=9)
     np.testing.assert_array_equal(found.X.toarray(), X.toarray())
     assert survey(path).often.tolist() == np.bincount(X.indices, minlength=9).tolist()

@@ -18,18 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from tellwhy.classifiers import WestonWatkinsSVM, load
-from tellwhy.classifiers.streamed_model import write_model
-from tellwhy.classifiers.training_files import read_rows
-from tellwhy.classifiers.training_job import (
-    Alone,
-    Job,
-    _read_job,
-    main,
-    mpiexec,
-    now_and_then,
-    run_rank,
-    train,
-)
+from tellwhy.classifiers.svm.training.files import read_rows
+from tellwhy.classifiers.svm.training.job import Job
+from tellwhy.classifiers.svm.training.rank_training import Alone, run_rank, write_model
+from tellwhy.classifiers.svm.training.run import _read_job, main, mpiexec, now_and_then, train
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.explainers import LinearRelevance
 from tellwhy.views.cli import app
@@ -111,7 +103,9 @@ def test_an_interrupt_says_how_to_go_on(data, monkeypatch):
         KeyboardInterrupt, match="model-checkpoint holds epoch 2: run the same command with --resume"
     ):
         train(job(data, checkpoint_every=1), interrupt_at("epoch 7"))
-    monkeypatch.setattr("tellwhy.classifiers.training_job.run_rank", lambda *_: interrupt_at("now")("now"))
+    monkeypatch.setattr(
+        "tellwhy.classifiers.svm.training.run.run_rank", lambda *_: interrupt_at("now")("now")
+    )
     done = CliRunner().invoke(app, ["fit-svm", str(data), "--out", str(data.with_name("model"))])
     assert done.exit_code == 130
     assert "holds epoch 2" in done.stderr.replace("\n", " ")
@@ -200,7 +194,9 @@ def test_ranks_that_are_interrupted_end_without_a_word(data, tmp_path, monkeypat
     ended = []
     comm = SimpleNamespace(rank=0, size=1, bcast=lambda value: value, Abort=ended.append)
     monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace(MPI=SimpleNamespace(COMM_WORLD=comm)))
-    monkeypatch.setattr("tellwhy.classifiers.training_job.run_rank", lambda *_: interrupt_at("now")("now"))
+    monkeypatch.setattr(
+        "tellwhy.classifiers.svm.training.run.run_rank", lambda *_: interrupt_at("now")("now")
+    )
     (tmp_path / "job.json").write_text(json.dumps({"data": str(data), "out": str(tmp_path / "m")}))
     main(str(tmp_path / "job.json"))
     assert ended == [130]
@@ -340,7 +336,7 @@ def test_a_malformed_file_ends_the_job_with_its_line(data):
 
 
 def in_ranks(described, ranks=2):
-    module = "tellwhy.classifiers.training_job"
+    module = "tellwhy.classifiers.svm.training.run"
     command = [*mpiexec(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module, str(described)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 

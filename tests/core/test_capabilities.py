@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tellwhy.core import capabilities
-from tellwhy.core.capabilities import (
+from tellwhy.core import score as capabilities
+from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
+from tellwhy.core.score import (
     Capability,
     HasExpansion,
     HasGradient,
@@ -14,11 +15,10 @@ from tellwhy.core.capabilities import (
     TakesAnyShape,
     support_points,
 )
-from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.detectors import SVDD, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import LinearRelevance, Occlusion, OneClassDTD
 from tellwhy.scoring import FunctionScore, as_score
-from tellwhy.scoring.scores.checked_score import CheckedScore
+from tellwhy.scoring.as_score import CheckedScore
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 EVERY = [item for item in vars(capabilities).values() if isinstance(item, Capability)]

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tellwhy.workflow.explain  # noqa: F401  (fills the registry)
-from tellwhy.core import progress, registry, tables
+import tellwhy.one_liner.explain  # noqa: F401  (fills the registry)
+from tellwhy.core import arrays as tables, progress, registry
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, MissingExtra
 from tellwhy.core.optional import require
-from tellwhy.core.parallel import row_batches, thread_map
+from tellwhy.core.running import row_batches, thread_map
 from tellwhy.storage import documents, files
 
 

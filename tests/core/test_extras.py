@@ -8,7 +8,7 @@ import pytest
 
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.extras import Deferred, Extras
+from tellwhy.core.explanation_parts import Deferred, Extras
 
 
 class Counted:

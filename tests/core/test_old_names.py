@@ -8,14 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.old_names import (
-    GONE_IN,
-    OLD_NAMES,
-    OLD_ORDERS,
-    TakesOldNames,
-    new_names,
-    takes_old_names,
-)
+from tellwhy.core.old_names import GONE_IN, OLD_NAMES, OLD_ORDERS, TakesOldNames, new_names, takes_old_names
 from tellwhy.detectors import GaussianMixture, KernelDensity, NearestNeighbours
 
 X = np.random.default_rng(0).normal(size=(60, 3))

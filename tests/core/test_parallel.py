@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tellwhy.core import progress
-from tellwhy.core.parallel import batch_map, row_batches
 from tellwhy.core.progress import show_with, silently, track
+from tellwhy.core.running import batch_map, row_batches
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_nothing_to_do():
 
 
 def test_several_threads_are_used_where_there_are_several_cores(monkeypatch):
-    monkeypatch.setattr("tellwhy.core.parallel.joblib.effective_n_jobs", lambda _: 2)
+    monkeypatch.setattr("tellwhy.core.running.joblib.effective_n_jobs", lambda _: 2)
     meeting = threading.Barrier(2, timeout=20)
     assert batch_map(lambda rows: meeting.wait() >= 0 and rows.start, [slice(0, 1), slice(1, 2)], "") == [
         0,

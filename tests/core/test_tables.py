@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tellwhy
-from tellwhy.core.tables import evenly_spread, random_sample
+from tellwhy.core.arrays import evenly_spread, random_sample
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 100, 1001, 12_345])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.counterfactuals.coded_rows import OWN_CELL, CodedRows
-from tellwhy.counterfactuals.explained_rows import ExplainedRows
+from tellwhy.counterfactuals.user_rows import ExplainedRows
 from tellwhy.data import TableEncoder
 from tellwhy.detectors import KernelDensity
 from tellwhy.scoring import EncodedScore, as_score

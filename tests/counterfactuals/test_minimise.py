@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 from tellwhy.core.errors import InvalidInput
 from tellwhy.counterfactuals import minimise as module
 from tellwhy.counterfactuals.minimise import minimise
-from tellwhy.counterfactuals.quadratics import quadratics_of
+from tellwhy.counterfactuals.row_scores import quadratics_of
 from tellwhy.detectors import KernelDensity, NearestNeighbours
 from tellwhy.optimise.pattern_search import pattern_search
 from tellwhy.scoring import FunctionScore, as_score

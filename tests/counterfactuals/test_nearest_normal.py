@@ -7,7 +7,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.counterfactuals import change_search
+from tellwhy.counterfactuals import nearest_normal as change_search
 from tellwhy.counterfactuals.choices import one_hot_blocks
 from tellwhy.counterfactuals.nearest_normal import nearest_normal
 from tellwhy.detectors import KernelDensity, OneClassSVM

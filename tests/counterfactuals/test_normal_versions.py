@@ -13,17 +13,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import tellwhy
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput
-from tellwhy.counterfactuals.normal_versions import (
-    NAME,
-    attach_nearest_normal,
-    normal_versions,
-)
-from tellwhy.counterfactuals.row_space import RowSpace
-from tellwhy.counterfactuals.table_rows import without_noise
+from tellwhy.counterfactuals.normal_versions import NAME, attach_nearest_normal, normal_versions
+from tellwhy.counterfactuals.user_rows import RowSpace, without_noise
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
 from tellwhy.explainers import Occlusion, OneClassDTD
 from tellwhy.scoring import FunctionScore, as_score
-from tellwhy.scoring.observed import Observed, observed_by, some_rows
+from tellwhy.scoring.ordinary_rows import Observed, observed_by, some_rows
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(50.0, 10.0, 300), RNG.poisson(5.0, 300), RNG.normal(0.0, 1.0, 300)])

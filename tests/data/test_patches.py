@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.data.patches import cut_patches, patch_grid, put_back
+from tellwhy.data.pieces import cut_patches, patch_grid, put_back
 
 CASES = [
     ((7,), (3,), 1),

@@ -5,7 +5,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.data import gaussian_mixture
-from tellwhy.data.synthetic import ANOMALIES
+from tellwhy.data.generated import ANOMALIES
 
 
 @pytest.mark.parametrize("kind", ANOMALIES)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.data.patch_rows import PatchRows
-from tellwhy.data.patches import Piece, Windows, cut_patches
+from tellwhy.data.pieces import PatchRows, Piece, Windows, cut_patches
 
 RNG = np.random.default_rng(0)
 SHAPES = [((3, 11), (4,)), ((3, 11, 2), (4,)), ((2, 7, 8), (3, 2)), ((2, 7, 8, 3), (3, 2))]

@@ -8,8 +8,7 @@ from scipy.stats import multivariate_normal
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.detectors import GaussianMixture
-from tellwhy.detectors.gaussian_mixture import conditional_surprises
-from tellwhy.detectors.mixture_calibration import left_out_energies
+from tellwhy.detectors.gaussian_mixture import conditional_surprises, left_out_energies
 
 RNG = np.random.default_rng(0)
 CENTRES = np.array([[0.0, 0.0, 0.0], [60.0, 0.0, 5.0], [0.0, 900.0, -5.0]])

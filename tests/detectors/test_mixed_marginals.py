@@ -9,10 +9,10 @@ from scipy.stats import multivariate_normal, norm, t
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import MixedMarginals, load
-from tellwhy.detectors.mixed_columns import MixedColumns
+from tellwhy.detectors.mixed_marginals import MixedColumns
 from tellwhy.explainers import CommitteeShares
+from tellwhy.one_liner.explain import explain
 from tellwhy.testing import check_detector
-from tellwhy.workflow.explain import explain
 
 RNG = np.random.default_rng(0)
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from tellwhy import detectors
-from tellwhy.core.capabilities import HasGradient
 from tellwhy.core.errors import CannotWrite, InvalidInput, UnreadableFile
 from tellwhy.core.registry import cards
+from tellwhy.core.score import HasGradient
 from tellwhy.detectors import (
     SVDD,
     VAE,

@@ -2,12 +2,11 @@ import numpy as np
 import pytest
 
 from tellwhy import Explanation
+from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.core.tables import as_floats
 from tellwhy.detectors import KernelDensity
 from tellwhy.evaluation import compare
-from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _interval, _Trial
-from tellwhy.evaluation.residuals import unattributed_share
+from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _interval, _Trial, unattributed_share
 from tellwhy.explainers import OneClassDTD
 from tellwhy.scoring import as_score
 

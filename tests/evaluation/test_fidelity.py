@@ -8,8 +8,7 @@ import pytest
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.evaluation import adversarial, fidelity, keep_top
-from tellwhy.evaluation.changed_inputs import InputSample
-from tellwhy.evaluation.fidelity import _decision
+from tellwhy.evaluation.fidelity import InputSample, _decision
 from tellwhy.explainers import DMMMEN
 from tellwhy.scoring import FunctionScore
 

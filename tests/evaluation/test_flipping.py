@@ -6,10 +6,10 @@ from oracles.evaluation_oracles import flip, kernel_outlierness, normalised_area
 
 from tellwhy import Explanation
 from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.core.score_function import CentreDistance, KernelExpansion, NeighbourDistance
+from tellwhy.core.score import CentreDistance, KernelExpansion, NeighbourDistance
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.evaluation import flipping, inject_anomalies
-from tellwhy.evaluation.replacement import typical_rows
+from tellwhy.evaluation.flipping import typical_rows
 from tellwhy.explainers import OneClassDTD
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import CentreScore, EncodedScore, FunctionScore, KernelScore, NeighbourScore
@@ -114,8 +114,8 @@ def test_steps_are_split_where_memory_is_short(monkeypatch):
     score = kernel_score("exponential", 2.0, m=50, d=7)
     X = np.random.default_rng(3).normal(size=(11, 7))
     whole = flipping(random_explanation(X), score).curves
-    monkeypatch.setattr("tellwhy.evaluation.differences.BATCH_BYTES", 8 * 50 * 3)
-    monkeypatch.setattr("tellwhy.core.parallel.row_batches.__defaults__", (8 * 50,))
+    monkeypatch.setattr("tellwhy.evaluation.flipping.BATCH_BYTES", 8 * 50 * 3)
+    monkeypatch.setattr("tellwhy.core.running.row_batches.__defaults__", (8 * 50,))
     np.testing.assert_array_equal(flipping(random_explanation(X), score).curves, whole)
 
 
@@ -364,7 +364,7 @@ def test_replacement_is_batched_and_the_batches_do_not_matter(monkeypatch):
     X = np.random.default_rng(0).normal(size=(8, 4))
     whole = flipping(random_explanation(X), counted, background=X).curves
     assert len(calls) == 4  # background, untouched, all replaced, everything between
-    monkeypatch.setattr("tellwhy.evaluation.replacement._CALL_BYTES", 1)
+    monkeypatch.setattr("tellwhy.evaluation.flipping._CALL_BYTES", 1)
     np.testing.assert_allclose(
         flipping(random_explanation(X), squares, background=X).curves, whole, rtol=1e-13
     )

@@ -9,14 +9,7 @@ from sklearn.mixture import GaussianMixture
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM
-from tellwhy.explainers import (
-    Ensemble,
-    IntegratedGradients,
-    Marginal,
-    Occlusion,
-    OneClassDTD,
-    Sensitivity,
-)
+from tellwhy.explainers import Ensemble, IntegratedGradients, Marginal, Occlusion, OneClassDTD, Sensitivity
 from tellwhy.explainers.ensemble import mean_correlation, normalised_ranks
 from tellwhy.testing import check_explainer
 

@@ -8,7 +8,7 @@ import pytest
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.registry import cards
 from tellwhy.detectors import GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM
-from tellwhy.explainers.finite_values import check_finite
+from tellwhy.explainers.base import check_finite
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) * [1.0, 2.0, 0.5]

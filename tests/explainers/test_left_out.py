@@ -10,7 +10,8 @@ from tellwhy.core.explainer import LearnsFromRows
 from tellwhy.core.registry import cards
 from tellwhy.detectors import SVDD, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import Occlusion, OneClassDTD, Sensitivity
-from tellwhy.explainers.base import Attribution, ScoreExplainer
+from tellwhy.explainers.base import ScoreExplainer
+from tellwhy.explainers.rows import Attribution
 from tellwhy.scoring import as_score
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import GaussianMixture, KernelDensity, NearestNeighbours
 from tellwhy.explainers import AnomalyShapley, KernelShap, OneClassDTD, Sensitivity
-from tellwhy.explainers.model_state import changed_names, fitted_state
+from tellwhy.explainers.base import changed_names, fitted_state
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))

@@ -5,7 +5,8 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.registry import register
 from tellwhy.detectors.base import Detector
-from tellwhy.explainers.base import Attribution, BackgroundExplainer
+from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.rows import Attribution
 from tellwhy.scoring import FunctionScore
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.explanation import Explanation
+from tellwhy.results.node_picture import save_picture
 from tellwhy.views.cli.main import report_command
 from tellwhy.workflow import explain_graph, explain_table, save_run
-from tellwhy.workflow.graphs.node_picture import save_picture
 
 
 def table() -> pd.DataFrame:

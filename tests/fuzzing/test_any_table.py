@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from typer.testing import CliRunner
 
 from fuzzing.random_tables import FORMATS, tables, write
+from tellwhy.one_liner.explain import methods
 from tellwhy.views.cli.main import app
-from tellwhy.workflow.detector_names import DETECTORS
-from tellwhy.workflow.explain import methods
+from tellwhy.views.cli.options import DETECTORS
 
 STATUSES = (0, 1, 2, 3)
 FINISHED = (0, 3)

@@ -12,12 +12,11 @@ import pandas as pd
 import pytest
 
 from fuzzing import mutations, sample_files
-from tellwhy.classifiers.libsvm_format import libsvm_chunks
-from tellwhy.classifiers.training_files import read_rows
+from tellwhy.classifiers.svm.training.files import libsvm_chunks, read_rows
 from tellwhy.core.errors import TellwhyError
 from tellwhy.data import parquet_batches, read_table
-from tellwhy.data.graphs.reading import read_grid
-from tellwhy.data.sources.queries import read_query
+from tellwhy.data.graph_files import read_grid
+from tellwhy.data.queries import read_query
 
 FEW = 40  # mutations of each kind in every test run
 MANY = 700

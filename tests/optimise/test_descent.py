@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tellwhy.counterfactuals.surroundings import Surroundings
+from tellwhy.counterfactuals.minimise import Surroundings
 from tellwhy.optimise import descent as module
 from tellwhy.optimise._compiled_descent import (
     Line,
@@ -17,10 +17,8 @@ from tellwhy.optimise._compiled_descent import (
     next_length,
 )
 from tellwhy.optimise.arrays import HOST, Space, on_host
-from tellwhy.optimise.descent import Slack, descend
-from tellwhy.optimise.edges import Edges
-from tellwhy.optimise.last_steps import HISTORY, LastSteps
-from tellwhy.optimise.runs import ArrayRun, CompiledRun
+from tellwhy.optimise.bfgs import HISTORY, Edges, LastSteps
+from tellwhy.optimise.descent import ArrayRun, CompiledRun, Slack, descend
 
 RNG = np.random.default_rng(0)
 N, D = 12, 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.optimise.arrays import on_host
-from tellwhy.optimise.edges import Edges
+from tellwhy.optimise.bfgs import Edges
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tellwhy.optimise.parabolas import Bracket
+from tellwhy.optimise.pattern_search import Bracket
 
 
 def test_the_vertex_of_a_parabola_is_found_at_once():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tellwhy.optimise.edges import Edges
+from tellwhy.optimise.bfgs import Edges
 from tellwhy.optimise.pattern_search import pattern_search
 
 RNG = np.random.default_rng(0)

@@ -3,8 +3,11 @@
 import numpy as np
 from scipy import special, stats
 
-from tellwhy.explainers.surrogate.conditionals import _compiled, _compiled_nets
-from tellwhy.explainers.surrogate.conditionals.state import design, empty_state, kept_arrays
+from tellwhy.explainers.surrogate import (
+    _compiled_conditionals as _compiled_nets,
+    _compiled_sweep as _compiled,
+)
+from tellwhy.explainers.surrogate.state import design, empty_state, kept_arrays
 
 STEPS = (
     "draw_assignments",

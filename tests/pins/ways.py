@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from pins.tables import Pinned
+from tellwhy.bulk.block import explain_block
+from tellwhy.bulk.run import explain_bulk
 from tellwhy.workflow import Run, explain_graph, explain_new, explain_table, fit_model, save
-from tellwhy.workflow.bulk.bulk_run import explain_bulk
-from tellwhy.workflow.bulk.explain_block import explain_block
 
 DIGITS = 12  # of every number that is pinned
 
@@ -105,7 +105,7 @@ def _bulk(fitted: Any, source: Path, folder: Path, *, is_own: bool) -> Run | Non
     def runner(workers: int, ray: str | None) -> Any:
         return nullcontext(lambda job, blocks: (explain_block(job, block) for block in blocks))
 
-    with mock.patch("tellwhy.workflow.bulk.bulk_run._runner", runner):
+    with mock.patch("tellwhy.bulk.run._runner", runner):
         return explain_bulk(source, model=file, out=folder / f"bulk-{is_own}", is_own=is_own).run
 
 

@@ -25,7 +25,7 @@ from sklearn.svm import SVC, OneClassSVM
 
 from tellwhy import detectors
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
-from tellwhy.core.score_function import ScoreFunction
+from tellwhy.core.score import ScoreFunction
 from tellwhy.scoring import (
     CentreScore,
     FunctionScore,

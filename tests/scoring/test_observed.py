@@ -6,7 +6,7 @@ import pytest
 
 from tellwhy.detectors import GaussianMixture
 from tellwhy.scoring import as_score
-from tellwhy.scoring.observed import MOST_ROWS, Observed, observed_by, some_rows
+from tellwhy.scoring.ordinary_rows import MOST_ROWS, Observed, observed_by, some_rows
 
 
 def test_the_kept_rows_are_spread_over_all_rows():

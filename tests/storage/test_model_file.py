@@ -306,7 +306,7 @@ def test_no_more_memory_than_the_file_takes(refused, tmp_path):
     for name in names:
         (tmp_path / name).write_bytes(refused[name])
     code = (
-        "import resource, sys, tellwhy, tellwhy.workflow.models.files\n"
+        "import resource, sys, tellwhy, tellwhy.kinds.model_files\n"
         "from tellwhy.core.errors import UnreadableFile\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 3 * 10**8, used + 3 * 10**8))\n"

@@ -16,11 +16,11 @@ import pytest
 
 from tellwhy import classifiers, detectors
 from tellwhy.bases import KernelBasis
-from tellwhy.classifiers.svm import checkpoint as svm_checkpoint
+from tellwhy.classifiers.svm import solver as svm_checkpoint
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.data.graphs import chain
-from tellwhy.explainers.surrogate import checkpoint as chains_checkpoint
+from tellwhy.explainers.surrogate import sampler as chains_checkpoint
 from tellwhy.storage.manifest import MANIFEST
 
 ARCHIVE = Path(__file__).with_name("saved_before.zip")

@@ -9,15 +9,7 @@ from sklearn.linear_model import LinearRegression
 
 from tellwhy.bases import KernelBasis
 from tellwhy.core.registry import cards
-from tellwhy.detectors import (
-    SVDD,
-    VAE,
-    Committee,
-    GaussianMixture,
-    KernelDensity,
-    OneClassSVM,
-    PatchModel,
-)
+from tellwhy.detectors import SVDD, VAE, Committee, GaussianMixture, KernelDensity, OneClassSVM, PatchModel
 from tellwhy.scoring import as_prediction
 from tellwhy.testing.cases import CASES
 

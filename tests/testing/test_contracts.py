@@ -24,7 +24,7 @@ from tellwhy.explainers import (
     OneClassDTD,
     PatchDTD,
 )
-from tellwhy.explainers.base import Attribution
+from tellwhy.explainers.rows import Attribution
 from tellwhy.testing import check_detector, check_explainer
 from tellwhy.testing.cases import CASES
 

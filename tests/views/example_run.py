@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.workflow.run import Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
+from tellwhy.results.run import Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
 
 NUMBERS = ("TSH", "T3", "TT4", "T4U", "FTI", "age")
 COLUMNS = (*NUMBERS, "sex", "on thyroxine", "referral source", "measured")

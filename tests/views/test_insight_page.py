@@ -7,8 +7,8 @@ import pytest
 
 from tellwhy.explainers import Insight
 from tellwhy.explainers.surrogate.convergence import Convergence
-from tellwhy.views.insight_page import render_insights, write_insight_report
-from tellwhy.workflow.insights.insight_run import InsightRun
+from tellwhy.kinds.insight import InsightRun
+from tellwhy.views.page.insight import render_insights, write_insight_report
 
 SURE = Convergence({"a": 1.01}, {"a": 300.0})
 UNSURE = Convergence({"a": 1.4}, {"a": 9.0})

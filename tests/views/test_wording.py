@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.views import wording
-from tellwhy.views.wording import THIN
+from tellwhy.words import wording
+from tellwhy.words.wording import THIN
 
 NUMBERS = {
     "zero": (0.0, "0"),

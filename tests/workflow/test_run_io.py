@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tellwhy.storage.csv_cells import neutral
+from tellwhy.verdicts.run_io import anomaly_record
 from tellwhy.workflow import explain_table, load_run, save_run
-from tellwhy.workflow.run_io import anomaly_record
-from tellwhy.workflow.spreadsheets.text_file import neutral
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tellwhy.core.lazy import lazy_names
+from tellwhy.core.optional import lazy_names
 
 if TYPE_CHECKING:
     from tellwhy.bases.kernel_basis import KernelBasis as KernelBasis

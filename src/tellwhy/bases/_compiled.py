@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.core.compiled import njit
 
 Number = np.float32 | np.float64
 

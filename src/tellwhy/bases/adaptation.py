@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.bases.feature_map import DEPTHS, FeatureMap
 from tellwhy.bases.objectives import Alignment, KernelValues, Objective, SoftmaxLoss
-from tellwhy.bases.torch_stack import BasisStack
+from tellwhy.bases.projections import DEPTHS, FeatureMap
+from tellwhy.bases.torch_features import BasisStack
 from tellwhy.bases.training import Plan, Trained, TrainingRows, train, train_for
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.torch_devices import actual_device
+from tellwhy.core.running import actual_device
+from tellwhy.core.score import Floats, Integers
 
 MOST_HELD = 10_000
 

@@ -7,9 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from tellwhy.bases.adaptation import SoftmaxWeights
-from tellwhy.bases.feature_map import DEPTHS, FeatureMap
 from tellwhy.bases.kernel_basis import KernelBasis
-from tellwhy.bases.projections import DenseProjection, HadamardProjection, LandmarkProjection
+from tellwhy.bases.projections import (
+    DEPTHS,
+    DenseProjection,
+    FeatureMap,
+    HadamardProjection,
+    LandmarkProjection,
+)
 from tellwhy.storage.codec import Fit, Part, by_name
 from tellwhy.storage.saved_models import SavedKind
 

@@ -10,15 +10,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.bases.adaptation import Task, adapt
-from tellwhy.bases.feature_map import DEPTHS, FeatureMap, Shape, mean_pair_error
+from tellwhy.bases.projections import DEPTHS, FeatureMap, Shape, mean_pair_error
 from tellwhy.bases.training import Plan
 from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.estimator_rows import class_labels, class_places, validated_rows
 from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real, seed, validate_parameters
-from tellwhy.core.rows.class_labels import class_labels, class_places
-from tellwhy.core.rows.estimator_rows import validated_rows
-from tellwhy.core.score_function import Integers
-from tellwhy.kernels.bandwidth import neighbour_distance
-from tellwhy.kernels.distances import centre_and_unit
+from tellwhy.core.score import Integers
+from tellwhy.kernels.distances import centre_and_unit, neighbour_distance
 from tellwhy.storage.saved_models import SavedModel
 
 _PRECISIONS = [np.float64, np.float32]

@@ -17,12 +17,17 @@ from tellwhy.bases._compiled import (
     structured_rows,
     wave_rows,
 )
-from tellwhy.bases.feature_map import DEPTHS, FeatureMap
-from tellwhy.bases.landmarks import kernel_with
-from tellwhy.bases.projections import HadamardProjection, LandmarkProjection, Projection
+from tellwhy.bases.projections import (
+    DEPTHS,
+    FeatureMap,
+    HadamardProjection,
+    LandmarkProjection,
+    Projection,
+    kernel_with,
+)
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.parallel import row_batches, thread_map
 from tellwhy.core.progress import track
+from tellwhy.core.running import row_batches, thread_map
 
 _BLOCK = 128  # rows of one task of a thread
 _BATCH_BYTES = 64 * 2**20

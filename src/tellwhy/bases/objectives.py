@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tellwhy.bases.torch_stack import BasisStack, Tensor
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.bases.torch_features import BasisStack, Tensor
+from tellwhy.core.score import Floats, Integers
 
 HELD_BATCHES = 200
 

@@ -2,24 +2,28 @@
 
 from typing import TYPE_CHECKING
 
-from tellwhy.core.lazy import lazy_names
+from tellwhy.core.optional import lazy_names
 
 if TYPE_CHECKING:
     from tellwhy.classifiers.chosen_c import ChosenC as ChosenC, choose_c as choose_c
     from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier as KernelBasisClassifier
     from tellwhy.classifiers.model_io import load as load
-    from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM as CrammerSingerSVM
-    from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM as LeeLinWahbaSVM
-    from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM as OneVsRestSVM
-    from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM as WestonWatkinsSVM
+    from tellwhy.classifiers.svm.lee_lin_wahba import (
+        LeeLinWahbaSVM as LeeLinWahbaSVM,
+        OneVsRestSVM as OneVsRestSVM,
+    )
+    from tellwhy.classifiers.svm.weston_watkins import (
+        CrammerSingerSVM as CrammerSingerSVM,
+        WestonWatkinsSVM as WestonWatkinsSVM,
+    )
     from tellwhy.classifiers.text_classifier import TextClassifier as TextClassifier
 
 _PLACES = {
     "ChosenC": "chosen_c",
-    "CrammerSingerSVM": "svm.crammer_singer",
+    "CrammerSingerSVM": "svm.weston_watkins",
     "KernelBasisClassifier": "kernel_basis_classifier",
     "LeeLinWahbaSVM": "svm.lee_lin_wahba",
-    "OneVsRestSVM": "svm.one_vs_rest",
+    "OneVsRestSVM": "svm.lee_lin_wahba",
     "TextClassifier": "text_classifier",
     "WestonWatkinsSVM": "svm.weston_watkins",
     "choose_c": "chosen_c",

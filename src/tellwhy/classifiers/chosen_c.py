@@ -14,10 +14,10 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
-from tellwhy.classifiers.svm.base import MulticlassSVM
+from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
 from tellwhy.core.errors import InvalidParameter, NotConverged
 from tellwhy.core.params import integer, none, one_of, validate_value
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 
 PARTS = 2  # of the values of C: the same for any number of threads, as fits of a part start from each other
 

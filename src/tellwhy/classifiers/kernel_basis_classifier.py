@@ -14,18 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.bases.adaptation import held_rows
 from tellwhy.bases.kernel_basis import KernelBasis
-from tellwhy.classifiers.convex_softmax import RIDGES, SoftmaxProblem, solved
 from tellwhy.classifiers.softmax import (
+    RIDGES,
     Features,
     SoftmaxPlan,
+    SoftmaxProblem,
     SoftmaxState,
     class_scores,
     log_probabilities,
     one_pass,
+    solved,
     train_softmax,
 )
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.estimator_rows import class_labels, class_places, validated_rows
 from tellwhy.core.params import (
     Rule,
     Rules,
@@ -40,9 +42,8 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.rows.class_labels import class_labels, class_places
-from tellwhy.core.rows.estimator_rows import validated_rows
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.running import tracked_batches
+from tellwhy.core.score import Floats, Integers
 from tellwhy.storage.saved_models import SavedModel
 
 _a_classifier = Rule(

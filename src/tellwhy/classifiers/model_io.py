@@ -15,11 +15,9 @@ import numpy as np
 from tellwhy.bases.basis_io import BASIS_PARTS
 from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier
 from tellwhy.classifiers.softmax import SoftmaxState
-from tellwhy.classifiers.svm.base import MulticlassSVM
-from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM
-from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM
-from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
-from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
+from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM, OneVsRestSVM
+from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
+from tellwhy.classifiers.svm.weston_watkins import CrammerSingerSVM, WestonWatkinsSVM
 from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.storage.codec import Fit, Part, by_name
 from tellwhy.storage.saved_models import SavedKind

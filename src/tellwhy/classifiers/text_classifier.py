@@ -12,13 +12,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.classifiers.svm.base import MulticlassSVM
-from tellwhy.classifiers.svm.linear_scores import is_calibrated
+from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM, is_calibrated
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules, instance_of, integer, none, validate_parameters
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 from tellwhy.storage.saved_models import SavedModel
 
 Texts = Sequence[str] | ArrayLike  # a list or a column of texts

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tellwhy.core.arrays import PandasRows, take_rows
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.extras import Extras, is_per_row
-from tellwhy.core.results.one_class import of_class
-from tellwhy.core.results.selection import ByLabel, joined, some_columns
-from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import PandasRows, take_rows
+from tellwhy.core.explanation_parts import ByLabel, Extras, is_per_row, joined, of_class, some_columns
+from tellwhy.core.score import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,14 +224,14 @@ class Explanation:
         "(not attributed)"; of pictures it is in the base value. Cells are those of the explained columns,
         texts among them as codes, with the texts in `display_data`.
         """
-        from tellwhy.core.results.shap_form import to_shap
+        from tellwhy.core.explanation_forms import to_shap
 
         return to_shap(self)
 
     @classmethod
     def from_shap(cls, theirs: Any, *, output: int | None = None, method: str = "shap") -> Explanation:
         """Return what a `shap.Explanation` says; `output` is needed where it holds several."""
-        from tellwhy.core.results.shap_form import from_shap
+        from tellwhy.core.explanation_forms import from_shap
 
         return cls(**from_shap(theirs, output, method))
 
@@ -258,7 +256,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Return a plain table of the ten highest scores and what did most to them, for notebooks."""
-        from tellwhy.core.results.notebook import to_html
+        from tellwhy.core.explanation_forms import to_html
 
         return to_html(self)
 

@@ -1,8 +1,14 @@
-"""Optional dependencies: imported when used, with an error that says which install brings them."""
+"""Names loaded when used, and packages that may be absent.
+
+Optional dependencies: imported when used, with an error that says which install brings them.
+
+Public names of a folder, loaded when first used: importing one of them loads only what it needs.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from types import ModuleType
 
 from tellwhy.core.errors import MissingExtra
@@ -34,3 +40,37 @@ def require(module: str, purpose: str) -> ModuleType:
         raise MissingExtra(
             f"{purpose} needs '{module}', which is not installed: run `pip install '{install}'`."
         ) from error
+
+
+def lazy_names(
+    package: str, places: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package (PEP 562).
+
+    Parameters
+    ----------
+    package
+        The package's `__name__`.
+    places
+        From each public name to the module below the package that defines it.
+
+    Examples
+    --------
+    >>> get, names = lazy_names("tellwhy.kernels", {"Exponential": "radial"})
+    >>> get("Exponential").__name__, names()
+    ('Exponential', ['Exponential'])
+    >>> get("Magic")
+    Traceback (most recent call last):
+    AttributeError: module 'tellwhy.kernels' has no attribute 'Magic'
+    """
+
+    # Python calls the two only for names that the package does not have yet.
+    def get(name: str) -> object:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{places[name]}"), name)
+
+    def names() -> list[str]:
+        return sorted(places)
+
+    return get, names

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import evenly_spread
+from tellwhy.core.score import Floats, Integers
 
 Mask = NDArray[np.bool_]
 

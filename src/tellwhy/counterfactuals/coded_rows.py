@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.choices import Mask
-from tellwhy.counterfactuals.explained_rows import ExplainedRows
 from tellwhy.counterfactuals.nearest_normal import nearest_normal
-from tellwhy.counterfactuals.row_space import as_pandas, named_columns
-from tellwhy.counterfactuals.table_rows import ordinary_rows
+from tellwhy.counterfactuals.user_rows import ExplainedRows, as_pandas, named_columns, ordinary_rows
 from tellwhy.counterfactuals.written import Limits
 
 if TYPE_CHECKING:

@@ -8,19 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tellwhy.core.capabilities import HasObserved, support_points
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.extras import Deferred
-from tellwhy.core.score_function import Floats, Integers, ScoreFunction
+from tellwhy.core.explanation_parts import Deferred
+from tellwhy.core.score import Floats, HasObserved, Integers, ScoreFunction, support_points
 from tellwhy.counterfactuals.choices import Mask
 from tellwhy.counterfactuals.coded_rows import CodedRows
-from tellwhy.counterfactuals.explained_rows import ExplainedRows, UserRows
-from tellwhy.counterfactuals.number_rows import NumberRows
-from tellwhy.counterfactuals.table_rows import TableRows
+from tellwhy.counterfactuals.user_rows import ExplainedRows, NumberRows, TableRows, UserRows
 from tellwhy.counterfactuals.written import written
-from tellwhy.scoring.observed import some_rows
-from tellwhy.scoring.scores.encoded import EncodedScore
+from tellwhy.scoring.function_scores import EncodedScore
+from tellwhy.scoring.ordinary_rows import some_rows
 
 NAME = "nearest_normal"
 
@@ -37,7 +34,7 @@ class NormalVersions:
     """What some explained rows would look like if they were normal.
 
     This is the search behind `extras["nearest_normal"]`; runs over tables suggest cells of an ordinary row
-    instead (`tellwhy.workflow.verdicts.nearest`), so that every value they show occurs. A version is looked
+    instead (`tellwhy.verdicts.repair`), so that every value they show occurs. A version is looked
     for once for each row and kept, so that whoever asks gets the same answer. Every version was scored
     after its numbers were written with few digits and put into the row.
     """

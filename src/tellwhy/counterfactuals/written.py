@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tellwhy.core.parallel import row_batches
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.running import row_batches
+from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.choices import Mask
 
 _BATCH_BYTES = 64 * 2**20

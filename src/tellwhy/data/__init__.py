@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tellwhy.core.lazy import lazy_names
+from tellwhy.core.optional import lazy_names
 from tellwhy.data import graphs
 
 if TYPE_CHECKING:
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
         ColumnSummary as ColumnSummary,
         describe_column as describe_column,
     )
-    from tellwhy.data.reading.parquet_batches import parquet_batches as parquet_batches
-    from tellwhy.data.reading.read_table import read_table as read_table
-    from tellwhy.data.reading.text_cells import MISSING_WORDS as MISSING_WORDS
-    from tellwhy.data.synthetic import gaussian_mixture as gaussian_mixture
+    from tellwhy.data.generated import gaussian_mixture as gaussian_mixture
+    from tellwhy.data.reading.cells import MISSING_WORDS as MISSING_WORDS
+    from tellwhy.data.reading.parquet import parquet_batches as parquet_batches
+    from tellwhy.data.sources import read_table as read_table
     from tellwhy.data.table import Table as Table, as_table as as_table
 
 _PLACES = {
     "ColumnSummary": "columns.summary",
-    "MISSING_WORDS": "reading.text_cells",
+    "MISSING_WORDS": "reading.cells",
     "Table": "table",
     "TableEncoder": "columns.encoder",
     "as_table": "table",
     "describe_column": "columns.summary",
     "fetch": "benchmarks",
-    "gaussian_mixture": "synthetic",
-    "parquet_batches": "reading.parquet_batches",
-    "read_table": "reading.read_table",
+    "gaussian_mixture": "generated",
+    "parquet_batches": "reading.parquet",
+    "read_table": "sources",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

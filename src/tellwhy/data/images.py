@@ -12,7 +12,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.optional import require
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
 SIDE = 256  # pixels along the longer side of a picture as it is judged

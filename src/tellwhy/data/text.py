@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, boolean, integer, one_of, validate_parameters
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 
 OTHERS = "(other words)"
 _WORD = re.compile(r"\w+(?:['’]\w+)*")

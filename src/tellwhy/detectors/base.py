@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.capabilities import LeavesRowsOut
+from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
-from tellwhy.core.rows.estimator_rows import validated_rows
-from tellwhy.core.score_function import Floats, ScoreFunction
-from tellwhy.core.tables import random_sample
-from tellwhy.scoring.observed import Observed
+from tellwhy.core.score import Floats, LeavesRowsOut, ScoreFunction
+from tellwhy.scoring.ordinary_rows import Observed
 from tellwhy.storage.saved_models import SavedModel
 
 CALIBRATION_ROWS = 20_000  # training rows that thresholds are drawn from: enough for any usual share

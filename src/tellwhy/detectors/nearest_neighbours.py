@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.params import Rules, integer, real
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats, NeighbourDistance
+from tellwhy.core.score import Floats, NeighbourDistance
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.scoring import NeighbourScore
 

@@ -1,16 +1,12 @@
 """How far an explanation can be trusted."""
 
-from tellwhy.evaluation.adversarial import Vulnerabilities, adversarial
-from tellwhy.evaluation.choice import Choice, choose_by_injection
 from tellwhy.evaluation.compare import compare
-from tellwhy.evaluation.fidelity import Fidelity, fidelity
+from tellwhy.evaluation.fidelity import Fidelity, KeepTop, Vulnerabilities, adversarial, fidelity, keep_top
 from tellwhy.evaluation.flipping import Flipping, flipping
-from tellwhy.evaluation.images.maps import au_pro, pixel_auroc
-from tellwhy.evaluation.images.patch_flipping import PatchFlipping, patch_flipping
+from tellwhy.evaluation.images import PatchFlipping, au_pro, patch_flipping, pixel_auroc
 from tellwhy.evaluation.injection import Injected, inject_anomalies
-from tellwhy.evaluation.keep_top import KeepTop, keep_top
-from tellwhy.evaluation.localisation import Localisation, localisation
-from tellwhy.evaluation.networks.quality import (
+from tellwhy.evaluation.localisation import Choice, Localisation, choose_by_injection, localisation
+from tellwhy.evaluation.quality import (
     Infidelity,
     complexity,
     infidelity,
@@ -18,11 +14,10 @@ from tellwhy.evaluation.networks.quality import (
     pointing_game,
     sparseness,
 )
-from tellwhy.evaluation.networks.randomisation import Randomisation, parameter_randomisation
-from tellwhy.evaluation.networks.region_flipping import RegionFlipping, region_flipping
-from tellwhy.evaluation.networks.removal import Removal, irof, road
-from tellwhy.evaluation.systematic.boxes import BoxRatios, box_ratios
-from tellwhy.evaluation.systematic.strategies import Strategies, strategies
+from tellwhy.evaluation.randomisation import Randomisation, parameter_randomisation
+from tellwhy.evaluation.region_flipping import RegionFlipping, region_flipping
+from tellwhy.evaluation.removal import Removal, irof, road
+from tellwhy.evaluation.systematic import BoxRatios, Strategies, box_ratios, strategies
 
 __all__ = [
     "BoxRatios",

@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.core.compiled import njit
 
 Differences = namedtuple("Differences", "Z points_by_column order starts columns")
 """Rows Z (n, columns) and points (columns, m) in the same units, and what is taken away when.

@@ -1,4 +1,13 @@
-"""Fidelity: whether the features that an insight names are those that the model goes by."""
+"""Fidelity of insights, keep-top, crafted inputs.
+
+Fidelity: whether the features that an insight names are those that the model goes by.
+
+Inputs that show what a model is blind or gullible to, built from what it has learned.
+
+Inputs in which some features were changed to tell what a model goes by.
+
+What is left of a classifier's decision when only the best-ranked parts of an input are kept.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +19,114 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import Seed, generator, integer, one_of, real, seed, validate_value
 from tellwhy.core.progress import track
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.evaluation.changed_inputs import InputSample
-from tellwhy.scoring.class_scores import as_class_scores, with_known_outputs
-from tellwhy.scoring.scores.log_odds import ClassScores
+from tellwhy.core.score import Floats, Integers
+from tellwhy.scoring.prediction_scores import ClassScores
+from tellwhy.scoring.predictions import as_class_scores, with_known_outputs
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedInputs:
+    """Inputs after the same features were changed in four ways.
+
+    Attributes
+    ----------
+    nullified
+        Rows of the class with the features set to the baseline.
+    replaced
+        Other rows with the features set to the mean of the class.
+    crafted
+        New inputs: the features as in a row of the class, every other one as in a row drawn at random.
+    alone
+        The same, but every other feature is at the baseline.
+    """
+
+    nullified: Floats
+    replaced: Floats
+    crafted: Floats
+    alone: Floats
+
+    def by_procedure(self) -> dict[str, Floats]:
+        """All four by their names."""
+        return {
+            "nullified": self.nullified,
+            "replaced": self.replaced,
+            "crafted": self.crafted,
+            "alone": self.alone,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class InputSample:
+    """Rows to be changed, all flat: rows of a class, other rows, and rows mixed from cells of many.
+
+    Attributes
+    ----------
+    inside, outside
+        Rows that the model puts into the class, and the others.
+    mixed
+        As many as `inside`; every cell is that of a row drawn at random.
+    mean
+        Mean of the rows of the class.
+    baseline
+        Value of a nullified feature.
+    shape
+        Of one input.
+    """
+
+    inside: Floats
+    outside: Floats
+    mixed: Floats
+    mean: Floats
+    baseline: float
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        X: Floats,
+        is_inside: NDArray[np.bool_],
+        everyone: Floats,
+        *,
+        baseline: float,
+        rng: np.random.Generator,
+    ) -> InputSample:
+        """Take rows apart by class; mixed rows take their cells from `everyone`."""
+        flat = X.reshape(len(X), -1)
+        inside = flat[is_inside]
+        source = everyone.reshape(len(everyone), -1)
+        drawn = rng.integers(
+            len(source), size=inside.shape
+        )  # a row for each cell: columns become independent
+        return cls(
+            inside=inside,
+            outside=flat[~is_inside],
+            mixed=source[drawn, np.arange(source.shape[1])],
+            mean=inside.mean(axis=0) if len(inside) else np.zeros(flat.shape[1]),
+            baseline=baseline,
+            shape=X.shape[1:],
+        )
+
+    def changed(self, features: Integers) -> ChangedInputs:
+        """Return the inputs with some features changed, in the shape that they came in."""
+        nullified = self.inside.copy()
+        nullified[:, features] = self.baseline
+        replaced = self.outside.copy()
+        replaced[:, features] = self.mean[features]
+        crafted = self.mixed.copy()
+        crafted[:, features] = self.inside[:, features]
+        alone = np.full_like(self.inside, self.baseline)
+        alone[:, features] = self.inside[:, features]
+        return ChangedInputs(*(self._shaped(flat) for flat in (nullified, replaced, crafted, alone)))
+
+    def _shaped(self, flat: Floats) -> Floats:
+        return flat.reshape(len(flat), *self.shape)
+
 
 PROCEDURES = ("nullified", "replaced", "crafted", "alone")
 COUNTS = (50, 75, 100, 125, 150)  # those of Guo et al. (2018)
@@ -207,3 +315,155 @@ def _decision(model: object, target: str, rows: Floats) -> Decision:
         return lambda X: score.outputs(X).argmax(axis=1) == number
     limit = score.threshold if score.threshold is not None else float(np.median(score.value(rows)))
     return lambda X: score.value(X) > limit
+
+
+@dataclass(frozen=True, eq=False)
+class Vulnerabilities:
+    """Inputs that show what a model is blind or gullible to.
+
+    Attributes
+    ----------
+    hidden
+        Rows of the class without its top features: they look right, and may no longer be recognised.
+    planted
+        Other rows with the class's mean values in its top features: they may be taken for the class.
+    crafted
+        Every feature drawn from a row of its own at random, but the top features, which are those of rows of
+        the class.
+    features
+        The features that were changed.
+    """
+
+    hidden: Floats
+    planted: Floats
+    crafted: Floats
+    features: Integers
+
+
+def adversarial(
+    insight: RanksFeatures, *, k: int = 100, baseline: float = 0.0, random_state: Seed = 0
+) -> Vulnerabilities:
+    """Build inputs that exploit an insight, from the rows that it carries with it.
+
+    Parameters
+    ----------
+    insight
+        From `DMMMEN.insights`; features are taken by `Insight.ranking`.
+    k
+        How many features to change.
+    baseline
+        Value of a hidden feature.
+    random_state
+        Seed of the crafted inputs.
+
+    Examples
+    --------
+    >>> from tellwhy.explainers import DMMMEN
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> def model(X):
+    ...     p = 1 / (1 + np.exp(-3 * X[:, 1]))
+    ...     return np.column_stack([1 - p, p])
+    >>> explainer = DMMMEN(model, n_components=1, n_sweeps=100, n_burn=50).fit(X)
+    >>> found = adversarial(explainer.insights(per="target")[1], k=1)
+    >>> bool((model(found.planted)[:, 1] > 0.5).all()), found.features
+    (True, array([1]))
+    """
+    validate_value("adversarial", "k", k, integer(1))
+    rows = np.concatenate([insight.examples, insight.others])
+    is_inside = np.arange(len(rows)) < len(insight.examples)
+    sample = InputSample.of(rows, is_inside, rows, baseline=baseline, rng=generator(random_state))
+    features = insight.ranking(baseline)[:k]
+    made = sample.changed(features)
+    return Vulnerabilities(made.nullified, made.replaced, made.crafted, features)
+
+
+@dataclass(frozen=True, eq=False)
+class KeepTop:
+    """What is left of a decision when only the top segments (or features) of each input are kept.
+
+    Attributes
+    ----------
+    probability
+        Probability of the explained class, one per row.
+    accuracy
+        Whether the model still decides for the explained class, one per row.
+    """
+
+    method: str
+    k: int
+    probability: Floats
+    accuracy: Floats
+
+    def interval(
+        self, of: str = "probability", *, n_bootstraps: int = 1000, random_state: Seed = 0
+    ) -> tuple[float, float]:
+        """95 % limits of the mean of "probability" or "accuracy", by bootstrap over the rows."""
+        validate_value("KeepTop.interval", "of", of, one_of("probability", "accuracy"))
+        rows = self.probability if of == "probability" else self.accuracy
+        drawn = generator(random_state).integers(len(rows), size=(n_bootstraps, len(rows)))
+        low, high = np.quantile(rows[drawn].mean(axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return float(low), float(high)
+
+
+def keep_top(
+    explanation: Explanation,
+    model: object,
+    *,
+    k: int = 20,
+    background: ArrayLike = 0.0,
+    segments: ArrayLike | None = None,
+) -> KeepTop:
+    """Keep the k segments (or features) of each row with the highest values, replace the rest, ask the model.
+
+    Parameters
+    ----------
+    explanation
+        Of a classifier's decisions, by any method.
+    model
+        The classifier.
+    k
+        How many segments to keep.
+    background
+        A number or an input that replaces the rest.
+    segments
+        Segment of each cell, shaped like the rows; by default `extras["segments"]`, else every cell is its
+        own.
+
+    Examples
+    --------
+    >>> X = np.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> def model(X):
+    ...     p = 1 / (1 + np.exp(-X[:, 0]))
+    ...     return np.column_stack([1 - p, p])
+    >>> e = Explanation(values=X * [1, 0], scores=X[:, 0], method="Example", data=X)
+    >>> keep_top(e, model, k=1).accuracy
+    array([1., 1.])
+    """
+    validate_value("keep_top", "k", k, integer(1))
+    X = np.asarray(explanation.data, dtype=np.float64)
+    score = with_known_outputs(as_class_scores(model), X)
+    if not isinstance(score, ClassScores):
+        raise InvalidInput("keep_top measures decisions of a classifier; this model gives one score.")
+    label = _segments(X, explanation.extras.get("segments") if segments is None else segments)
+    kept = np.empty_like(X)
+    for i, x in enumerate(X):
+        kept[i] = _keep(x, explanation.values[i], label[i], k=k, background=background)
+    recorded = explanation.extras.get("target")  # the explained class need not be the preferred one
+    chosen = score.outputs(X).argmax(axis=1) if recorded is None else np.asarray(recorded, dtype=np.int64)
+    odds = score.outputs(kept)
+    probability = 1.0 / (1.0 + np.exp(-odds[np.arange(len(X)), chosen]))
+    return KeepTop(explanation.method, k, probability, (odds.argmax(axis=1) == chosen).astype(np.float64))
+
+
+def _segments(X: Floats, given: ArrayLike | None) -> Integers:
+    """Segment of each cell; where none are given, every cell of an input is its own."""
+    if given is not None:
+        return np.asarray(given)
+    return np.broadcast_to(np.arange(X[0].size).reshape(X.shape[1:]), X.shape)
+
+
+def _keep(x: Floats, values: Floats, label: Integers, *, k: int, background: ArrayLike) -> Floats:
+    """Return one input with its k best segments; a segment is worth the sum of the values of its cells."""
+    worth = np.bincount(label.ravel(), values.ravel())
+    best = np.argsort(-worth, kind="stable")[:k]
+    return np.where(np.isin(label, best), x, background)

@@ -1,22 +1,344 @@
-"""Flipping: whether the score falls when the features said to matter stop being odd."""
+"""Algorithm 4 and flipping by replacement.
+
+Flipping: whether the score falls when the features said to matter stop being odd.
+
+Flipping in the space of differences to support points (Algorithm 4 of the One-Class DTD paper).
+
+A model made of distances sees a row x only through its differences Ψ_ij = x_i − u_ji to the support points
+u_j: its score is a function of the squared distances s_j = Σ_i Ψ_ij², pooled over the points. Taking feature
+i away sets Ψ_ij = 0 for every point at once: the row then differs from no support point in that feature,
+which no replaced value of x_i could achieve. With all features away the score is the least there is.
+
+Flipping for any score: features replaced by normal values, most relevant first.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.capabilities import HasExpansion
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.arrays import as_floats, evenly_spread, take_rows
+from tellwhy.core.errors import DataNotice, InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import one_of, validate_value
-from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.core.tables import as_floats
-from tellwhy.evaluation.differences import difference_curves
-from tellwhy.evaluation.replacement import replacement_curves
-from tellwhy.scoring import EncodedScore, as_score
+from tellwhy.core.progress import track
+from tellwhy.core.running import BATCH_BYTES, row_batches, thread_map
+from tellwhy.core.score import (
+    Capability,
+    CentreDistance,
+    Floats,
+    HasExpansion,
+    Integers,
+    KernelExpansion,
+    LeavesRowsOut,
+    NeighbourDistance,
+    PointExpansion,
+    ScoreFunction,
+)
+from tellwhy.evaluation._compiled import Differences, add_features_back
+from tellwhy.evaluation.injection import is_frame, mix, stack
+from tellwhy.kernels import Exponential, StudentT
+from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
+from tellwhy.scoring import EncodedScore, _compiled_one_class as _compiled, as_score
+from tellwhy.scoring.distance_scores import points_of
+
+Pool = Callable[[Floats, Integers], Floats]
+"""From squared distances (k, m) and the point that each line does without (k,) to scores (k,)."""
+
+
+@runtime_checkable
+class HasOffset(Protocol, metaclass=Capability):
+    """A score with a constant that is added after the distances have been pooled, as a density has."""
+
+    @property
+    def offset(self) -> float:
+        """The constant."""
+        ...
+
+
+class _Pooling(NamedTuple):
+    """The support points in scaled coordinates, and how the score pools scaled squared distances to them."""
+
+    points: ScaledPoints
+    pool: Pool
+
+
+@dataclass(frozen=True)
+class _Removal:
+    """What the rows of one call share.
+
+    Attributes
+    ----------
+    points_by_column
+        Scaled support points, one line per column.
+    starts, columns
+        Feature f owns the columns columns[starts[f]:starts[f + 1]].
+    order
+        Features of each row, first to be taken away first.
+    left_out
+        Support point that each row does without, or −1.
+    pool
+        From squared distances to scores.
+    """
+
+    points_by_column: Floats
+    starts: Integers
+    columns: Integers
+    order: Integers
+    left_out: Integers
+    pool: Pool
+
+    @property
+    def n_states(self) -> int:
+        """How often a row is scored: with all features, and after each of the steps."""
+        return self.order.shape[1] + 1
+
+
+def difference_curves(
+    score: HasExpansion, X: Floats, order: Integers, *, owner: Integers, training_rows: Integers | None
+) -> Floats:
+    """Score of each row after 0, 1, …, d features have stopped differing from the support points.
+
+    Parameters
+    ----------
+    score
+        A score with an `expansion`.
+    X
+        Rows in the score's columns.
+    order
+        Features of each row, first to be taken away first, shape (n, d).
+    owner
+        The feature that each column of X belongs to.
+    training_rows
+        The training row that each row leaves out of the model, −1 for none. None: rows that the model was
+        trained on leave themselves out.
+    """
+    points, pool = pooling(score)
+    columns = np.argsort(owner, kind="stable")
+    removal = _Removal(
+        points_by_column=np.ascontiguousarray(points.scaled.T),
+        starts=np.searchsorted(owner[columns], np.arange(order.shape[1] + 1)),
+        columns=columns,
+        order=order,
+        left_out=_points_left_out(training_rows, score, X),
+        pool=pool,
+    )
+    Z = points.rescale(X)
+    batches = row_batches(len(X), 8 * len(points.scaled) * (removal.n_states + 1))
+    curves = thread_map(lambda rows: _curves_of_batch(Z[rows], rows, removal), batches)
+    return np.concatenate(curves) + (score.offset if isinstance(score, HasOffset) else 0.0)
+
+
+def _curves_of_batch(Z: Floats, rows: slice, removal: _Removal) -> Floats:
+    """Go through the steps from the last to the first, as many at a time as memory allows."""
+    n = len(Z)
+    m = removal.points_by_column.shape[1]
+    left_out = removal.left_out[rows]
+    given = Differences(Z, removal.points_by_column, removal.order[rows], removal.starts, removal.columns)
+    curves = np.empty((n, removal.n_states))
+    running = np.zeros((n, m))  # the end: no feature is present
+    for block in reversed(row_batches(removal.n_states, 8 * n * m, BATCH_BYTES)):
+        n_steps = block.stop - block.start
+        S = np.empty((n * n_steps, m))
+        add_features_back(given, block.start, block.stop, running, S)
+        curves[:, block] = removal.pool(S, np.repeat(left_out, n_steps)).reshape(n, -1)
+    return curves
+
+
+def _points_left_out(training_rows: Integers | None, score: Any, X: Floats) -> Integers:
+    """Support point that each row does without, or −1, from the training row it was explained without."""
+    if training_rows is None:
+        return score.match(X) if isinstance(score, LeavesRowsOut) else np.full(len(X), -1, dtype=np.int64)
+    given = np.asarray(training_rows, dtype=np.int64)
+    if isinstance(score.expansion, PointExpansion):
+        given = points_of(given, score.expansion)
+    return score.leave_some(given) if isinstance(score, LeavesRowsOut) else given
+
+
+def pooling(score: Any) -> _Pooling:
+    """Return the support points of a score and its way of pooling distances, by what it is made of."""
+    expansion = score.expansion
+    if isinstance(expansion, KernelExpansion):
+        return _Pooling(
+            ScaledPoints.of(expansion.points, expansion.kernel.bandwidth), _kernel_pool(expansion)
+        )
+    if isinstance(expansion, CentreDistance):
+        unit = centre_and_unit(expansion.centres)[1]
+        return _Pooling(ScaledPoints.of(expansion.centres, unit), lambda S, _: S.min(axis=1) * unit**2)
+    if isinstance(expansion, NeighbourDistance):
+        unit = centre_and_unit(expansion.points)[1]
+        k = expansion.n_neighbours
+        return _Pooling(
+            ScaledPoints.of(expansion.points, unit), lambda S, out: _mean_of_nearest(S, out, k) * unit
+        )
+    raise UnsupportedModel(
+        f"flipping does not know the expansion of {score.describes}: {type(expansion).__name__}."
+    )
+
+
+def _kernel_pool(expansion: KernelExpansion) -> Pool:
+    """Return how a kernel model pools: the compiled loops that its score itself is computed by."""
+    weights = expansion.weights
+    kernel = expansion.kernel
+    if not isinstance(kernel, (Exponential, StudentT)):
+        raise UnsupportedModel(
+            f"flipping knows exponential and t-Student kernels; got {type(kernel).__name__}."
+        )
+
+    def pool(S: Floats, left_out: Integers) -> Floats:
+        scores = np.empty(len(S))
+        unused = np.empty(len(S))  # what the loops attribute, in their other modes
+        if isinstance(kernel, Exponential):
+            _compiled.pool_exponential(S, weights, float(kernel.q), left_out, _compiled.SCORE, scores, unused)
+            return scores
+        # The factor m of o = m/g counts the points in use: one less where a row does without its own.
+        in_use = len(weights) - (left_out >= 0).astype(np.float64)
+        factor = np.ones(len(S)) if expansion.scale == "one" else in_use
+        q = float(kernel.q)
+        a = float(kernel.a)
+        _compiled.pool_student(S, weights, q, a, factor, left_out, _compiled.SCORE, scores, unused)
+        return scores
+
+    return pool
+
+
+def _mean_of_nearest(S: Floats, left_out: Integers, k: int) -> Floats:
+    """Mean distance to the k points that are nearest in the features still present."""
+    lines = np.flatnonzero(left_out >= 0)
+    S[lines, left_out[lines]] = np.inf
+    S.partition(k - 1, axis=1)
+    return np.asarray(np.sqrt(S[:, :k]).mean(axis=1))
+
+
+N_REFERENCES = 16  # normal rows whose values replace those of each explained row
+_LOOKED_AT = 512  # background rows that are scored to find them
+_CALL_BYTES = 64 * 2**20  # of rows that are scored in one call
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Explained rows with normal rows below them; `normal[i]` lists those that row i takes values from."""
+
+    rows: Any
+    normal: Integers
+
+
+def replacement_curves(
+    explanation: Explanation, score: ScoreFunction, order: Integers, background: Any
+) -> tuple[Floats, Floats]:
+    """Score of each row after 0, 1, …, d of its features took normal values, averaged over the normal rows.
+
+    Also the highest score among the normal rows of each row: only rows above it are odd. Both are NaN for
+    rows that have no nearest normal version to take values from.
+    """
+    data = explanation.data if is_frame(explanation.data) else np.asarray(explanation.data)
+    if background is not None:
+        _check_background(background, data)
+        normal = typical_rows(background, score)
+        below = len(data) + np.arange(len(normal))  # the same normal rows for every explained one
+        return _curves(score, _Sources(stack(data, normal), np.tile(below, (len(data), 1))), order)
+    nearest = _nearest_normals(explanation, score)
+    known = np.flatnonzero(_has_version(nearest))
+    curves = np.full((len(order), order.shape[1] + 1), np.nan)
+    highest = np.full(len(order), np.nan)
+    rows = stack(take_rows(data, known), take_rows(nearest, known))
+    sources = _Sources(rows, len(known) + np.arange(len(known))[:, None])
+    curves[known], highest[known] = _curves(score, sources, order[known])
+    return curves, highest
+
+
+def _curves(score: ScoreFunction, sources: _Sources, order: Integers) -> tuple[Floats, Floats]:
+    """Mean score after each step, and the highest score among the normal rows of each row."""
+    n, d = order.shape
+    curves = np.empty((n, d + 1))
+    curves[:, 0] = score.value(take_rows(sources.rows, np.arange(n)))
+    ends = score.value(take_rows(sources.rows, np.arange(n, len(sources.rows))))
+    ends = ends[sources.normal - n]  # (n, normal rows)
+    curves[:, d] = ends.mean(axis=1)
+    if d > 1:
+        # The ends are scored once per row; only the steps between them need new rows. The inverse of an order
+        # is its argsort: the step at which each feature goes.
+        curves[:, 1:d] = _between(score, sources, np.argsort(order, axis=1, kind="stable"))
+    return curves, ends.max(axis=1)
+
+
+def _between(score: ScoreFunction, sources: _Sources, place: Integers) -> Floats:
+    """Scores of steps 1 … d − 1; `place[i, c]` is the step at which feature c of row i is replaced."""
+    n, d = place.shape
+    n_normal = sources.normal.shape[1]
+    middle = np.empty(n * (d - 1))
+    batches = row_batches(len(middle), 16 * d * n_normal, _CALL_BYTES)
+    for pairs in track(batches, len(batches), "flipping"):
+        row, step = np.divmod(np.arange(pairs.start, pairs.stop), d - 1)
+        gone = place[row] <= step[:, None]  # (pairs, d): step 0 here has one feature replaced
+        source = np.where(gone[:, None, :], sources.normal[row][:, :, None], row[:, None, None])
+        scores = score.value(mix(sources.rows, source.reshape(-1, d)))
+        middle[pairs] = scores.reshape(-1, n_normal).mean(axis=1)
+    return middle.reshape(n, d - 1)
+
+
+def _nearest_normals(explanation: Explanation, score: ScoreFunction) -> Any:
+    """Return the nearest normal version of each row, NaN for those that have none; one at least has."""
+    nearest = explanation.extras.get("nearest_normal")
+    if nearest is None:
+        raise InvalidInput(
+            f"flipping of {score.describes} needs normal values to put in the place of removed features, and "
+            "the explanation has no extras['nearest_normal']. Pass background=…, rows that are mostly "
+            "normal."
+        )
+    if np.shape(nearest) != explanation.values.shape:
+        raise InvalidInput(
+            f"extras['nearest_normal'] has shape {np.shape(nearest)}; expected one normal value per value "
+            f"explained, {explanation.values.shape}."
+        )
+    lost = np.flatnonzero(~_has_version(nearest))
+    if len(lost) == len(explanation):
+        raise InvalidInput(
+            "None of the rows has a normal version in extras['nearest_normal'] (all are NaN), so there is "
+            "nothing to put in the place of removed features. Pass background=…, rows that are mostly "
+            "normal."
+        )
+    if len(lost):
+        warnings.warn(
+            f"{len(lost)} of {len(explanation)} rows have no nearest normal version and are left out of "
+            f"flipping (the first is row {lost[0]}).",
+            DataNotice,
+            stacklevel=4,
+        )
+    return nearest
+
+
+def _has_version(nearest: Any) -> Any:
+    """Tell which rows are not NaN: in any cell of an array, in all cells of a frame, which may lack some."""
+    if is_frame(nearest):
+        return ~np.asarray(nearest.isna()).all(axis=1)
+    flat = np.asarray(nearest, dtype=np.float64).reshape(len(nearest), -1)
+    return ~np.isnan(flat).any(axis=1)
+
+
+def _check_background(background: Any, data: Any) -> None:
+    """Raise unless background rows look like the explained ones, and there is one."""
+    if np.shape(background)[1:] != np.shape(data)[1:]:
+        raise InvalidInput(
+            f"background has shape {np.shape(background)}; expected rows like the explained ones, whose "
+            f"shape is {np.shape(data)}."
+        )
+    if len(background) == 0:
+        raise InvalidInput("background is empty; at least one normal row is needed.")
+
+
+def typical_rows(background: Any, score: ScoreFunction) -> Any:
+    """Return up to 16 rows of the background, evenly spread over the half of it that scores lowest."""
+    rows = background if is_frame(background) else np.asarray(background)
+    looked_at = evenly_spread(len(rows), _LOOKED_AT)
+    ranked = looked_at[np.argsort(score.value(take_rows(rows, looked_at)), kind="stable")]
+    calm = ranked[: (len(ranked) + 1) // 2]  # a background may hold odd rows; half of it hardly does
+    return take_rows(rows, calm[evenly_spread(len(calm), N_REFERENCES)])
 
 
 @dataclass(frozen=True, eq=False)

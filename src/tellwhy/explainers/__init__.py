@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tellwhy.core.lazy import lazy_names
+from tellwhy.core.optional import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ announce(
         "decomposition",
         "ensemble",
         "gradients",
-        "network_cards",
+        "catalogue",
         "perturbation",
         "shapley",
         "surrogate",

@@ -1,9 +1,20 @@
-"""What explainers of scores share: reading the model, the columns and the rows, and assembling the result."""
+"""ScoreExplainer, BackgroundExplainer: checks, fit, explain.
+
+What explainers of scores share: reading the model, the columns and the rows, and assembling the result.
+
+Explanations whose numbers left the range of floating-point numbers are errors, not results.
+
+Parameters that explainers are made with: unknown ones are answered with what to type instead.
+
+Whether a model was fitted again since an explainer read it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -11,32 +22,175 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.capabilities import IsPrediction, LeavesRowsOut
-from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.arrays import as_floats, column_names, refuse_sparse
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.extras import Extras
+from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.old_names import TakesOldNames
-from tellwhy.core.params import Rules, validate_parameters
+from tellwhy.core.params import Rules, nearest, validate_parameters
 from tellwhy.core.progress import shown
-from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.core.tables import as_floats, column_names, refuse_sparse
+from tellwhy.core.score import Floats, Integers, IsPrediction, LeavesRowsOut, ScoreFunction
 from tellwhy.counterfactuals.normal_versions import normal_versions
-from tellwhy.explainers.finite_values import check_finite
-from tellwhy.explainers.given_parameters import refuse_unknown
-from tellwhy.explainers.in_batches import in_batches
-from tellwhy.explainers.model_state import notice_fit
-from tellwhy.explainers.score_rows import (
+from tellwhy.explainers.rows import (
     Attribution,
     Rows,
+    in_batches,
     mean_of_rows,
     named_outputs,
     two_classes,
     with_outputs,
 )
 from tellwhy.scoring import EncodedScore, as_score
+from tellwhy.scoring.function_scores import FlatScore, array_rows, takes_arrays
 from tellwhy.scoring.model_rows import check_columns
-from tellwhy.scoring.observed import some_rows
-from tellwhy.scoring.scores.flat_score import FlatScore, array_rows, takes_arrays
+from tellwhy.scoring.ordinary_rows import some_rows
+
+
+def check_finite(method: str, names: Sequence[str] | None, **found: Floats | float | None) -> None:
+    """Raise with the first number that is infinite or none; `found` is told by its names.
+
+    Examples
+    --------
+    >>> check_finite("Occlusion", ["a", "b"], values=np.array([[1.0, np.inf]]))
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidInput: Occlusion gives inf in its values for row 0, column 'b': ...
+    """
+    for what, numbers in found.items():
+        if numbers is None or np.isfinite(numbers).all():
+            continue
+        array = np.atleast_1d(np.asarray(numbers))
+        at = np.argwhere(~np.isfinite(array))[0]
+        raise InvalidInput(
+            f"{method} gives {array[tuple(at)]} in its {what} for row {at[0]}{_column(at[1:], names)}: "
+            "numbers so large or so small, or so far from the others, leave the range of floating-point "
+            "numbers. Scale the columns, say by their standard deviations, and leave out rows that are out "
+            "of all proportion."
+        )
+
+
+def _column(place: Any, names: Sequence[str] | None) -> str:
+    if len(place) != 1:
+        return f", cell {tuple(map(int, place))}" if len(place) else ""
+    column = int(place[0])
+    return (
+        f", column {names[column]!r}" if names is not None and column < len(names) else f", column {column}"
+    )
+
+
+def refuse_unknown(cls: type, given: Iterable[str]) -> None:
+    """Raise for the name of a parameter that the constructor of an explainer does not take.
+
+    Examples
+    --------
+    >>> from tellwhy.explainers import Occlusion
+    >>> Occlusion(len, n_backgrounds=5)
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidParameter: Occlusion has no parameter 'n_backgrounds'; did you mean ...
+    >>> Occlusion(len, background=[[1.0]])
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidParameter: Occlusion takes ordinary rows by fit: ..., background=rows).
+    """
+    parameters = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    taken = list(parameters)[2:]  # after the explainer and the model
+    for name in given:
+        if name not in parameters:
+            raise InvalidParameter(_answer(cls, name, taken))
+
+
+def _answer(cls: type, name: str, taken: list[str]) -> str:
+    owner = cls.__name__
+    if name == "background" and hasattr(cls, "fit"):
+        return (
+            f"{owner} takes ordinary rows by fit: {owner}(model).fit(rows), or "
+            f"tellwhy.explain(model, X, {owner!r}, background=rows)."
+        )
+    if name == "background":
+        return f"{owner} compares with no other rows, so that a background would be ignored. Leave it out."
+    if name == "progress":
+        return f"{owner} shows how far it is while it explains: {owner}(model).explain(X, progress=True)."
+    listed = ", ".join(taken) if taken else "none but the model"
+    return f"{owner} has no parameter {name!r}{nearest(name, taken)} It takes: {listed}."
+
+
+State = dict[str, Any]
+_MOVED = ("threshold_",)  # set without a new fit
+
+
+def fitted_state(model: Any) -> State:
+    """What a model has learned, by name: of a pipeline, of each of its parts. Nothing is copied."""
+    found = {}
+    for prefix, part in _parts(model):
+        for name, value in getattr(part, "__dict__", {}).items():
+            if name.endswith("_") and not name.endswith("__"):
+                found[prefix + name] = value
+    return found
+
+
+def changed_names(before: State, model: Any) -> list[str]:
+    """Names of what a model learned that is not what it was; a fit that found the same changes nothing."""
+    now = fitted_state(model)
+    return [name for name, value in before.items() if name not in now or not _is_same(value, now[name])]
+
+
+def was_fitted_again(changed: list[str]) -> bool:
+    """Whether more than a threshold has changed."""
+    return any(name.rsplit(".", 1)[-1] not in _MOVED for name in changed)
+
+
+def _parts(model: Any) -> Iterator[tuple[str, Any]]:
+    """A model, and the estimators that are its parameters (steps of a pipeline, what a wrapper wraps)."""
+    yield "", model
+    if isinstance(model, type) or not hasattr(model, "get_params"):
+        return
+    try:
+        params = model.get_params(deep=True)
+    except Exception:  # somebody else's estimator: without its parameters, it is looked at as a whole
+        return
+    for name, value in params.items():
+        if hasattr(value, "fit") and not isinstance(value, type):
+            yield f"{name}.", value
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if one is other or type(one) is not type(other):
+        return one is other
+    if isinstance(one, np.ndarray):
+        return bool(one.dtype != object and np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+    if dataclasses.is_dataclass(one):
+        return _is_same(_fields(one), _fields(other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(isinstance(one, (str, bool, int, float, type(None))) and one == other)
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+
+
+def notice_fit(explainer: Any, *, learns: bool = False) -> None:
+    """Have an explainer read its model again where that has changed.
+
+    `learns` says that the explainer is about to be fitted itself. What it learned from background rows before
+    belongs to the model of that time: then this is an error.
+    """
+    seen = vars(explainer)
+    changed = changed_names(seen.get("_model_state", {}), explainer.model) if "score" in seen else []
+    if was_fitted_again(changed) and seen.get("_has_learned") and not learns:
+        raise InvalidInput(
+            f"The {type(explainer.model).__name__} was fitted again after the fit of this "
+            f"{type(explainer).__name__}, whose background belongs to the model as it was. Call fit(X) of "
+            "the explainer again, or make a new one."
+        )
+    if changed or learns:
+        seen.pop("score", None)
+    if "score" not in seen:
+        explainer._model_state = fitted_state(explainer.model)
+    explainer._has_learned = learns or bool(seen.get("_has_learned"))
+
 
 __all__ = ["Attribution", "BackgroundExplainer", "Rows", "ScoreExplainer", "lacks", "mean_of_rows"]
 

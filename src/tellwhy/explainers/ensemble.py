@@ -14,12 +14,12 @@ from scipy.stats import rankdata
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError
 from tellwhy.core.explainer import Explains, LearnsFromRows
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.extras import Extras
-from tellwhy.core.parallel import row_batches
+from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rule, Rules, validate_parameters
 from tellwhy.core.progress import shown
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats, ScoreFunction
+from tellwhy.core.running import row_batches
+from tellwhy.core.score import Floats, ScoreFunction
 
 _TIED = 1e-9  # of the row's largest value: smaller differences are rounding, not an order
 

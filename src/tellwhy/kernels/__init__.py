@@ -1,6 +1,5 @@
 """Mercer kernels: exponential and t-Student kernels of the Euclidean distance, and the arc-cosine kernel."""
 
-from tellwhy.kernels.arc_cosine import ArcCosine
-from tellwhy.kernels.radial import Exponential, Kernel, Linear, StudentT, is_positive_definite
+from tellwhy.kernels.radial import ArcCosine, Exponential, Kernel, Linear, StudentT, is_positive_definite
 
 __all__ = ["ArcCosine", "Exponential", "Kernel", "Linear", "StudentT", "is_positive_definite"]

@@ -1,6 +1,6 @@
 """Compiled loops over pairs of points."""
 
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.core.compiled import njit
 
 # Below this share of ‖z‖²+‖v‖² the expanded square has lost too many digits and the pair is computed anew.
 CANCELLED = 1e-5

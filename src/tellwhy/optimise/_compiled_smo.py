@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.core.compiled import njit
 
 # Two points that coincide have no curvature between them. A positive floor makes their step long instead of
 # infinite, and the limits of the weights then cut it.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 
 Array = Any  # numpy array or tensor
 SHARE_OF_FREE_MEMORY = 0.25

@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.svm import OneClassSVM as LibsvmOneClass
 
 from tellwhy.core.errors import NotConverged
-from tellwhy.core.parallel import row_batches
 from tellwhy.core.progress import track
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.running import row_batches
+from tellwhy.core.score import Floats, Integers
 from tellwhy.optimise._compiled_smo import smo
 
 SMALL = 2_000

@@ -1,17 +1,97 @@
-"""From any model to the one number per row that is explained."""
+"""As_score: any model to one number per row; the table of adapters by class name, loaded when met.
+
+From any model to the one number per row that is explained.
+
+The third-party models that `as_score` knows, by public class name.
+
+The nearest base class counts, whatever the order of the table: a class of one's own that extends
+`IsolationForest` is an `OutlierMixin`, and what is a plain `BaseEstimator` is refused with advice.
+
+Score functions of the user's own, with their output checked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tellwhy.core.capabilities import GivesScore
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.core.score_function import ScoreFunction
-from tellwhy.scoring.adapters.class_names import lookup
-from tellwhy.scoring.adapters.third_party import ADAPTERS
-from tellwhy.scoring.scores.checked_score import CheckedScore
-from tellwhy.scoring.scores.function_score import FunctionScore
+from tellwhy.core.score import Floats, GivesScore, HasGradient, ScoreFunction
+from tellwhy.scoring.adapters import pipelines, pyod_models, sklearn_distances, sklearn_models
+from tellwhy.scoring.function_scores import FunctionScore, one_per_cell, one_per_row, private_rows
+from tellwhy.scoring.model_rows import lookup
+from tellwhy.scoring.network_output import NetworkOutput
+
+ADAPTERS: dict[str, Callable[[Any], ScoreFunction]] = {
+    "sklearn.svm.OneClassSVM": sklearn_distances.one_class_svm,
+    "sklearn.neighbors.KernelDensity": sklearn_distances.kernel_density,
+    "sklearn.neighbors.NearestNeighbors": sklearn_distances.nearest_neighbours,
+    "sklearn.cluster.KMeans": sklearn_distances.nearest_centre,
+    "sklearn.cluster.MiniBatchKMeans": sklearn_distances.nearest_centre,
+    "sklearn.cluster.BisectingKMeans": sklearn_distances.nearest_centre,
+    "sklearn.mixture.BaseMixture": sklearn_models.mixture,
+    "sklearn.decomposition.PCA": sklearn_models.reconstruction,
+    "sklearn.decomposition.IncrementalPCA": sklearn_models.reconstruction,
+    "sklearn.decomposition.TruncatedSVD": sklearn_models.reconstruction,
+    "sklearn.covariance.EllipticEnvelope": sklearn_models.mahalanobis,
+    "sklearn.covariance.EmpiricalCovariance": sklearn_models.mahalanobis,
+    "sklearn.linear_model.SGDOneClassSVM": sklearn_models.linear_one_class,
+    "sklearn.neighbors.LocalOutlierFactor": sklearn_models.local_outlier_factor,
+    "sklearn.base.OutlierMixin": sklearn_models.outlier_detector,
+    "sklearn.pipeline.Pipeline": pipelines.pipeline,
+    "sklearn.model_selection.BaseSearchCV": pipelines.best_of_search,
+    "sklearn.frozen.FrozenEstimator": pipelines.frozen,
+    "torch.nn.modules.module.Module": NetworkOutput,
+    "pyod.models.knn.KNN": pyod_models.nearest_neighbours,
+    "pyod.models.abod.ABOD": pyod_models.angles,
+    "pyod.models.copod.COPOD": pyod_models.tails,
+    "pyod.models.ecod.ECOD": pyod_models.tails,
+    "pyod.models.base.BaseDetector": pyod_models.detector,
+    "sklearn.base.ClassifierMixin": sklearn_models.refuse_classifier,
+    "sklearn.base.RegressorMixin": sklearn_models.refuse_regressor,
+    "sklearn.base.BaseEstimator": sklearn_models.refuse,
+}
+
+
+class CheckedScore:
+    """A score function whose values and gradients are finite and of the right shape, or an error tells.
+
+    All its other members are those of the score itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tellwhy.scoring import FunctionScore
+    >>> class Twice(FunctionScore):
+    ...     def value(self, X):
+    ...         return np.ones((len(X), 2))
+    >>> CheckedScore(Twice(len, describes="a pair")).value(np.zeros((3, 1)))
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidInput: A score must give one number per row: for 3 rows, a pair has shape ...
+    """
+
+    def __init__(self, score: Any):
+        self._score = score
+
+    def __getattr__(self, name: str) -> Any:
+        # Copying and unpickling ask before `_score` is there: handing that on would never end.
+        if name.startswith("__") or name == "_score":
+            raise AttributeError(name)
+        return getattr(self._score, name)
+
+    def value(self, X: Any, *left_out: Any) -> Floats:
+        """One finite number per row."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        return one_per_row(self._score.value(private_rows(X), *left_out), n, self._score.describes)
+
+    @property
+    def gradient(self) -> Callable[..., Floats] | None:
+        """Derivative of each row's number by each of its cells, where the score has one."""
+        return self._checked_gradient if isinstance(self._score, HasGradient) else None
+
+    def _checked_gradient(self, X: Any, *left_out: Any) -> Floats:
+        slopes = self._score.gradient(private_rows(X), *left_out)
+        return one_per_cell(slopes, X, self._score.describes)
 
 
 def as_score(obj: Any) -> ScoreFunction:

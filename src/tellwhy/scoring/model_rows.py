@@ -1,17 +1,23 @@
-"""Rows in the form that a fitted third-party model expects: as many columns, under their names."""
+"""What a foreign model is, and the rows it takes.
+
+Rows in the form that a fitted third-party model expects: as many columns, under their names.
+
+Classes recognised by their public names, so that no third party has to be imported.
+
+What a fitted estimator is: a classifier, a regressor, a detector, told without importing scikit-learn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 
+from tellwhy.core.arrays import as_floats, column_names, without_mask
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.rows.masked import without_mask
-from tellwhy.core.tables import as_floats, column_names
 
 
 def fitted_names(model: Any) -> list[str] | None:
@@ -112,3 +118,77 @@ def _framed(array: Any, names: Sequence[str]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(array, columns=list(names)).infer_objects()
+
+
+T = TypeVar("T")
+
+
+def public_name(cls: type) -> str:
+    """Return the name a class is imported by: its module without private parts, and its own name.
+
+    Examples
+    --------
+    >>> from sklearn.svm import OneClassSVM
+    >>> OneClassSVM.__module__, public_name(OneClassSVM)
+    ('sklearn.svm._classes', 'sklearn.svm.OneClassSVM')
+    """
+    # Private modules move between versions of a library; the public name stays.
+    parts = [part for part in cls.__module__.split(".") if not part.startswith("_")]
+    return ".".join([*parts, cls.__qualname__])
+
+
+def lookup(table: Mapping[str, T], obj: Any) -> T | None:
+    """Return the entry of the object's class, or of the nearest of its bases that has one."""
+    for cls in type(obj).__mro__:
+        entry = table.get(public_name(cls))
+        if entry is not None:
+            return entry
+    return None
+
+
+def estimator_kind(model: object) -> str | None:
+    """'classifier', 'regressor', 'outlier_detector', …, or None for what is no estimator.
+
+    scikit-learn's own tags are asked, because those of a pipeline or a search are the tags of what is inside.
+    A classifier of another library is known by its probabilities and its classes.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> estimator_kind(make_pipeline(LogisticRegression()).fit([[0.0], [1.0]], [0, 1]))
+    'classifier'
+    >>> estimator_kind(len) is None
+    True
+    """
+    if not is_scikit_learn(model):
+        return "classifier" if gives_probabilities(model) and hasattr(model, "classes_") else None
+    from sklearn.utils import get_tags
+
+    return get_tags(model).estimator_type
+
+
+def predicts_only(model: object) -> bool:
+    """Whether a model of another library has a prediction, and nothing that would make it anything else.
+
+    Examples
+    --------
+    >>> class Mean:
+    ...     def predict(self, X):
+    ...         return [0.0] * len(X)
+    >>> predicts_only(Mean()), predicts_only(len)
+    (True, False)
+    """
+    others = ("predict_proba", "decision_function", "score_samples", "to_score", "value")
+    is_model = callable(getattr(model, "predict", None)) and not callable(model)
+    return is_model and not is_scikit_learn(model) and not any(hasattr(model, name) for name in others)
+
+
+def is_scikit_learn(model: object) -> bool:
+    """Whether a model follows scikit-learn's conventions."""
+    return hasattr(model, "__sklearn_tags__")
+
+
+def gives_probabilities(model: object) -> bool:
+    """Whether a classifier has probabilities of its classes; scikit-learn hides the method of others."""
+    return hasattr(model, "predict_proba")

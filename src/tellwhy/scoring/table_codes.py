@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tellwhy.core.arrays import Frame, PandasRows
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import Frame, PandasRows
-from tellwhy.scoring.scores.encoded import EncodedScore
-from tellwhy.scoring.scores.prediction_score import PredictionScore
+from tellwhy.core.score import Floats
+from tellwhy.scoring.function_scores import EncodedScore
+from tellwhy.scoring.prediction_scores import PredictionScore
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.arrays import Frame, PandasRows
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.extras import Extras
-from tellwhy.core.tables import Frame, PandasRows
+from tellwhy.core.explanation_parts import Extras
 from tellwhy.storage.documents import Arrays, Format, read_stored_table, write_stored_table
 from tellwhy.storage.replacing import standing
 

@@ -1,19 +1,23 @@
-"""For each role of an explainer, a model and rows to try it on, and what it must find there."""
+"""For each role of an explainer, a model and rows to try it on, and what it must find there.
+
+Rows that no method can use, and what must happen to them.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.optional import require
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 from tellwhy.data.graphs import chain
-from tellwhy.data.patches import cut_patches
+from tellwhy.data.pieces import cut_patches
 from tellwhy.detectors import LCCAD, OneClassSVM
 from tellwhy.explainers import Occlusion, OneClassDTD, Sensitivity
 from tellwhy.scoring import as_score
@@ -193,3 +197,32 @@ CASES: dict[str, Case] = {
     ),
 }
 """The case of each role in the catalogue (`tellwhy.core.registry.EXPLAINER_ROLES`)."""
+
+
+def bad_rows(X: Floats) -> Iterator[tuple[str, Any]]:
+    """Variants of X that must be refused, with their names."""
+    for name, cell in (("NaN", np.nan), ("plus infinity", np.inf), ("minus infinity", -np.inf)):
+        broken = X.copy()
+        broken[len(X) // 2, 0] = cell  # in the middle: a check of the first row alone must not do
+        yield name, broken
+    text = X.astype(object)
+    text[0, 0] = "abc"
+    yield "text", text
+    yield "complex numbers", X + 1j
+    yield "no rows", X[:0]
+    yield "no columns", X[:, :0]
+    yield "one dimension", X[0]
+    yield "three dimensions", X[None]
+
+
+def assert_refused(call: Callable[[Any], Any], rows: Any, name: str, *, mentions: str = "") -> None:
+    """Fail unless the call raises `InvalidInput` with a message."""
+    try:
+        call(rows)
+    except InvalidInput as error:
+        assert len(str(error)) > 20, f"{name}: the message says too little: {error}"
+        assert mentions.lower() in str(error).lower(), (
+            f"{name}: the message does not mention {mentions!r}: {error}"
+        )
+        return
+    raise AssertionError(f"{name} was accepted; expected InvalidInput")

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score_function import Floats
-from tellwhy.testing.bad_input import assert_refused, bad_rows
+from tellwhy.core.score import Floats
+from tellwhy.testing.cases import assert_refused, bad_rows
 
 Check = tuple[str, Callable[[], None]]
 

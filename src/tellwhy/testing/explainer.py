@@ -22,10 +22,9 @@ from tellwhy.core.explainer import Explainer, LearnsFromRows
 from tellwhy.core.explanation import KINDS, Explanation
 from tellwhy.core.params import Rules
 from tellwhy.core.registry import explainer_cards
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 from tellwhy.explainers import ScoreExplainer
-from tellwhy.testing.bad_input import assert_refused, bad_rows
-from tellwhy.testing.cases import CASES, Case
+from tellwhy.testing.cases import CASES, Case, assert_refused, bad_rows
 from tellwhy.testing.detector import Check
 
 Factory = Callable[..., Any]

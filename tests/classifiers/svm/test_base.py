@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm.calibration import best_temperature
+from tellwhy.classifiers.svm.multiclass_svm import best_temperature
 from tellwhy.classifiers.svm.problem import rescaled
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 
@@ -227,7 +227,7 @@ def test_scores_of_all_rows_are_never_held_at_once(sets, monkeypatch):
     whole, best = model.predict(X), model.predict_top_k(X, 2)
     seen, scores_of = [], WestonWatkinsSVM._scores_of
     monkeypatch.setattr(
-        "tellwhy.core.parallel.row_batches", lambda n, *_: [slice(i, i + 7) for i in range(0, n, 7)]
+        "tellwhy.core.running.row_batches", lambda n, *_: [slice(i, i + 7) for i in range(0, n, 7)]
     )
     monkeypatch.setattr(
         WestonWatkinsSVM, "_scores_of", lambda self, X, W: seen.append(X.shape[0]) or scores_of(self, X, W)

@@ -9,11 +9,12 @@ from scipy import sparse
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM, load
 from tellwhy.classifiers.svm import solver
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, why_infeasible
 from tellwhy.classifiers.svm.solver import Certificate, Progress, Settings, solve
-from tellwhy.classifiers.training_job import Job, train
+from tellwhy.classifiers.svm.training.job import Job
+from tellwhy.classifiers.svm.training.run import train
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 
 SVMS = [WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tellwhy.classifiers.svm import checkpoint
+from tellwhy.classifiers.svm import solver as checkpoint
 from tellwhy.classifiers.svm.solver import Progress
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 

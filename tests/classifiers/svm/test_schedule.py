@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tellwhy.classifiers.svm.schedule import balanced_blocks, partner, rounds
+from tellwhy.classifiers.svm.dual_lists import balanced_blocks, partner, rounds
 
 
 @pytest.mark.parametrize("n", range(1, 14))

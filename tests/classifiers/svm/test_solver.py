@@ -5,10 +5,10 @@ import pytest
 from scipy import sparse
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.solver import Certificate, Progress, Settings, is_done, solve
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
 from tellwhy.core.errors import NotConverged
 
 
@@ -168,7 +168,7 @@ class Leaping(Counted):
 
 
 def test_a_leap_is_gone_back_to_where_steps_after_it_widen_the_gap(monkeypatch):
-    monkeypatch.setattr("tellwhy.classifiers.svm.large_c.leap.SLOW_AFTER", 20)
+    monkeypatch.setattr("tellwhy.classifiers.svm.solver.SLOW_AFTER", 20)
     steps = engine(Leaping)
     progress = solve(steps, Settings(tol=1e-12, max_epochs=40))
     gaps = [round(line["gap"], 6) for line in progress.history]

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import tellwhy
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.results.one_class import complement_of
+from tellwhy.core.explanation_parts import complement_of
 
 X = np.random.default_rng(0).normal(size=(120, 4))
 TWO = np.where(X[:, 0] * X[:, 1] + X[:, 2] > 0, "yes", "no")

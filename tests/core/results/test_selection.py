@@ -7,7 +7,7 @@ import pytest
 
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.extras import Deferred
+from tellwhy.core.explanation_parts import Deferred
 
 
 def example(**changes):

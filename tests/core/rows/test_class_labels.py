@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.rows.class_labels import class_labels, class_places
+from tellwhy.core.estimator_rows import class_labels, class_places
 
 
 @pytest.mark.parametrize("y", [["b", "a", "b", "c"], [7, 3, 7, 9], [2.0, 1.0, 2.0, 3.0]])

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from tellwhy.core.arrays import as_floats, take_rows, without_mask
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.rows.class_labels import class_labels
-from tellwhy.core.rows.masked import without_mask
-from tellwhy.core.tables import as_floats, take_rows
+from tellwhy.core.estimator_rows import class_labels
 from tellwhy.data.table import as_table
 from tellwhy.detectors import KernelDensity
 

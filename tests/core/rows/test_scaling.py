@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tellwhy.core.arrays import ColumnSpread, Scaling
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.rows.scaling import ColumnSpread, Scaling
 
 X = np.random.default_rng(0).normal(size=(50, 3)) * [1.0, 5.0, 0.2] + [0.0, 3.0, -1.0]
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.storage import clock
+from tellwhy.storage import clock
 from tellwhy.workflow import explain_table, save_run
 
 

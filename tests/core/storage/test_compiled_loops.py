@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 MODULE = """
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.core.compiled import njit
 
 @njit(nogil=True, cache=True)
 def inner(x):
@@ -62,7 +62,7 @@ def test_what_calls_a_loop_of_another_file_is_compiled_again_when_that_changes(p
     inner, outer = MODULE.split("\n@njit(nogil=True, cache=True)\ndef outer")
     code = place / "code"
     (code / "_compiled_inner.py").write_text(inner)
-    head = "from tellwhy.core.storage.compiled_loops import njit\nfrom _compiled_inner import inner\n\n"
+    head = "from tellwhy.core.compiled import njit\nfrom _compiled_inner import inner\n\n"
     (code / "loops.py").write_text(head + "@njit(nogil=True, cache=True)\ndef outer" + outer)
     assert called(place) == (8, 0)
     assert called(place) == (8, 1)

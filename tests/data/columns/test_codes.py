@@ -4,9 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.data.columns.codes import BooleanCode, CategoryCode, DateCode, NumberCode
-from tellwhy.data.columns.scales import compressed, expanded, rarity, robust_scale
-from tellwhy.data.columns.values import Labels, labels_of
+from tellwhy.data.columns.codes import (
+    BooleanCode,
+    CategoryCode,
+    DateCode,
+    NumberCode,
+    compressed,
+    expanded,
+    rarity,
+    robust_scale,
+)
+from tellwhy.data.columns.reading import Labels, labels_of
 
 
 def dates(*texts):

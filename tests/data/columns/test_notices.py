@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tellwhy.data.columns.notices import left_out_notices, missing_notices, novel_notices
-from tellwhy.data.columns.values import Labels
+from tellwhy.data.columns.reading import Labels
 
 
 @pytest.mark.parametrize(("n", "n_sentences"), [(1, 1), (10, 10), (11, 1)])

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.data.columns.roles import Role, read_columns
+from tellwhy.data.columns.reading import Role
+from tellwhy.data.columns.roles import read_columns
 
 N = 60
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.data.columns.values import dates_of, labels_of, numbers_of
+from tellwhy.data.columns.reading import dates_of, labels_of, numbers_of
 
 
 def frame(cells: object) -> pd.DataFrame:

@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import coo_array, csr_matrix
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.data.generated import latent_classes
 from tellwhy.data.graphs import EdgeGraph, Grid, as_graph, chain, from_edges, grid, knn_graph
-from tellwhy.data.graphs.synthetic import latent_classes
 
 
 def edge_set(graph):

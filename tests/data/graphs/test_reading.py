@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.data.graphs.reading import read_edges, read_grid
+from tellwhy.data.graph_files import read_edges, read_grid
 
 
 def save(folder: Path, **arrays: np.ndarray) -> Path:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data.quality.clean_tables import CLEAN
-from tellwhy.data.quality import check_table
+from tellwhy.checks.check import check_table
 
 SEEDS = range(4)
 

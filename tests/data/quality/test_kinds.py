@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from data.quality.clean_tables import orders, series
+from tellwhy.checks.check import check_table
 from tellwhy.data.columns.roles import read_columns
-from tellwhy.data.quality import check_table
 
 SEEDS = range(3)
 

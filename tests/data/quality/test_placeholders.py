@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.data.quality import check_table
+from tellwhy.checks.check import check_table
 
 N = 1500
 COLUMNS = {

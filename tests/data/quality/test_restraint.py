@@ -6,10 +6,10 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from data.quality.clean_tables import orders
-from tellwhy.data.quality import check_table
-from tellwhy.data.quality.chance import beyond_evidence, edge_evidence, fit_tail, many
-from tellwhy.data.quality.facts import facts_of
-from tellwhy.data.quality.links.verifying import relations_of
+from tellwhy.checks.chance import beyond_evidence, edge_evidence, fit_tail, many
+from tellwhy.checks.check import check_table
+from tellwhy.checks.facts import facts_of
+from tellwhy.checks.relations import relations_of
 
 SEEDS = range(3)
 

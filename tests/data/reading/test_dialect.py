@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.data.reading.byte_source import ByteSource
+from tellwhy.data.reading.bytes import ByteSource
 from tellwhy.data.reading.dialect import detect_dialect
 
 CASES = {

@@ -19,8 +19,8 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.data import parquet_batches, read_table
-from tellwhy.data.graphs.reading import read_grid
-from tellwhy.data.reading import byte_source, json_lines, records
+from tellwhy.data.graph_files import read_grid
+from tellwhy.data.reading import bytes as byte_source, cells as records, json as json_lines
 
 MEBIBYTE = 2**20
 
@@ -168,7 +168,7 @@ def test_a_list_is_never_held_whole(tmp_path):
     rows = ",".join(f'{{"a": {i}, "pad": null{" " * 200}}}' for i in range(100_000))
     (tmp_path / "t.json").write_text(f"[{rows}]")
     code = "import sys; from tellwhy.data import read_table; print(len(read_table(sys.argv[1]).frame))"
-    empty = peak_of("import tellwhy.data.reading.read_table")
+    empty = peak_of("import tellwhy.data.sources")
     assert peak_of(code, tmp_path / "t.json") < empty + 60  # MiB; the file has 23
 
 

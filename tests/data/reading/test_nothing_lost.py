@@ -17,7 +17,7 @@ import pytest
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.data import read_table
-from tellwhy.data.reading import byte_source, quoting
+from tellwhy.data.reading import bytes as byte_source, survey as quoting
 
 LONG = [f"123456789012345678{i:02d}" for i in range(60)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.data import read_table
-from tellwhy.data.reading import byte_source
+from tellwhy.data.reading import bytes as byte_source
 
 FRAME = pd.DataFrame(
     {"x": [1.5, np.nan], "k": [1, 2], "t": ["a", "NA"], "on": pd.to_datetime(["2024-05-31", None])}

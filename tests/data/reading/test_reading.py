@@ -15,7 +15,7 @@ import pytest
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.data import MISSING_WORDS, read_table
 from tellwhy.data.places import place_of
-from tellwhy.data.reading import byte_source, delimited
+from tellwhy.data.reading import bytes as byte_source, delimited
 
 TEXT = "city,mm,on\nOslo,3.5,2024-05-31\nRome,,2024-06-01\n"
 

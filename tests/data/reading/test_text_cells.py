@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tellwhy.data.reading.text_cells import blank_missing, read_numbers
+from tellwhy.data.reading.cells import blank_missing, read_numbers
 
 NUMBERS = {
     "thousands and decimals": (["1,234.5", "7"], ".", False, [1234.5, 7]),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
-from tellwhy.data.sources import queries
-from tellwhy.data.sources.read_sources import read_sources
+from tellwhy.data import queries
+from tellwhy.data.sources import read_sources
 
 ROWS = [(1, 2.5, "x"), (2, None, "y"), (3, 4.5, None)]
 SCHEMA = "CREATE TABLE t (a INTEGER, b DOUBLE, c VARCHAR)"

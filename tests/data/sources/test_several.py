@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
-from tellwhy.data import read_table
+from tellwhy.data import read_table, sources as standard_input
 from tellwhy.data.places import file_of, line_of, place_of
-from tellwhy.data.sources import standard_input
-from tellwhy.data.sources.read_sources import read_sources
-from tellwhy.data.sources.several import join_frames
+from tellwhy.data.several import join_frames
+from tellwhy.data.sources import read_sources
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tellwhy.detectors.committee.column_law import ColumnLaw, how_many_reach
-from tellwhy.detectors.committee.straight import Straight
-from tellwhy.detectors.committee.surprise import growth, level_above
-from tellwhy.detectors.committee.tails import Tails
+from tellwhy.detectors.committee.column_law import ColumnLaw, Straight, how_many_reach
+from tellwhy.detectors.committee.members import Tails
+from tellwhy.scoring.surprise import growth, level_above
 
 SHAPES = (-0.5, -0.2, 0.0, 0.3, 0.6)
 

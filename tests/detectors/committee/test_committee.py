@@ -6,7 +6,7 @@ import pytest
 import tellwhy
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.detectors import Committee
-from tellwhy.detectors.committee.tails import Tails
+from tellwhy.detectors.committee.members import Tails
 from tellwhy.explainers import CommitteeShares
 
 CLEAN = ("normal", "correlated", "lognormal", "heavy", "clusters", "counts", "labels")

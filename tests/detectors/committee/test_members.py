@@ -5,13 +5,17 @@ import pytest
 from oracles.committee_oracles import neighbour_shares, pair_surprise, rarity, rest_of_column
 
 from tellwhy.detectors.committee.column_law import ColumnLaw
-from tellwhy.detectors.committee.dependence import Dependence
-from tellwhy.detectors.committee.gaussian import Gaussian
-from tellwhy.detectors.committee.member import ColumnScales, Units, excess
-from tellwhy.detectors.committee.neighbours import Neighbours
-from tellwhy.detectors.committee.pairs import RarePairs
-from tellwhy.detectors.committee.panel import MEMBERS, Training
-from tellwhy.detectors.committee.tails import Tails
+from tellwhy.detectors.committee.committee import MEMBERS, Training
+from tellwhy.detectors.committee.members import (
+    ColumnScales,
+    Dependence,
+    Gaussian,
+    Neighbours,
+    RarePairs,
+    Tails,
+    Units,
+    excess,
+)
 
 
 def mixed_rows(n=300, seed=0):

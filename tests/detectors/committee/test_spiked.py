@@ -5,9 +5,7 @@ import pytest
 from scipy.special import ndtri
 
 from tellwhy.detectors import Committee, load
-from tellwhy.detectors.committee.column_law import ColumnLaw
-from tellwhy.detectors.committee.spiked import SpikedLaw, law_of
-from tellwhy.detectors.committee.straight import Straight
+from tellwhy.detectors.committee.column_law import ColumnLaw, SpikedLaw, Straight, law_of
 
 
 def spiked_column(rng, share, n=3_000, draw=None):

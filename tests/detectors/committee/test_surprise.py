@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.detectors.committee.surprise import Surprise
+from tellwhy.scoring.surprise import Surprise
 
 
 def ordinary(kind, n=4000, seed=0):

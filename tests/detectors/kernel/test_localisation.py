@@ -6,7 +6,7 @@ import pytest
 from tellwhy.bases import KernelBasis
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.detectors import SVDD, KernelDensity, OneClassSVM, load
-from tellwhy.detectors.kernel import localisation
+from tellwhy.detectors.kernel import kernel_detector as localisation
 from tellwhy.explainers import OneClassDTD
 
 

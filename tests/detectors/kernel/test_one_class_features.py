@@ -9,8 +9,7 @@ from tellwhy import detectors
 from tellwhy.bases import KernelBasis
 from tellwhy.core.errors import InvalidParameter, NotConverged
 from tellwhy.detectors import SVDD, OneClassSVM
-from tellwhy.detectors.kernel.feature_space import FeatureRows, solve_in_features
-from tellwhy.detectors.kernel.landmarks import landmark_weights
+from tellwhy.detectors.kernel.one_class_svm import FeatureRows, landmark_weights, solve_in_features
 from tellwhy.explainers import OneClassDTD
 from tellwhy.kernels import Exponential
 
@@ -68,7 +67,7 @@ def test_a_loose_tolerance_stops_sooner_and_says_how_far():
 
 
 def test_landmarks_stand_for_all_support_points(monkeypatch):
-    monkeypatch.setattr("tellwhy.detectors.kernel.landmarks.LANDMARKS", 400)
+    monkeypatch.setattr("tellwhy.detectors.kernel.one_class_svm.LANDMARKS", 400)
     kernel = Exponential(3.0)
     weights = RNG.random(3_000) * (RNG.random(3_000) < 0.8)
     weights /= weights.sum()

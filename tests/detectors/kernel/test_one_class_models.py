@@ -8,7 +8,7 @@ from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
-from tellwhy.kernels.bandwidth import median_distance
+from tellwhy.kernels.distances import median_distance
 from tellwhy.optimise.one_class_qp import solve
 
 RNG = np.random.default_rng(0)

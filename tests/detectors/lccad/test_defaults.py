@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score, roc_auc_score
 from tellwhy.core.errors import DataNotice, NotConverged
 from tellwhy.data.graphs import chain, from_edges, grid
 from tellwhy.detectors import LCCAD, load, suggest_lccad
-from tellwhy.detectors.lccad.restraint import (
+from tellwhy.detectors.lccad.costs import (
     LEAST,
     is_ordinary,
     least_size,

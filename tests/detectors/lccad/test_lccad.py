@@ -14,7 +14,7 @@ from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
 from tellwhy.data.graphs import as_graph, chain, from_edges, grid
 from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD, suggest_lccad
 from tellwhy.detectors.lccad.alternation import Alternation
-from tellwhy.detectors.lccad.balls import Balls, fitted_balls, hinge, smooth_ball, squared
+from tellwhy.detectors.lccad.costs import Balls, fitted_balls, hinge, smooth_ball, squared
 from tellwhy.detectors.lccad.couplings import (
     Couplings,
     balancing_gamma,

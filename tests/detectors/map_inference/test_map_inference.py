@@ -11,7 +11,7 @@ from tellwhy.data.graphs import chain, from_edges, grid
 from tellwhy.detectors.map_inference import (
     Field,
     best_labelling,
-    choice,
+    best_labelling as choice,
     icm,
     is_attractive,
     loopy_bp,

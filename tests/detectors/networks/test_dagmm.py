@@ -50,9 +50,8 @@ def test_gradient_agrees_with_differences(fitted):
 
 def test_padding_changes_neither_loss_nor_gradient():
     """A small network in a stack with a large one has the loss and the gradient that it has alone."""
-    from tellwhy.detectors.networks.dagmm import LAYERS
-    from tellwhy.detectors.networks.dagmm_training import JointLoss, Settings
-    from tellwhy.detectors.networks.torch_networks import new_stack, one_network
+    from tellwhy.detectors.networks.dagmm import LAYERS, JointLoss, Settings
+    from tellwhy.detectors.networks.training import new_stack, one_network
 
     settings = Settings(anchor=1.0, regularisation=1e-3)
     loss = JointLoss(0.1, 0.005, settings)
@@ -82,8 +81,8 @@ def test_padding_changes_neither_loss_nor_gradient():
 
 
 def test_the_loss_is_error_plus_energy_plus_penalty():
-    from tellwhy.detectors.networks.dagmm_training import JointLoss, Settings
-    from tellwhy.detectors.networks.torch_networks import one_network
+    from tellwhy.detectors.networks.dagmm import JointLoss, Settings
+    from tellwhy.detectors.networks.training import one_network
 
     detector = DAGMM(**QUICK).fit(X)
     rows = scaled(detector, X[:50])

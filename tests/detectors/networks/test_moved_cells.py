@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.detectors.networks.moved_cells import MovedCells
+from tellwhy.scoring.moved_columns import MovedCells
 
 
 @pytest.mark.parametrize(("n", "n_moved"), [(3, 400), (1000, 1000), (20_000, 4000)])

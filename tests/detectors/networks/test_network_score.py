@@ -8,7 +8,7 @@ import pytest
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import DAGMM, VAE, load
 from tellwhy.detectors.networks import network_score
-from tellwhy.detectors.networks.dense_network import softplus
+from tellwhy.detectors.networks.network_score import softplus
 from tellwhy.optimise.arrays import HOST, Space, on_host
 
 torch = pytest.importorskip("torch")

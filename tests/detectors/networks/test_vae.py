@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, UnsupportedModel
 from tellwhy.core.progress import show_with
 from tellwhy.detectors import VAE
-from tellwhy.detectors.networks.torch_training import FIRST_RUNG, Race
+from tellwhy.detectors.networks.training import FIRST_RUNG, Race
 
 torch = pytest.importorskip("torch")
 
@@ -97,8 +97,8 @@ def test_rows_that_leave_the_learned_surface_are_found():
 
 
 def test_the_loss_to_descend_on_is_the_bound_of_the_slow_network(fitted):
-    from tellwhy.detectors.networks.torch_networks import one_network
-    from tellwhy.detectors.networks.vae_training import EvidenceBound
+    from tellwhy.detectors.networks.training import one_network
+    from tellwhy.detectors.networks.vae import EvidenceBound
 
     Z, noise = scaled(fitted, rows_for(fitted)), RNG.normal(size=(len(rows_for(fitted)), 2))
     stack = one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
@@ -116,9 +116,9 @@ def test_the_loss_to_descend_on_is_the_bound_of_the_slow_network(fitted):
 
 
 def test_localisation_is_the_share_of_moved_cells_in_the_error_of_the_slow_network(fitted, monkeypatch):
-    from tellwhy.detectors.networks import vae_training
-    from tellwhy.detectors.networks.moved_cells import MovedCells
-    from tellwhy.detectors.networks.torch_networks import one_network
+    from tellwhy.detectors.networks import vae as vae_training
+    from tellwhy.detectors.networks.training import one_network
+    from tellwhy.scoring.moved_columns import MovedCells
 
     monkeypatch.setattr(vae_training, "row_batches", lambda n, *_: [slice(0, 7), slice(7, n)])
     Z = scaled(fitted, rows_for(fitted))
@@ -183,7 +183,7 @@ def test_the_output_variance_is_the_mean_squared_error_of_drawn_codes():
 
 def test_networks_trained_side_by_side_learn_what_each_learns_alone(monkeypatch):
     """Candidates of other sizes, padding and those that leave half-way do not touch the winner."""
-    monkeypatch.setattr("tellwhy.detectors.networks.torch_training.FIRST_RUNG", 6)
+    monkeypatch.setattr("tellwhy.detectors.networks.training.FIRST_RUNG", 6)
     short = {"max_epochs": 6, "batch_size": 64}
     together = VAE(hidden=6, latent="auto", **short).fit(X)
     sizes = [s["latent"] for s, _ in together.validation_losses_]
@@ -266,7 +266,7 @@ def test_training_stops_when_rows_held_out_gain_nothing():
 
 
 def test_loss_that_is_never_finite_is_an_error(monkeypatch):
-    from tellwhy.detectors.networks.vae_training import LocatingBound
+    from tellwhy.detectors.networks.vae import LocatingBound
 
     monkeypatch.setattr(
         LocatingBound, "held_loss", lambda self, stack, kept, held: torch.full((len(stack),), torch.nan)
@@ -288,7 +288,7 @@ def test_same_seed_same_bits_and_nothing_global_moves():
 
 
 def test_other_threads_keep_their_threads():
-    from tellwhy.core.torch_devices import one_thread
+    from tellwhy.core.running import one_thread
 
     before, seen = torch.get_num_threads(), []
     with one_thread():

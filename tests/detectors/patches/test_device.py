@@ -7,15 +7,8 @@ torch = pytest.importorskip("torch")
 
 from tellwhy.core.errors import InvalidParameter, UnsupportedModel  # noqa: E402
 from tellwhy.core.explanation import Explanation  # noqa: E402
-from tellwhy.detectors import (  # noqa: E402
-    SVDD,
-    GaussianMixture,
-    KernelDensity,
-    NearestNeighbours,
-    OneClassSVM,
-    PatchModel,
-)
-from tellwhy.detectors.patches.device_patches import DevicePatches  # noqa: E402
+from tellwhy.detectors import SVDD, GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM, PatchModel  # noqa: E402
+from tellwhy.detectors.patches.patch_score import DevicePatches  # noqa: E402
 from tellwhy.evaluation import patch_flipping  # noqa: E402
 from tellwhy.explainers import PatchRelevance  # noqa: E402
 
@@ -72,7 +65,7 @@ def test_a_row_next_to_its_points_is_computed_from_differences(monkeypatch):
     model, device = here_and_there(KernelDensity(bandwidth=1e-3), {})
     expected = PatchRelevance(model).explain(COLOUR).values
     np.testing.assert_allclose(device.relevance(COLOUR)["values"], expected, rtol=1e-9)
-    monkeypatch.setattr("tellwhy.detectors.patches.device_points.DIGITS_KEPT", 0.0)  # all from differences
+    monkeypatch.setattr("tellwhy.scoring.one_class_torch.DIGITS_KEPT", 0.0)  # all from differences
     np.testing.assert_allclose(device.relevance(COLOUR)["values"], expected, rtol=1e-9)
 
 

@@ -10,9 +10,9 @@ from sklearn.exceptions import NotFittedError
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.core.registry import cards
-from tellwhy.data.patches import cut_patches
+from tellwhy.data.pieces import cut_patches
 from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM, PatchModel, load
-from tellwhy.detectors.patches.bandwidth import nearest_patch_distance
+from tellwhy.detectors.patches.patch_model import nearest_patch_distance
 
 RNG = np.random.default_rng(0)
 GREY = RNG.normal(size=(4, 9, 10))

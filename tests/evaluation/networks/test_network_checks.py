@@ -10,11 +10,8 @@ from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel  # noqa: E402
 from tellwhy.core.explanation import Explanation  # noqa: E402
-from tellwhy.evaluation import (  # noqa: E402
-    parameter_randomisation,
-    region_flipping,
-)
-from tellwhy.evaluation.networks.similarity import rank_correlation, structural_similarity  # noqa: E402
+from tellwhy.evaluation import parameter_randomisation, region_flipping  # noqa: E402
+from tellwhy.evaluation.randomisation import rank_correlation, structural_similarity  # noqa: E402
 from tellwhy.explainers import (  # noqa: E402
     LRP,
     DeconvNet,

@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.evaluation import region_flipping
-from tellwhy.evaluation.networks.regions import tile
+from tellwhy.evaluation.region_flipping import tile
 from tellwhy.scoring import FunctionScore
 
 RNG = np.random.default_rng(0)

@@ -5,9 +5,9 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
-from tellwhy.data.segments import segment
+from tellwhy.data.pieces import segment
 from tellwhy.evaluation import irof, road
-from tellwhy.evaluation.networks.imputation import impute
+from tellwhy.evaluation.removal import impute
 from tellwhy.scoring import FunctionScore
 
 rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import LinearRelevance
-from tellwhy.explainers.decomposition.linear_model import is_linear
+from tellwhy.explainers.decomposition.linear_relevance import is_linear
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from sklearn.neighbors import KernelDensity as SklearnKDE
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.core.score_function import KernelExpansion
+from tellwhy.core.score import KernelExpansion
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import OneClassDTD
 from tellwhy.kernels import Exponential, StudentT

@@ -5,7 +5,7 @@ import pytest
 from oracles import one_class as oracle
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.data.patches import cut_patches, patch_grid, put_back
+from tellwhy.data.pieces import cut_patches, patch_grid, put_back
 from tellwhy.detectors import KernelDensity
 from tellwhy.explainers import PatchDTD
 

@@ -37,7 +37,7 @@ def test_relevance_of_pixels_is_that_of_a_plain_loop_over_patches():
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("shape", [(3, 30), (3, 30, 2), (2, 60, 58), (2, 9, 10, 3)])
 def test_both_explainers_of_patches_say_the_same(shape, stride, monkeypatch):
-    monkeypatch.setattr("tellwhy.data.patches.PIECE", 97)
+    monkeypatch.setattr("tellwhy.data.pieces.PIECE", 97)
     size = (4, 3) if len(shape) > 3 or shape[1] == 60 else (4,)
     X = RNG.normal(size=shape)
     model = PatchModel(OneClassSVM(nu=0.3), size, stride, 60, scale="none", channels="joint").fit(X)
@@ -55,7 +55,7 @@ def test_pieces_do_not_change_the_result(monkeypatch):
     X = RNG.normal(size=(3, 20, 21))
     model = PatchModel(KernelDensity(), (5, 5), n_train_patches=200).fit(X)
     whole = tellwhy.explain(model, X)
-    monkeypatch.setattr("tellwhy.data.patches.Windows.pieces.__defaults__", (50,))
+    monkeypatch.setattr("tellwhy.data.pieces.Windows.pieces.__defaults__", (50,))
     cut = tellwhy.explain(model, X)
     np.testing.assert_allclose(cut.values, whole.values, rtol=1e-9)
     np.testing.assert_allclose(cut.scores, whole.scores, rtol=1e-12)

@@ -17,7 +17,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import OneClassDTD
-from tellwhy.explainers.usual_relevance import OrdinaryRows
+from tellwhy.explainers.decomposition.one_class_dtd import OrdinaryRows
 
 
 def noisy_columns(n=200, d=12, seed=0):

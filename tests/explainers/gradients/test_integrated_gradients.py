@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged, UnsupportedModel
 from tellwhy.detectors import SVDD, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import IntegratedGradients
-from tellwhy.explainers.gradients.line_integrals import Lines, Parts
+from tellwhy.explainers.gradients.integrated_gradients import Lines, Parts
 from tellwhy.scoring import FunctionScore, as_score
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.parallel import BATCH_BYTES, row_batches
+from tellwhy.core.running import BATCH_BYTES, row_batches
 from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import AnomalyContribution
 from tellwhy.explainers.perturbation.anomaly_contribution import Neighbours
@@ -137,7 +137,7 @@ def test_batches_of_rows_and_of_neighbours_change_nothing(monkeypatch):
 
     assert len(small(128, 24 * 4)) > 2
     monkeypatch.setattr("tellwhy.explainers.perturbation.anomaly_contribution.row_batches", small)
-    monkeypatch.setattr("tellwhy.core.parallel.row_batches", small)
+    monkeypatch.setattr("tellwhy.core.running.row_batches", small)
     parts = AnomalyContribution(bent).fit(X).explain(NEW)
     np.testing.assert_allclose(parts.values, whole.values, rtol=1e-10)
     np.testing.assert_allclose(parts.stderr, whole.stderr, rtol=1e-9)

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.explainers import Lime
-from tellwhy.explainers.perturbation.local_linear import all_masks, design, proximity, random_masks
+from tellwhy.explainers.perturbation.lime import all_masks, design, proximity, random_masks
 from tellwhy.scoring import FunctionScore
 
 rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.explainers import Occlusion
-from tellwhy.explainers.perturbation.windows import windows
+from tellwhy.explainers.perturbation.occlusion import windows
 from tellwhy.scoring import FunctionScore, NetworkOutput
 
 rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 import tellwhy
 from tellwhy.core.errors import InvalidInput
 from tellwhy.explainers import PredictionDifference
-from tellwhy.explainers.perturbation.conditional import ConditionalGaussian
+from tellwhy.explainers.perturbation.prediction_difference import ConditionalGaussian
 from tellwhy.scoring import FunctionScore
 
 rng = np.random.default_rng(0)

@@ -161,7 +161,7 @@ def test_four_coefficients_are_equation_a3():
 
 
 def test_other_coefficients_pair_each_bias_with_its_sign():
-    from tellwhy.explainers.propagation.operations.layers import ChannelScale
+    from tellwhy.explainers.propagation.engine.layers import ChannelScale
     from tellwhy.explainers.propagation.rules import four_coefficients
 
     x = torch.tensor([[-2.0, -2.0]], dtype=torch.float64)

@@ -12,7 +12,7 @@ from zoo.networks import Function  # noqa: E402
 
 from tellwhy.core.errors import TellwhyWarning  # noqa: E402
 from tellwhy.explainers import LRP, DeepTaylor  # noqa: E402
-from tellwhy.explainers.propagation.inside.conservation import warn_if_lost  # noqa: E402
+from tellwhy.explainers.propagation.batches import warn_if_lost  # noqa: E402
 
 
 def network(*, bias, loses=False):

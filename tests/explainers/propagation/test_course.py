@@ -8,7 +8,7 @@ from torch import nn
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.explainers import LRP, InputTimesGradient, explain_all
 from tellwhy.explainers.propagation import batches
-from tellwhy.explainers.propagation.inside.course import Course
+from tellwhy.explainers.propagation.engine.replay import Course
 
 
 class Residual(nn.Module):

@@ -13,8 +13,8 @@ from zoo.networks import MODELS, Function, build  # noqa: E402
 from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
 from tellwhy.explainers import LRP, Gradient, InputTimesGradient, coverage  # noqa: E402
 from tellwhy.explainers.propagation import Rule, TensorExplanation  # noqa: E402
-from tellwhy.explainers.propagation.engine.inputs import OnDevice  # noqa: E402
 from tellwhy.explainers.propagation.engine.passes import needs_capture  # noqa: E402
+from tellwhy.scoring.network_inputs import OnDevice  # noqa: E402
 
 # Small random networks lose relevance; that is told, and no matter here.
 pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")

@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 
 from tellwhy.explainers import LRP, InputTimesGradient, coverage  # noqa: E402
 from tellwhy.explainers.propagation import Rule  # noqa: E402
-from tellwhy.explainers.propagation.operations.operation import operation_name  # noqa: E402
+from tellwhy.explainers.propagation.engine.calls import operation_name  # noqa: E402
 from tellwhy.explainers.propagation.rules import quotient  # noqa: E402
 
 # Small random networks lose relevance; that is told, and no matter here.

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from tellwhy.explainers import coverage  # noqa: E402
+from tellwhy.explainers.propagation.engine.calls import Operation  # noqa: E402
 from tellwhy.explainers.propagation.engine.origins import Origin, Origins  # noqa: E402
-from tellwhy.explainers.propagation.operations.operation import Operation  # noqa: E402
 
 X = torch.rand(2, 3)
 

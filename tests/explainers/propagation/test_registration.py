@@ -14,14 +14,7 @@ from torch import nn  # noqa: E402
 from zoo.networks import Function  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter, UnsupportedModel  # noqa: E402
-from tellwhy.explainers import (  # noqa: E402
-    LRP,
-    DeepTaylor,
-    ExcitationBackprop,
-    Gradient,
-    InputTimesGradient,
-    explain_all,
-)
+from tellwhy.explainers import LRP, DeepTaylor, ExcitationBackprop, Gradient, InputTimesGradient, explain_all  # noqa: E402
 from tellwhy.explainers.propagation import (  # noqa: E402
     COMPOSITES,
     KINDS,

@@ -9,9 +9,9 @@ from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput  # noqa: E402
 from tellwhy.explainers import LRP  # noqa: E402
-from tellwhy.explainers.propagation.engine.inputs import Inputs  # noqa: E402
-from tellwhy.explainers.propagation.engine.results import Collector, Result  # noqa: E402
-from tellwhy.explainers.propagation.repeated import Clock, Repeated, may_repeat  # noqa: E402
+from tellwhy.explainers.propagation.cuda_graphs import Clock, Repeated, may_repeat  # noqa: E402
+from tellwhy.explainers.propagation.results import Collector, Result  # noqa: E402
+from tellwhy.scoring.network_inputs import Inputs  # noqa: E402
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 

@@ -13,8 +13,13 @@ from torch import nn  # noqa: E402
 from zoo.networks import matrix_of  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
-from tellwhy.explainers.propagation import LRP, RULES, Composite, rules  # noqa: E402
-from tellwhy.explainers.propagation.operations import parts  # noqa: E402
+from tellwhy.explainers.propagation import (  # noqa: E402
+    LRP,
+    RULES,
+    Composite,
+    rules,
+    rules as parts,
+)
 
 CASES = [
     ("z", {}),

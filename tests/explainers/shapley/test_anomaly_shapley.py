@@ -17,11 +17,10 @@ from tellwhy.counterfactuals.minimise import Minima, minimise
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.detectors import KernelDensity
 from tellwhy.explainers import AnomalyShapley
-from tellwhy.explainers.shapley import games, neighbourhood
-from tellwhy.explainers.shapley.coalitions import every_coalition
-from tellwhy.explainers.shapley.gamma import _mean_reciprocal_rank, gamma_by_injection
-from tellwhy.explainers.shapley.neighbourhood import Neighbourhood
-from tellwhy.explainers.shapley.players import Players
+from tellwhy.explainers.rows import Players
+from tellwhy.explainers.shapley import anomaly_shapley as games, neighbourhood
+from tellwhy.explainers.shapley.neighbourhood import Neighbourhood, _mean_reciprocal_rank, gamma_by_injection
+from tellwhy.explainers.shapley.shapley_values import every_coalition
 from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, as_score
 
 RNG = np.random.default_rng(0)

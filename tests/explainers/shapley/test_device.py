@@ -9,7 +9,7 @@ from tellwhy.counterfactuals import minimise
 from tellwhy.detectors import DAGMM, VAE
 from tellwhy.detectors.networks.network_score import NetworkScore
 from tellwhy.explainers import AnomalyShapley, Compensation
-from tellwhy.explainers.shapley import games
+from tellwhy.explainers.shapley import anomaly_shapley as games
 from tellwhy.optimise.arrays import Space
 
 torch = pytest.importorskip("torch")

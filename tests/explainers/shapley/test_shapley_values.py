@@ -5,14 +5,14 @@ import pytest
 from oracles.shapley_oracles import kernel, kernel_as_printed, shapley_by_definition, weighted_fit
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.explainers.shapley.coalitions import (
+from tellwhy.explainers.shapley.shapley_values import (
     choose_coalitions,
     every_coalition,
     sampled_coalitions,
     shapley_kernel,
+    shapley_values,
     size_chances,
 )
-from tellwhy.explainers.shapley.shapley_values import shapley_values
 
 
 def random_game(d, seed=0):

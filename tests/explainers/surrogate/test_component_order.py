@@ -7,8 +7,8 @@ from oracles.mixture_calibration import OWN, expected_statistics, geweke, geweke
 from oracles.mixture_oracles import prior_draw, simulate, steps_with
 from scipy import special
 
-from tellwhy.explainers.surrogate.conditionals import _compiled, _compiled_order as order
-from tellwhy.explainers.surrogate.conditionals._compiled_coefficients import update_grams
+from tellwhy.explainers.surrogate import _compiled_sweep as _compiled, _compiled_sweep as order
+from tellwhy.explainers.surrogate._compiled_conditionals import update_grams
 
 
 def log_sizes(counts, alpha):

@@ -5,8 +5,8 @@ import pytest
 from oracles.mixture_oracles import elastic_net_log_density, log_joint, prior_draw, simulate, small_data
 from scipy import integrate, special, stats
 
-from tellwhy.explainers.surrogate.conditionals import _compiled, _compiled_draws
-from tellwhy.explainers.surrogate.priors import Priors
+from tellwhy.explainers.surrogate import _compiled_draws, _compiled_sweep as _compiled
+from tellwhy.explainers.surrogate.state import Priors
 
 PRIORS = Priors(
     alpha_shape=2.0,

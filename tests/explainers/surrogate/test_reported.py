@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tellwhy.explainers import DMMMEN
-from tellwhy.explainers.surrogate.reported import WATCHED, quantities
+from tellwhy.explainers.surrogate.sampler import WATCHED, quantities
 
 
 def chain(rng, n_draws=40, n=30, p=14, J=3):

@@ -24,12 +24,10 @@ from scipy import stats
 
 from tellwhy.core import progress
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.explainers.surrogate import checkpoint, sampler
-from tellwhy.explainers.surrogate.conditionals import _compiled
-from tellwhy.explainers.surrogate.conditionals.state import design
+from tellwhy.explainers.surrogate import _compiled_sweep as _compiled, sampler, sampler as checkpoint
 from tellwhy.explainers.surrogate.convergence import GOAL
-from tellwhy.explainers.surrogate.priors import PRESETS, Priors
 from tellwhy.explainers.surrogate.sampler import Settings, sample
+from tellwhy.explainers.surrogate.state import PRESETS, Priors, design
 
 
 @pytest.fixture(scope="module")
@@ -192,9 +190,9 @@ KILLED_WHILE_SAVING = """
 import os, signal, sys
 import numpy as np
 from tellwhy.explainers.surrogate import checkpoint, sampler
-from tellwhy.explainers.surrogate.conditionals.state import design
+from tellwhy.explainers.surrogate.state import design
 from tellwhy.explainers.surrogate.convergence import GOAL
-from tellwhy.explainers.surrogate.priors import Priors
+from tellwhy.explainers.surrogate.state import Priors
 
 saves, savez = [], np.savez
 

@@ -6,8 +6,7 @@ from oracles.shapley_oracles import shapley_by_definition
 from oracles.tree_oracles import background_worth, interactions_by_definition, path_worth, remembered
 
 from tellwhy.explainers import TreeShapley
-from tellwhy.explainers.trees.formats.rows import TableRows
-from tellwhy.explainers.trees.model import RawTree, Trees, join_trees
+from tellwhy.explainers.trees.trees import RawTree, TableRows, Trees, join_trees
 
 D = 4
 CODES = 2  # the column of categories

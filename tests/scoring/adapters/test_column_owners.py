@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from tellwhy.scoring.adapters.column_owners import owners
+from tellwhy.scoring.adapters.pipelines import owners
 
 RNG = np.random.default_rng(3)
 N = 90

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.core.score_function import ScoreFunction
+from tellwhy.core.score import ScoreFunction
 from tellwhy.scoring import FunctionScore, NeighbourScore, as_score
 
 RNG = np.random.default_rng(0)

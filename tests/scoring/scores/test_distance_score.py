@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from tellwhy.core.score_function import NeighbourDistance
-from tellwhy.scoring import NeighbourScore
-from tellwhy.scoring.scores import distance_score
+from tellwhy.core.score import NeighbourDistance
+from tellwhy.scoring import NeighbourScore, distance_scores as distance_score
 
 
 def nearest_by_sorting(points, X, k, left_out):

@@ -6,7 +6,7 @@ import pytest
 from oracles.score_oracles import central_differences
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score_function import ScoreFunction
+from tellwhy.core.score import ScoreFunction
 from tellwhy.scoring import FunctionScore, as_score
 
 X = np.arange(6.0).reshape(3, 2)

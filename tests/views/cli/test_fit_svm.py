@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tellwhy.views.cli.fit_svm import _tell
-from tellwhy.views.wording import THIN
+from tellwhy.views.cli.models import _tell
+from tellwhy.words.wording import THIN
 
 MODEL = SimpleNamespace(
     classes_=["a", "b", "c"],

@@ -14,8 +14,8 @@ from views.example_run import example_run
 
 from tellwhy.core.registry import cards
 from tellwhy.views.cli import app
+from tellwhy.views.cli.options import DETECTORS
 from tellwhy.workflow import save_run
-from tellwhy.workflow.detector_names import DETECTORS
 
 COMMANDS = [
     "explain",

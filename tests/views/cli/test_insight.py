@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from tellwhy.explainers import Insight
 from tellwhy.explainers.surrogate.convergence import Convergence
+from tellwhy.kinds.insight import InsightRun
 from tellwhy.views.cli import app
-from tellwhy.views.cli.insight import show_insights
-from tellwhy.workflow.insights.insight_run import InsightRun
+from tellwhy.views.cli.models import show_insights
 
 MODELS = """
 import numpy as np

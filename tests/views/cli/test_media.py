@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from tellwhy.kinds.choose_kind import kind_of
 from tellwhy.views.cli.main import app
-from tellwhy.workflow.media.kinds import kind_of
 
 Image = pytest.importorskip("PIL.Image")
 

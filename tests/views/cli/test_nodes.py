@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from tellwhy.data.generated import latent_classes
 from tellwhy.data.graphs import chain, grid
-from tellwhy.data.graphs.synthetic import latent_classes
+from tellwhy.results.run import Anomaly
 from tellwhy.views.cli.main import app
 from tellwhy.views.cli.nodes import records, show_nodes
-from tellwhy.views.report.node_pictures import pictures, png
-from tellwhy.workflow.run import Anomaly
+from tellwhy.views.page.nodes import pictures, png
 
 
 @pytest.fixture

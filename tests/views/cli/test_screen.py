@@ -12,9 +12,9 @@ import pytest
 from views.example_run import run_of
 
 from tellwhy.core.errors import TellwhyWarning
+from tellwhy.results.run import Anomaly, Detection, Reason
 from tellwhy.views.cli import screen
 from tellwhy.workflow import Run, TableComparison
-from tellwhy.workflow.run import Anomaly, Detection, Reason
 
 Shown = Callable[[], list[str]]
 

@@ -140,7 +140,7 @@ def test_too_little_memory_is_told(monkeypatch, folder):
     def hungry(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("tellwhy.workflow.explain.methods", hungry)
+    monkeypatch.setattr("tellwhy.one_liner.explain.methods", hungry)
     result = CliRunner().invoke(app, ["methods"])
     assert result.exit_code == 1
     assert "not enough memory" in result.output

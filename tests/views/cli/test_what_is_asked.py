@@ -50,7 +50,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def test_rows_of_a_table(asked: Any) -> None:
-    function = "tellwhy.workflow.explain_table"
+    function = "tellwhy.kinds.explain_new.explain_table"
     own = {"reference": None, "normal": None, "by": (), "label": None, "detector": "auto", "method": "auto"}
     plain = asked(function, "explain", "t.csv")
     assert plain == COMMON | NO_KINDS | own | {"missing": "impute", "args": (Path("t.csv"),)}
@@ -107,16 +107,16 @@ def test_nodes(asked: Any) -> None:
 def test_pictures_and_windows(asked: Any) -> None:
     words = "--reference good --top 3 --fdr 0.2 --seed 4"
     told = {"reference": Path("good"), "top": 3, "fdr": 0.2, "random_state": 4}
-    function = "tellwhy.workflow.media.picture_run.explain_pictures"
+    function = "tellwhy.kinds.pictures.explain_pictures"
     assert asked(function, "explain", "a.png", *words.split()) == {"args": (["a.png"],), **told}
-    function = "tellwhy.workflow.media.series_run.explain_series"
+    function = "tellwhy.kinds.windows.explain_series"
     words += " --time at --window 40 --columns a,b --exclude c"
     own = {"time": "at", "window": 40, "columns": ["a", "b"], "exclude": ["c"]}
     assert asked(function, "explain", "t.csv", *words.split()) == {"args": (Path("t.csv"),), **told, **own}
 
 
 def test_comparisons(asked: Any) -> None:
-    function = "tellwhy.workflow.compare_table"
+    function = "tellwhy.kinds.comparison.compare_table"
     plain = asked(function, "compare", "t.csv")
     assert (plain["n_rows"], plain["n_features"], plain["random_state"]) == (100, 1, 0)
     words = (
@@ -137,7 +137,7 @@ def test_comparisons(asked: Any) -> None:
 
 
 def test_insights(asked: Any) -> None:
-    function = "tellwhy.workflow.insights.insight_run.learn_insights"
+    function = "tellwhy.kinds.insight.learn_insights"
     plain = asked(function, "insight", "m:f", "t.csv")
     assert (plain["n_sweeps"], plain["n_burn"], plain["n_chains"]) == (1000, 500, 4)
     assert plain["max_seconds"] == 300
@@ -168,7 +168,7 @@ def test_insights(asked: Any) -> None:
     ],
 )
 def test_tables_are_scaled_unless_told_otherwise(asked: Any, words: str, scale: bool) -> None:
-    job = asked("tellwhy.workflow.training.train", "fit-svm", *words.split())["args"][0]
+    job = asked("tellwhy.views.cli.training.train", "fit-svm", *words.split())["args"][0]
     assert job.scale is scale
 
 
@@ -177,18 +177,18 @@ def test_machines(asked: Any) -> None:
         "--c 0.5 --loss cs --tol 0.01 --max-epochs 9 --ranks 2 --threads 3 --dtype float32 --no-intercept "
     )
     words += "--checkpoint-every 4 --resume --seed 8 --quiet --out here --feature-parts 2"
-    job = asked("tellwhy.workflow.training.train", "fit-svm", "rows.svm", *words.split())["args"][0]
+    job = asked("tellwhy.views.cli.training.train", "fit-svm", "rows.svm", *words.split())["args"][0]
     assert (job.data, job.out, job.loss, job.C) == ("rows.svm", "here", "cs", 0.5)
     assert (job.tol, job.max_epochs, job.ranks, job.threads) == (0.01, 9, 2, 3)
     assert (job.dtype, job.fit_intercept, job.checkpoint_every) == ("float32", False, 4)
     assert (job.resume, job.seed, job.quiet, job.label) == (True, 8, True, None)
     assert job.feature_parts == 2
-    plain = asked("tellwhy.workflow.training.train", "fit-svm", "data/rows.svm")["args"][0]
+    plain = asked("tellwhy.views.cli.training.train", "fit-svm", "data/rows.svm")["args"][0]
     assert (plain.out, plain.C, plain.loss) == ("rows-svm", 1.0, "ww")
 
 
 def test_models(asked: Any) -> None:
-    function = "tellwhy.workflow.fit_model"
+    function = "tellwhy.kinds.table_model.fit_model"
     plain = asked(function, "fit", "t.csv", "--save", "m.tellwhy")
     usual = {"normal": None, "clean": False, "id_column": None, "detector": "auto", "contamination": None}
     usual |= {"fdr": None, "columns": None, "exclude": (), "by": (), "label": None, "missing": "impute"}
@@ -218,7 +218,7 @@ def test_models(asked: Any) -> None:
 
 
 def test_blocks(asked: Any) -> None:
-    function = "tellwhy.workflow.bulk.bulk_run.explain_bulk"
+    function = "tellwhy.bulk.run.explain_bulk"
     words = "explain t.csv u.csv --model m --out o --workers 3 --all --budget 0.5 --ray local --id n"
     assert asked(function, *words.split(), "--method", "Occlusion") == {
         "args": (["t.csv", "u.csv"],),
@@ -232,7 +232,7 @@ def test_blocks(asked: Any) -> None:
         "method": "Occlusion",
         "is_own": False,
     }
-    function = "tellwhy.workflow.bulk.fit_blocks.fit_bulk"
+    function = "tellwhy.bulk.fit.fit_bulk"
     words = "explain t.csv --out o --workers 1 --by a --seed 3 --exclude b --detector SVDD --missing drop"
     assert asked(function, *words.split()) == NO_KINDS | {
         "args": (["t.csv"],),
@@ -247,10 +247,10 @@ def test_blocks(asked: Any) -> None:
 
 
 def test_networks(asked: Any) -> None:
-    from tellwhy.workflow.networks.explain_network import NetworkRequest
-    from tellwhy.workflow.networks.inputs import Preparation
+    from tellwhy.kinds.networks.inputs import Preparation
+    from tellwhy.kinds.networks.network import NetworkRequest
 
-    function = "tellwhy.workflow.networks.explain_network.explain_network"
+    function = "tellwhy.kinds.networks.network.explain_network"
     plain = asked(function, "network", "m:f", "--input", "a.png")
     assert plain == {"args": ("m:f", "a.png", NetworkRequest())}
     words = "--method lrp,gradient --target 3 --labels l.txt --size 8x9 --mean 0.1,0.2 --std 0.3 --vocabulary v.txt "

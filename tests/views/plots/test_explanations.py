@@ -12,8 +12,8 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.views import plots
 from tellwhy.views.plots.colors import NEUTRAL, ODD, USUAL
-from tellwhy.views.plots.explanations import MOST_POINTS
-from tellwhy.views.wording import number
+from tellwhy.views.plots.rows import MOST_POINTS
+from tellwhy.words.wording import number
 
 
 def explanation(n: int = 5, d: int = 4, **changes: object) -> Explanation:

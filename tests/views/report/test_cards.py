@@ -10,10 +10,10 @@ import pytest
 from views.example_run import run_of
 from views.report.drawn import amount, mark, marks
 
-from tellwhy.views.report.cards import Card, cards
-from tellwhy.views.report.limits import Limits
-from tellwhy.views.wording import THIN
-from tellwhy.workflow.run import Typical
+from tellwhy.results.run import Typical
+from tellwhy.views.page.anomalies import Card, cards
+from tellwhy.views.page.limits import Limits
+from tellwhy.words.wording import THIN
 
 NAMES = [f"c{j}" for j in range(8)]
 
@@ -159,7 +159,7 @@ def test_amounts_of_a_card_make_up_the_score_for_any_values() -> None:
 
 def test_every_kind_of_explanation_has_its_words():
     from tellwhy.core.explanation import KINDS
+    from tellwhy.views.page.anomalies import KIND_WORDS
     from tellwhy.views.plots.style import AXIS_TITLES
-    from tellwhy.views.report.cards import KIND_WORDS
 
     assert set(KIND_WORDS) == set(AXIS_TITLES) == set(KINDS)

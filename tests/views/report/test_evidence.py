@@ -9,11 +9,11 @@ import pytest
 from views.example_run import example_run
 from views.report.drawn import marks
 
-from tellwhy.views.report.axes import LEFT, PLOT_HEIGHT
-from tellwhy.views.report.curves import curves
-from tellwhy.views.report.evidence import EvidenceView, detection_words, evidence
-from tellwhy.views.wording import THIN
-from tellwhy.workflow.run import Agreement, Detection
+from tellwhy.results.run import Agreement, Detection
+from tellwhy.views.page.evidence import EvidenceView, detection_words, evidence
+from tellwhy.views.page.scores import curves
+from tellwhy.views.page.svg import LEFT, PLOT_HEIGHT
+from tellwhy.words.wording import THIN
 
 RUN = example_run(200, top=6)
 OURS = RUN.explanation.method

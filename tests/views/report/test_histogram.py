@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from views.report.drawn import Mark, amount, mark, marks
 
-from tellwhy.views.report.axes import PLOT_HEIGHT, nice_ticks, round_ticks
-from tellwhy.views.report.histogram import Bins, bin_scores, histogram
+from tellwhy.views.page.scores import Bins, bin_scores, histogram
+from tellwhy.views.page.svg import PLOT_HEIGHT, nice_ticks, round_ticks
 
 RNG = np.random.default_rng(0)
 USUAL = RNG.normal(5.0, 1.0, 4000).clip(1.0, 9.0)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from views.report.drawn import Mark, marks
 
-from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS
-from tellwhy.views.report.node_pictures import (
+from tellwhy.results.node_picture import NodePicture
+from tellwhy.views.page.nodes import (
     LINE_HEIGHT,
     LINE_WIDTH,
     MOST_PIXELS,
@@ -21,8 +21,8 @@ from tellwhy.views.report.node_pictures import (
     Shown,
     pictures,
 )
-from tellwhy.views.wording import THIN
-from tellwhy.workflow.graphs.node_picture import NodePicture
+from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS
+from tellwhy.words.wording import THIN
 
 MISSING = (225, 225, 225)
 NAN = np.nan

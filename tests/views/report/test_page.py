@@ -15,13 +15,13 @@ from views.example_run import HOSTILE, example_run, hostile_run
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
-from tellwhy.views.report import render, write_report
-from tellwhy.views.report.cards import cards
-from tellwhy.views.report.histogram import bin_scores
-from tellwhy.views.report.limits import Limits
-from tellwhy.views.report.svg import strip_axis
-from tellwhy.views.wording import THIN
-from tellwhy.workflow.run import Agreement, Anomaly, Group, Reason, Run, Typical
+from tellwhy.results.run import Agreement, Anomaly, Group, Reason, Run, Typical
+from tellwhy.views.page.anomalies import cards
+from tellwhy.views.page.limits import Limits
+from tellwhy.views.page.page import render, write_report
+from tellwhy.views.page.scores import bin_scores
+from tellwhy.views.page.svg import strip_axis
+from tellwhy.words.wording import THIN
 
 SECTIONS = ("summary", "scores", "columns", "groups", "anomalies", "evidence", "settings")
 VOID = {"meta", "link", "input", "img", "br"}

@@ -10,8 +10,8 @@ import pytest
 from views.chromium import Browser
 from views.example_run import example_run, hostile_run
 
-from tellwhy.views.report import render, write_report
-from tellwhy.workflow.run import Run
+from tellwhy.results.run import Run
+from tellwhy.views.page.page import render, write_report
 
 
 @pytest.fixture(scope="module")

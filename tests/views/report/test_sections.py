@@ -9,10 +9,10 @@ import pytest
 from views.example_run import example_run
 from views.report.drawn import mark, marks
 
-from tellwhy.views.report import sections
-from tellwhy.views.report.limits import Limits
-from tellwhy.views.wording import THIN
-from tellwhy.workflow.run import Anomaly, Group, Reason, Run
+from tellwhy.results.run import Anomaly, Group, Reason, Run
+from tellwhy.views.page import overview as sections
+from tellwhy.views.page.limits import Limits
+from tellwhy.words.wording import THIN
 
 RUN = example_run(200, top=8)
 

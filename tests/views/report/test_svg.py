@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from views.report.drawn import mark, marks
 
-from tellwhy.views.report.svg import bar, element, range_strip, strip_axis
+from tellwhy.views.page.svg import bar, element, range_strip, strip_axis
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from views.report.drawn import marks
 
-from tellwhy.views.report import render_texts
-from tellwhy.workflow.texts.marked_text import MarkedText, Piece
-from tellwhy.workflow.texts.text_labels import ClassWords, TextLabels, TextReasons
+from tellwhy.kinds.labels import ClassWords, MarkedText, Piece, TextLabels, TextReasons
+from tellwhy.views.page.labels import render_texts
 
 PIECES = (Piece("moon", 2.0), Piece(" and "), Piece("engine", -1.2), Piece(" "), Piece("dust", 0.1))
 REASONS = TextReasons(

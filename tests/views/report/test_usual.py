@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from views.report.drawn import mark, marks
 
-from tellwhy.views.report.usual import BesideUsual, beside_usual, shown
-from tellwhy.views.wording import THIN
-from tellwhy.workflow.run import Typical
+from tellwhy.results.run import Typical
+from tellwhy.views.page.anomalies import BesideUsual, beside_usual, shown
+from tellwhy.words.wording import THIN
 
 NUMBER = Typical("n", "number", quantiles=[0.0, 10.0, 30.0, 55.0, 70.0, 90.0, 100.0])
 DATE = Typical(

@@ -8,13 +8,13 @@ import pytest
 from views.example_run import example_run
 from views.report.test_page import Page
 
-from tellwhy.views.report import render
-from tellwhy.views.report.evidence import evidence
-from tellwhy.views.report.limits import Limits
-from tellwhy.views.report.sections import columns
-from tellwhy.views.report.verdicts import findings, p_words, place_words
-from tellwhy.views.wording import THIN
-from tellwhy.workflow.run import AlarmRule, Finding, Run
+from tellwhy.results.run import AlarmRule, Finding, Run
+from tellwhy.views.page.anomalies import findings, p_words, place_words
+from tellwhy.views.page.evidence import evidence
+from tellwhy.views.page.limits import Limits
+from tellwhy.views.page.overview import columns
+from tellwhy.views.page.page import render
+from tellwhy.words.wording import THIN
 
 
 @pytest.fixture(scope="module")

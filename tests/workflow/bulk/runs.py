@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tellwhy
+from tellwhy.bulk.block import explain_block
 from tellwhy.workflow import fit_model
-from tellwhy.workflow.bulk.explain_block import explain_block
 
 GROUP = 60
 # As people write it, with nothing that keeps copies of the process from running it once more.
 CODE = """
     from tellwhy.workflow.bulk import blocks
-    from tellwhy.workflow.bulk.bulk_run import explain_bulk
+    from tellwhy.bulk.run import explain_bulk
     blocks.BLOCK_ROWS = {group}
     result = explain_bulk({source!r}, model={model!r}, out={out!r}, workers={workers}, ray={ray!r})
     print(result.n_rows, result.n_alarms, result.n_resumed, len(result.failed))
@@ -69,7 +69,7 @@ def start(
 def run_here(monkeypatch, work=explain_block) -> None:
     """Let blocks be explained in this process: faster, where processes are not the matter."""
     runner = lambda workers, ray: nullcontext(lambda job, blocks: (work(job, block) for block in blocks))  # noqa: E731
-    monkeypatch.setattr("tellwhy.workflow.bulk.bulk_run._runner", runner)
+    monkeypatch.setattr("tellwhy.bulk.run._runner", runner)
 
 
 def finish(process: subprocess.Popen) -> list[int]:

@@ -6,12 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import tellwhy
+from tellwhy.bulk import blocks, blocks as text_parts, fit as fit_blocks
+from tellwhy.bulk.blocks import cuts_of, layout_of, plan_blocks, read_block
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
+from tellwhy.kinds import table_model
 from tellwhy.workflow import fit_model
-from tellwhy.workflow.bulk import blocks, fit_blocks, text_parts
-from tellwhy.workflow.bulk.blocks import plan_blocks, read_block
-from tellwhy.workflow.bulk.text_parts import cuts_of, layout_of
-from tellwhy.workflow.models import table_model
 from workflow.models.tables import orders
 
 

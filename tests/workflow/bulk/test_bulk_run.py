@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import tellwhy
+from tellwhy.bulk import block as block_module, blocks as blocks_module
+from tellwhy.bulk.block import Job, explain_block
+from tellwhy.bulk.blocks import plan_blocks
+from tellwhy.bulk.parts import make_folders, read_record
+from tellwhy.bulk.run import explain_bulk
 from tellwhy.core.errors import CannotWrite, MissingExtra, UnreadableFile
 from tellwhy.workflow import explain_new, fit_model, load_run
-from tellwhy.workflow.bulk import blocks as blocks_module, explain_block as block_module
-from tellwhy.workflow.bulk.blocks import plan_blocks
-from tellwhy.workflow.bulk.bulk_run import explain_bulk
-from tellwhy.workflow.bulk.explain_block import Job, explain_block
-from tellwhy.workflow.bulk.parts import make_folders, read_record
 from workflow.bulk.runs import GROUP, content_of, finish, make_inputs, readings, run_here, start
 
 ROWS = 6 * GROUP
@@ -282,7 +282,7 @@ def test_a_model_that_cannot_be_read_leaves_no_folder(place, tmp_path):
 
 def test_a_block_that_kills_its_process_is_named(place, tmp_path, monkeypatch, small_blocks):
     """The pool tries it three times, the last time alone; the other blocks are delivered."""
-    monkeypatch.setattr("tellwhy.workflow.bulk.pool.explain_block", deadly)
+    monkeypatch.setattr("tellwhy.bulk.workers.explain_block", deadly)
     result = explain_bulk(place / "big.parquet", model=place / "m.tellwhy", out=tmp_path / "out", workers=2)
     assert [words for words, _ in result.failed] == [f"row group 2 of {place / 'big.parquet'}"]
     assert "killed 3 times" in result.failed[0][1]

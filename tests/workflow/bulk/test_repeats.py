@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import tellwhy
+from tellwhy.bulk import blocks
+from tellwhy.bulk.repeats import ELSEWHERE, copies_of
+from tellwhy.bulk.run import explain_bulk
+from tellwhy.kinds.marks import marks_of, with_marks
 from tellwhy.workflow import fit_model
-from tellwhy.workflow.bulk import blocks
-from tellwhy.workflow.bulk.bulk_run import explain_bulk
-from tellwhy.workflow.bulk.repeats import ELSEWHERE, copies_of
-from tellwhy.workflow.models.marks import marks_of, with_marks
 from workflow.bulk.runs import GROUP, readings, run_here
 
 
@@ -107,7 +107,7 @@ def test_a_mark_in_a_run_of_blocks_is_of_the_value_that_was_found(tmp_path):
 
 
 def test_the_oddest_alarms_are_found_without_opening_every_part(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("tellwhy.workflow.bulk.whole_run.MOST_TOLD", 4)
+    monkeypatch.setattr("tellwhy.bulk.merge.MOST_TOLD", 4)
     frame = readings(5 * GROUP, 1)
     frame.loc[[10, 70, 71, 72, 200], "b"] = [90.0, 95.0, 92.0, 91.0, 93.0]
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=GROUP, index=False)

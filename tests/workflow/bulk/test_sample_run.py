@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tellwhy.workflow.bulk.parts import Record
-from tellwhy.workflow.bulk.sample_run import EarlySample
+from tellwhy.bulk.merge import EarlySample
+from tellwhy.bulk.parts import Record
 
 PLAN = SimpleNamespace(blocks=[SimpleNamespace(number=n) for n in range(4)])
 

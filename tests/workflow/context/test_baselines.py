@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.workflow.context.baselines import (
-    FEW,
-    TO_SIGMA,
-    Baseline,
-    chosen_bend,
-    spread_of,
-    step_of,
-)
+from tellwhy.checks.in_time.baselines import FEW, TO_SIGMA, Baseline, chosen_bend, spread_of, step_of
 
 
 def draws(rng, n_segments, size, *, apart, spread=1.0):

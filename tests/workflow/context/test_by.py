@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.verdicts.run_io import anomaly_record
 from tellwhy.workflow import explain_table, load_run, save_run
-from tellwhy.workflow.run_io import anomaly_record
 
 PAY = {"intern": (2100, 150), "clerk": (3200, 300), "engineer": (6000, 900), "manager": (9000, 1200)}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tellwhy.kinds.rare_labels import KIND, counted
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.context.rare_labels import KIND, counted
 
 
 def orders(seed, *, apart, n=4000, n_segments=12):

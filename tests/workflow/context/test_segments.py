@@ -6,7 +6,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.columns.roles import read_columns
-from tellwhy.workflow.context.segments import deepest, nested_segments
+from tellwhy.kinds.segments import deepest, nested_segments
 
 
 def segments(frame, reference=None):

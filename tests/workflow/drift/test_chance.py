@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tellwhy.workflow.drift.chance import adjusted, gap_of_levels, gap_of_numbers, gap_of_rates
+from tellwhy.verdicts.samples import adjusted, gap_of_levels, gap_of_numbers, gap_of_rates
 
 
 @pytest.mark.parametrize(("n", "m"), [(30, 70), (400, 250)])

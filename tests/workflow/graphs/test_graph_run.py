@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.data.generated import latent_classes
+from tellwhy.data.graph_files import read_edges, read_grid
 from tellwhy.data.graphs import chain, grid
-from tellwhy.data.graphs.reading import read_edges, read_grid
-from tellwhy.data.graphs.synthetic import latent_classes
+from tellwhy.kinds.graph_input import GraphRequest, nodes_of
+from tellwhy.results.node_picture import load_picture, save_picture
 from tellwhy.workflow import explain_graph, load_run, save_run
-from tellwhy.workflow.graphs.graph_input import GraphRequest, nodes_of
-from tellwhy.workflow.graphs.node_picture import load_picture, save_picture
 
 
 @pytest.fixture(scope="module")

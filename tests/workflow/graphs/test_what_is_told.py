@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from tellwhy.data.graphs import grid
-from tellwhy.detectors.lccad.weight import middle_part
+from tellwhy.detectors.lccad.theta import middle_part
+from tellwhy.kinds.graph import _kind
+from tellwhy.kinds.graph_input import GraphRequest, nodes_of
+from tellwhy.results.node_picture import load_picture, save_picture
 from tellwhy.workflow import explain_graph
-from tellwhy.workflow.graphs.graph_input import GraphRequest, nodes_of
-from tellwhy.workflow.graphs.graph_run import _kind
-from tellwhy.workflow.graphs.node_picture import load_picture, save_picture
 
 
 def two_levels(n=300, seed=0):

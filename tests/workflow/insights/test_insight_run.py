@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.workflow.insights.insight_run import (
+from tellwhy.kinds.insight import (
     insight_record,
     learn_insights,
     load_model,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tellwhy.workflow.media.foretold import ForetoldHeights, independence
-from tellwhy.workflow.media.ordinary import judge
+from tellwhy.scoring.foretold import ForetoldHeights, independence
+from tellwhy.verdicts.ordinary import judge
 
 N = 40  # stretches of the reference, and of what is judged
 

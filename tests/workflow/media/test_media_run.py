@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from tellwhy.workflow.media.media_run import Item, MediaRun, Place, save_media
+from tellwhy.results.media_run import Item, MediaRun, Place, save_media
 
 
 def run_of(name):

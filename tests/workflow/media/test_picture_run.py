@@ -5,11 +5,10 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.detectors import PatchModel
-from tellwhy.workflow.media import picture_run
-from tellwhy.workflow.media.aligned import AS_THEY_ARE
-from tellwhy.workflow.media.media_run import load_media, save_media
-from tellwhy.workflow.media.picture_run import explain_pictures
-from tellwhy.workflow.media.regions import regions_of
+from tellwhy.kinds import pictures as picture_run
+from tellwhy.kinds.aligned import AS_THEY_ARE
+from tellwhy.kinds.pictures import explain_pictures, regions_of
+from tellwhy.results.media_run import load_media, save_media
 
 Image = pytest.importorskip("PIL.Image")
 FAST = {"n_patches": 400}

@@ -6,8 +6,8 @@ import pytest
 from scipy.signal import lfilter
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.workflow.media.media_run import load_media, save_media
-from tellwhy.workflow.media.series_run import explain_series, peaks
+from tellwhy.kinds.windows import explain_series, peaks
+from tellwhy.results.media_run import load_media, save_media
 
 FAST = {"time": "t", "window": 20, "n_windows": 3000}
 

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.kinds.text_columns import TextModel
+from tellwhy.kinds.texts import explain_documents
+from tellwhy.results.media_run import load_media, save_media
 from tellwhy.views.cli.main import app
-from tellwhy.workflow.media.media_run import load_media, save_media
-from tellwhy.workflow.media.text_run import explain_documents
-from tellwhy.workflow.texts.text_model import TextModel
 
 WORDS = [f"word{chr(97 + k)}" for k in range(20)]
 

@@ -16,7 +16,7 @@ from tellwhy import explainers
 from tellwhy.core.errors import CannotWrite, InvalidInput, UnreadableFile
 from tellwhy.core.registry import EXPLAINER_ROLES, cards
 from tellwhy.detectors import KernelDensity, PCADetector
-from tellwhy.workflow.models.explainer_parts import ROLES, explainer_classes
+from tellwhy.kinds.explainer_parts import ROLES, explainer_classes
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(50, 3))

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import tellwhy
+from tellwhy.bulk.run import explain_bulk
 from tellwhy.core.errors import InvalidParameter
+from tellwhy.kinds.marks import marks_of, with_marks
 from tellwhy.workflow import explain_new, fit_model
-from tellwhy.workflow.bulk.bulk_run import explain_bulk
-from tellwhy.workflow.models.marks import marks_of, with_marks
 from workflow.models.tables import orders
 
 

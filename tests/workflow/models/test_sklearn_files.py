@@ -30,8 +30,8 @@ from sklearn import (
 
 import tellwhy
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.scoring.adapters.third_party import ADAPTERS
-from tellwhy.workflow.models.sklearn_classes import MODELS, TRANSFORMS
+from tellwhy.scoring.as_score import ADAPTERS
+from tellwhy.storage.sklearn_classes import MODELS, TRANSFORMS
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(60, 4)).round(3)

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 import tellwhy
+from tellwhy.checks.check import check_table
+from tellwhy.checks.facts import facts_of
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.data.columns.roles import read_columns
-from tellwhy.data.quality import check_table
-from tellwhy.data.quality.facts import facts_of
 from tellwhy.detectors import KernelDensity
+from tellwhy.kinds import table_model
+from tellwhy.kinds.model_files import load_table_model
+from tellwhy.kinds.new_data import compare_with_model
 from tellwhy.workflow import explain_new, explain_table, fit_model
-from tellwhy.workflow.models import table_model
-from tellwhy.workflow.models.files import load_table_model
-from tellwhy.workflow.models.new_data import compare_with_model
 from workflow.models.tables import orders
 
 

@@ -10,9 +10,9 @@ Image = pytest.importorskip("PIL.Image")
 from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnreadableFile  # noqa: E402
-from tellwhy.workflow.networks.explain_network import NetworkRequest, explain_network  # noqa: E402
-from tellwhy.workflow.networks.inputs import Preparation, read_labels  # noqa: E402
-from tellwhy.workflow.networks.network_run import load_network_run, save_network_run  # noqa: E402
+from tellwhy.kinds.networks.inputs import Preparation, read_labels  # noqa: E402
+from tellwhy.kinds.networks.network import NetworkRequest, explain_network  # noqa: E402
+from tellwhy.results.network_run import load_network_run, save_network_run  # noqa: E402
 
 NETS = '''
 import torch

@@ -12,7 +12,7 @@ from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import UnreadableFile, UnsupportedModel  # noqa: E402
 from tellwhy.explainers import LRP  # noqa: E402
-from tellwhy.workflow.networks.exported import load_exported  # noqa: E402
+from tellwhy.kinds.networks.archive import load_exported  # noqa: E402
 
 
 class Small(nn.Module):

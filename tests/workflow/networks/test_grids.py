@@ -8,13 +8,7 @@ from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
 from tellwhy.explainers import LRP, Gradient, PatternNet, SmoothGrad  # noqa: E402
-from tellwhy.workflow import (  # noqa: E402
-    architecture_grid,
-    batch_norm_grid,
-    image_grid,
-    neuron_grid,
-    sweep_grid,
-)
+from tellwhy.workflow import architecture_grid, batch_norm_grid, image_grid, neuron_grid, sweep_grid  # noqa: E402
 
 
 class Residual(nn.Module):

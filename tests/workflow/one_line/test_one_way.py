@@ -51,7 +51,7 @@ def model_and_rows(name):
         return LCCAD(2, 0.5, n_init=1, random_state=0).fit(X, chain(90)), X, {"graph": chain(90)}
     if role == "patch explainer":
         pictures = np.random.default_rng(1).random((3, 8, 8))
-        from tellwhy.data.patches import cut_patches
+        from tellwhy.data.pieces import cut_patches
 
         detector = KernelDensity().fit(
             np.concatenate([cut_patches(p, (4, 4)) for p in pictures]).reshape(-1, 16)

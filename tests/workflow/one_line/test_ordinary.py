@@ -62,7 +62,7 @@ def test_models_that_keep_rows_or_their_distribution_need_none(model):
 
 def test_rows_drawn_from_a_distribution_are_like_those_it_was_fitted_on():
     from tellwhy.scoring import as_score
-    from tellwhy.scoring.kept_rows import kept_rows
+    from tellwhy.scoring.ordinary_rows import kept_rows
 
     for model in (GaussianMixture(1), EllipticEnvelope(random_state=0), PCA(3)):
         rows = kept_rows(as_score(model.fit(X))).rows

@@ -13,7 +13,7 @@ from sklearn.svm import OneClassSVM
 import tellwhy
 from tellwhy.core.errors import InvalidInput
 from tellwhy.scoring import as_score
-from tellwhy.scoring.kept_rows import kept_rows
+from tellwhy.scoring.ordinary_rows import kept_rows
 
 MIXING = np.eye(5) + 0.3 * np.random.default_rng(1).normal(size=(5, 5))
 ORDINARY = np.random.default_rng(2).normal(size=(400, 5)) @ MIXING

@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 import tellwhy
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.evaluation import inject_anomalies, localisation
-from tellwhy.workflow.one_line import trying
+from tellwhy.one_liner import method as trying
 
 NEIGHBOURS = "KernelShap(references='neighbours')"
 

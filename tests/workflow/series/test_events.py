@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tellwhy.workflow.series.bumps import find_bumps
-from tellwhy.workflow.series.shifts import find_changes
-from tellwhy.workflow.series.stuck import find_stuck
+from tellwhy.checks.in_time.shifts import find_changes
+from tellwhy.checks.in_time.spikes import find_bumps
+from tellwhy.checks.stuck import find_stuck
 
 LEVEL = 3.0  # of a series in which anything is found once in twenty
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.workflow.series.seasons import find_season
+from tellwhy.checks.in_time.seasons import find_season
 
 
 def clock(n, freq, start="2024-03-01 05:00"):

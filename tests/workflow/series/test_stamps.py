@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tellwhy.checks.in_time.clock import read_stamps
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.table import as_table
-from tellwhy.workflow.series.stamps import read_stamps
 
 
 def stamps(cells):

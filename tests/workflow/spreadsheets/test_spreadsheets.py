@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 
 import tellwhy
+from tellwhy.results.run import Reason
+from tellwhy.storage import csv_cells as text_file
+from tellwhy.verdicts import workbook
+from tellwhy.verdicts.sheet_rows import header, named_columns, sheet_rows, shown_places
 from tellwhy.workflow import explain_table, load_run, save_run
-from tellwhy.workflow.run import Reason
-from tellwhy.workflow.spreadsheets import text_file, workbook
-from tellwhy.workflow.spreadsheets.sheet_rows import header, named_columns, sheet_rows, shown_places
 
 FORMULA = "=1+1"
 FIRST = ["rank", "row", "line", "id", "score", "p_value", "flagged", "reason_1", "reason_2", "reason_3"]
@@ -147,7 +148,7 @@ def test_findings_are_listed_with_their_lines(folder):
 
 
 def test_the_folder_is_whole_without_openpyxl(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("tellwhy.workflow.run_io.can_write_workbook", lambda: False)
+    monkeypatch.setattr("tellwhy.verdicts.run_io.can_write_workbook", lambda: False)
     made = save_run(run, tmp_path / "run")
     assert not (made / "anomalies.xlsx").exists()
     assert (made / "anomalies.csv").exists()

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.kinds.request import Request
+from tellwhy.kinds.table_rows import as_source, select
 from tellwhy.workflow import explain_graph, explain_table
-from tellwhy.workflow.tables.request import Request
-from tellwhy.workflow.tables.selection import as_source, select
 
 
 def orders(start, n, seed, periods=28):

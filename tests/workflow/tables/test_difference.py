@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.kinds import difference
 from tellwhy.workflow import diff_tables
-from tellwhy.workflow.tables import difference
 
 
 def table(rng, n, start="2024-01-01"):

@@ -10,9 +10,9 @@ from tellwhy.detectors import GaussianMixture, KernelDensity
 from tellwhy.evaluation import flipping
 from tellwhy.explainers import GaussianNLL, Occlusion, OneClassDTD
 from tellwhy.scoring import as_score
-from tellwhy.views.report import write_report
+from tellwhy.verdicts.evidence import EVIDENCE_ROWS, _agreement, _rank_correlation, evidence_of
+from tellwhy.views.page.page import write_report
 from tellwhy.workflow import explain_table, load_run, save_run
-from tellwhy.workflow.tables.evidence import EVIDENCE_ROWS, _agreement, _rank_correlation, evidence_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 4))

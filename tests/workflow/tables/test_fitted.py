@@ -8,12 +8,11 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import generator
 from tellwhy.data import TableEncoder, as_table
 from tellwhy.detectors import KernelDensity, NearestNeighbours
-from tellwhy.scoring.training_rows import points_of
+from tellwhy.kinds.fitted import TRAINING_ROWS, fit_table, make_detector, training_sample
+from tellwhy.kinds.request import Request
+from tellwhy.kinds.table_rows import select
+from tellwhy.scoring.distance_scores import points_of
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.tables.default_detector import TRAINING_ROWS, make_detector, training_sample
-from tellwhy.workflow.tables.fitted import fit_table
-from tellwhy.workflow.tables.request import Request
-from tellwhy.workflow.tables.selection import select
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.normal(size=(80, 2)), columns=["a", "b"]).assign(kind=np.repeat(["x", "y"], 40))
@@ -175,7 +174,7 @@ def test_text_that_holds_numbers_or_dates_is_read_and_gaps_stay_gaps():
 
 def test_no_method_is_tried_on_numbers_of_rows(monkeypatch):
     """Tables of row numbers stand for the rows: a number that was moved would be another row, or none."""
-    from tellwhy.workflow.one_line import trying
+    from tellwhy.one_liner import method as trying
 
     def refuse(*_):
         raise AssertionError("row numbers were moved")

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.data import TableEncoder
+from tellwhy.kinds.fitted import KnownRows
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.tables.known_rows import KnownRows
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"x": RNG.normal(size=300), "n": RNG.poisson(5, 300), "k": RNG.choice(list("abc"), 300)})

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tellwhy.views.cli.options import DETECTORS
 from tellwhy.workflow import compare_table, explain_table
-from tellwhy.workflow.detector_names import DETECTORS
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data import as_table
+from tellwhy.kinds.graph_input import GraphRequest
+from tellwhy.kinds.request import Request, cell_text, check_column, rows_equal_to, split_marker
+from tellwhy.kinds.table_rows import select
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.graphs.graph_input import GraphRequest
-from tellwhy.workflow.tables.request import Request, cell_text, check_column, rows_equal_to, split_marker
-from tellwhy.workflow.tables.selection import select
 
 FRAME = pd.DataFrame(
     {

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.params import generator
-from tellwhy.workflow.tables import table_comparison
-from tellwhy.workflow.tables.table_comparison import _least_odd, _split, compare_table, recommendation
+from tellwhy.kinds import comparison as table_comparison
+from tellwhy.kinds.comparison import _least_odd, _split, compare_table, recommendation
 
 
 def test_rows_to_change_are_not_learned_from():

@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 from oracles import one_class as oracle
 
+from tellwhy.checks.words import number_text
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
-from tellwhy.data.quality.words import number_text
+from tellwhy.kinds.comparison import recommendation
+from tellwhy.results.run import Anomaly, Reason, Typical
+from tellwhy.storage.csv_cells import neutral
+from tellwhy.verdicts.reasons import groups_of, is_usual, usual_words
+from tellwhy.verdicts.words import plain_cell
 from tellwhy.workflow import compare_table, explain_table, load_run, save_run
-from tellwhy.workflow.run import Anomaly, Reason, Typical
-from tellwhy.workflow.spreadsheets.text_file import neutral
-from tellwhy.workflow.tables.table_comparison import recommendation
-from tellwhy.workflow.verdicts.reasons import groups_of, is_usual, plain_cell, usual_words
 
 RNG = np.random.default_rng(0)
 

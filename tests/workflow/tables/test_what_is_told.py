@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.explanation import Explanation
+from tellwhy.kinds.table_run import column_shares
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.tables.table_run import column_shares
 
 
 def make_table(n=120, seed=0):

@@ -6,17 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tellwhy.bulk.block import Job, explain_block
+from tellwhy.bulk.blocks import plan_blocks
+from tellwhy.bulk.parts import PARTS, RECORDS, WORK
 from tellwhy.core.errors import UnreadableFile
+from tellwhy.kinds import table_model
+from tellwhy.kinds.model_files import load, save
+from tellwhy.kinds.new_data import compare_with_model
+from tellwhy.kinds.text_columns import TextColumns
+from tellwhy.results.run import Reason
 from tellwhy.storage.model_file import read_model_file, write_model_file
 from tellwhy.workflow import explain_new, fit_model
-from tellwhy.workflow.bulk.blocks import plan_blocks
-from tellwhy.workflow.bulk.explain_block import Job, explain_block
-from tellwhy.workflow.bulk.parts import PARTS, RECORDS, WORK
-from tellwhy.workflow.models import table_model
-from tellwhy.workflow.models.files import load, save
-from tellwhy.workflow.models.new_data import compare_with_model
-from tellwhy.workflow.run import Reason
-from tellwhy.workflow.texts.text_columns import TextColumns
 
 USUAL = [
     "the",

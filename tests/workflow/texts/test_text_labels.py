@@ -8,10 +8,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from tellwhy.classifiers import LeeLinWahbaSVM, OneVsRestSVM, TextClassifier, WestonWatkinsSVM, load
-from tellwhy.classifiers.training_job import Job
+from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.kinds.label_training import read_text_columns, train_on_texts
 from tellwhy.workflow import explain_texts
-from tellwhy.workflow.texts.text_training import read_text_columns, train_on_texts
 
 TOPICS = {
     "autos": ["engine", "brakes", "car", "wheel", "road"],

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.detectors.committee.surprise import Surprise
-from tellwhy.workflow.tables.request import Request
-from tellwhy.workflow.verdicts.alarms import FALSE_DISCOVERIES, Calibration, draw_alarms
+from tellwhy.kinds.request import Request
+from tellwhy.scoring.surprise import Surprise
+from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, draw_alarms
 
 
 def alarms_by_definition(p_values, share):

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.data.quality import Finding
-from tellwhy.workflow import explain_table
-from tellwhy.workflow.verdicts.findings import (
+from tellwhy.checks.findings import Finding
+from tellwhy.verdicts.findings import (
     LEAST_ADDED,
     MOST_ADDED,
     RowFindings,
@@ -15,6 +14,7 @@ from tellwhy.workflow.verdicts.findings import (
     column_parts,
     row_words,
 )
+from tellwhy.workflow import explain_table
 
 
 def orders(n=900):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tellwhy.workflow.run import AlarmRule, Anomaly, Reason
-from tellwhy.workflow.verdicts.headline import headline_of
+from tellwhy.results.run import AlarmRule, Anomaly, Reason
+from tellwhy.verdicts.headline import headline_of
 
 RULE = "at most 10 % false alarms expected"
 

@@ -6,13 +6,13 @@ import pytest
 
 from tellwhy.core.params import generator
 from tellwhy.data import TableEncoder, as_table
-from tellwhy.scoring.training_rows import points_of
+from tellwhy.kinds.fitted import fit_table
+from tellwhy.kinds.learning import checked_selection
+from tellwhy.kinds.request import Request
+from tellwhy.kinds.table_rows import select
+from tellwhy.scoring.distance_scores import points_of
+from tellwhy.verdicts.words import cell_words, plain_cell
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.tables.fitted import fit_table
-from tellwhy.workflow.tables.learning import checked_selection
-from tellwhy.workflow.tables.request import Request
-from tellwhy.workflow.tables.selection import select
-from tellwhy.workflow.verdicts.words import cell_words, plain_cell
 
 
 def mixed_table(n=200):

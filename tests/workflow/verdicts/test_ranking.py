@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from tellwhy.kinds.request import Request
+from tellwhy.verdicts.alarms import EXPLAINED_ROWS, Calibration, draw_alarms, ranking_of
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.tables.request import Request
-from tellwhy.workflow.verdicts.alarms import Calibration, draw_alarms
-from tellwhy.workflow.verdicts.ranking import EXPLAINED_ROWS, ranking_of
 
 
 def ranked(scores, reference=None, *, top=10, **rule):

@@ -6,17 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tellwhy.checks.words import number_text
 from tellwhy.core.explanation import Explanation
+from tellwhy.results.run import Anomaly, Reason, Typical
+from tellwhy.verdicts.reasons import groups_of, is_usual, reasons_of, usual_words
+from tellwhy.verdicts.words import plain_cell
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.run import Anomaly, Reason, Typical
-from tellwhy.workflow.verdicts.reasons import (
-    groups_of,
-    is_usual,
-    number_text,
-    plain_cell,
-    reasons_of,
-    usual_words,
-)
 
 NAMES = list("abcde")
 USUAL = {name: Typical(name, "number", [-9.0, -2.0, -1.0, 0.0, 1.0, 2.0, 9.0]) for name in NAMES}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tellwhy.verdicts.causes import Cause, Trials, causes_of
+from tellwhy.verdicts.headline import uncertainty
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.verdicts.headline import uncertainty
-from tellwhy.workflow.verdicts.verified import Cause, Trials, causes_of
 
 
 def trials_of(X, judged, score):

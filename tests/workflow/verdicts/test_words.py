@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from tellwhy.workflow.run import Reason
-from tellwhy.workflow.verdicts.words import pair_words
+from tellwhy.results.run import Reason
+from tellwhy.verdicts.words import pair_words
 
 
 def cell(feature, value):

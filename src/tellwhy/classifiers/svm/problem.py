@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines.records import Entries
+from tellwhy.classifiers.svm.records import Entries
+from tellwhy.core.arrays import not_finite
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import not_finite
+from tellwhy.core.score import Floats, Integers
 
 PAIR_LOSSES = ("ww", "cs")  # those that compare each class with the label
 

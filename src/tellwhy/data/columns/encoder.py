@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import (
     Rules,
@@ -23,14 +24,18 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import random_sample
-from tellwhy.data.columns.choosing import chosen_columns, no_column_left
+from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.codes import Code, NumberCode, Sample, is_missing, learn_code
-from tellwhy.data.columns.kinds import CONSTANT, Verdict, judge_column, judged_by_role
+from tellwhy.data.columns.kinds import (
+    CONSTANT,
+    Verdict,
+    chosen_columns,
+    judge_column,
+    judged_by_role,
+    no_column_left,
+)
 from tellwhy.data.columns.notices import left_out_notices, listed, missing_notices, novel_notices
-from tellwhy.data.columns.reading import Role
-from tellwhy.data.columns.values import Values, booleans_of, dates_of, labels_of, numbers_of
+from tellwhy.data.columns.reading import Role, Values, booleans_of, dates_of, labels_of, numbers_of
 from tellwhy.data.places import place_of
 from tellwhy.data.table import TableLike, as_frame
 

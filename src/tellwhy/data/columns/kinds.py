@@ -1,18 +1,26 @@
-"""What each column is, and which columns say nothing about what is odd."""
+"""Kinds of columns, and the user's choice of them.
+
+What each column is, and which columns say nothing about what is odd.
+
+Which columns of a table are used: those asked for, less those excluded, and at least one.
+"""
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import evenly_spread
+from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.score import Floats
 from tellwhy.data.columns.dates import find_layout
-from tellwhy.data.columns.reading import Role
-from tellwhy.data.columns.values import labels_of, numbers_of, numeric_text, stored_kind
+from tellwhy.data.columns.notices import listed
+from tellwhy.data.columns.reading import Role, labels_of, numbers_of, numeric_text, stored_kind
 
 MOSTLY = 0.9  # share of numbers from which text in a column is taken for a mistake
 _PROBE = 500
@@ -152,3 +160,41 @@ def judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing_
     if reason and _share_of_numbers(frame[column].dropna()) >= 0.5:
         reason = MIXTURE
     return Verdict(reason=reason) if reason else Verdict("category")
+
+
+def chosen_columns(frame: pd.DataFrame, columns: Sequence[str] | None, exclude: Sequence[str]) -> list[str]:
+    """Return the names in the order asked for, each once; a name that is not there raises.
+
+    Examples
+    --------
+    >>> chosen_columns(pd.DataFrame({"a": [1], "b": [2], "c": [3]}), ["c", "a"], ["a"])
+    ['c']
+    """
+    present = list(frame.columns)
+    asked = present if columns is None else [str(name) for name in columns]
+    excluded = {str(name) for name in exclude}
+    for name in [*asked, *sorted(excluded)]:
+        if name not in frame.columns:
+            raise unknown_column(name, present)
+    return [name for name in dict.fromkeys(asked) if name not in excluded]
+
+
+def unknown_column(name: str, present: Sequence[str]) -> InvalidParameter:
+    """Return the error for a name that no column has, with the nearest ones."""
+    close = " or ".join(map(repr, difflib.get_close_matches(name, present, n=3)))
+    hint = f"Did you mean {close}?" if close else f"There are: {listed(present)}."
+    return InvalidParameter(f"There is no column {name!r}. {hint}")
+
+
+def no_column_left(n_rows: int, left_out: Mapping[str, str], *, were_named: bool) -> InvalidInput:
+    """Return the error for a table of which no column can be used, with the reasons of the first five."""
+    if n_rows == 1:
+        return InvalidInput(
+            "The table has one row, which says nothing about what is usual; expected at least two."
+        )
+    why = "; ".join(f"{name!r}: {reason}" for name, reason in list(left_out.items())[:5])
+    more = f"; and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+    # Naming a column overrules the guess that it counts the rows; no other reason can be overruled.
+    helps = IDENTIFIER in left_out.values() and not were_named
+    advice = " Name whole-number columns in `columns` to use them all the same." if helps else ""
+    return InvalidInput(f"No column of the table can be used ({why or 'all are excluded'}{more}).{advice}")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from tellwhy.data.columns.codes import is_missing
-from tellwhy.data.columns.values import Values
+from tellwhy.data.columns.reading import Values
 
 _EACH = 10  # up to so many columns with the same reason get a sentence each
 

@@ -1,20 +1,228 @@
-"""`read_columns`: what each column of a table is, and its cells as numbers, dates or labels."""
+"""What each column is for.
+
+What a column of numbers is: quantities, points in time, codes, or names of rows.
+
+What a column of text is: numbers, dates or yes and no in people's writing; labels, names, or sentences.
+
+`read_columns`: what each column of a table is, and its cells as numbers, dates or labels.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.data.columns.choosing import unknown_column
-from tellwhy.data.columns.number_roles import role_of_numbers
-from tellwhy.data.columns.reading import Outcome, Reading, Role, read_as, reread
-from tellwhy.data.columns.text_roles import role_of_text
-from tellwhy.data.columns.values import stored_kind
-from tellwhy.data.columns.written.dates import WrittenDates
+from tellwhy.core.score import Floats
+from tellwhy.data.columns.dates import WrittenDates, find_dates
+from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, judge_numbers, unknown_column
+from tellwhy.data.columns.labels import EXACT, WrittenBooleans, find_booleans, keep_digits
+from tellwhy.data.columns.names import (
+    are_zero_led,
+    names_a_kind,
+    names_a_place,
+    names_a_time,
+    names_things,
+    words_of,
+)
+from tellwhy.data.columns.numbers import WrittenNumbers, find_numbers, mixed_signs
+from tellwhy.data.columns.reading import (
+    ENOUGH,
+    Outcome,
+    Reading,
+    Role,
+    labelled,
+    numbers_or_missing,
+    outcome_of,
+    read_as,
+    reread,
+    sample_of,
+    stored_kind,
+    text_of,
+    typed,
+)
+from tellwhy.data.columns.times import find_epoch, find_times
 from tellwhy.data.table import TableLike, as_frame
+
+MOST_KINDS = 100  # distinct numbers under a name such as status or type
+_HTTP = {*range(100, 104), *range(200, 209), 226, *range(300, 309), *range(400, 452), *range(500, 512)}
+_HTTP_NAMES = {"http", "status", "response", "code", "rc"}
+
+
+def role_of_numbers(series: pd.Series) -> Outcome:
+    """Find out what a column of numbers is; only codes and points in time change its cells."""
+    name = str(series.name)
+    values = numbers_or_missing(series)
+    filled = values[np.isfinite(values)]
+    if not len(filled):
+        return Outcome(Role("number", "numbers"))
+    return _long_names(series, values) or _role_of_quantities(series, name, filled)
+
+
+def _role_of_quantities(series: pd.Series, name: str, filled: Floats) -> Outcome:
+    verdict = judge_numbers(name, filled, keep_numbering=False)
+    if verdict.reason == CONSTANT:
+        return Outcome(Role("constant", "one number"))
+    if verdict.kind == "boolean":
+        return Outcome(Role("boolean", "0 or 1"))
+    if names_a_time(name) and (reading := find_epoch(filled)) is not None:
+        return outcome_of(series, reading, typed(series, reading))
+    if verdict.reason == IDENTIFIER:
+        return Outcome(Role("identifier", "a number of its own for every row"))
+    return _codes(series, name, filled) or Outcome(Role("number", _words(name, filled)))
+
+
+def _long_names(series: pd.Series, values: Floats) -> Outcome | None:
+    """Return whole numbers of so many digits that some are equal as floats as what they are: names."""
+    if not pd.api.types.is_integer_dtype(series.dtype):
+        return None
+    filled = series[np.abs(values) > EXACT]
+    n_distinct = filled.nunique()
+    if n_distinct == len(np.unique(values[np.abs(values) > EXACT])):
+        return None
+    if 2 * n_distinct > len(filled):
+        return Outcome(Role("identifier", "numbers that name things"))
+    role = Role("category", "numbers that name things")
+    return Outcome(role, labelled(series), f"{role.words}, used as categories.")
+
+
+def _codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:
+    """Return whole numbers that name things as categories; None for numbers that measure or count."""
+    is_kind = names_a_kind(name)
+    if not (is_kind or names_a_place(name) or names_things(name)) or not _are_whole(filled):
+        return None
+    distinct = np.unique(filled)
+    is_measured = (filled < 0).mean() > 1 - ENOUGH  # a few may stand for 'unknown'
+    if is_measured or (is_kind and len(distinct) > MOST_KINDS):
+        return None
+    if 2 * len(distinct) > len(filled) and len(filled) >= 10:
+        return None if is_kind else Outcome(Role("identifier", "numbers that name things"))
+    role = Role("category", _code_words(name, distinct))
+    return Outcome(role, labelled(series), f"{role.words}, used as categories.")
+
+
+def _are_whole(filled: Floats) -> bool:
+    # A glance at the first cells tells most measurements apart.
+    return bool((filled[:100] == np.round(filled[:100])).all() and (filled == np.round(filled)).all())
+
+
+def _code_words(name: str, distinct: Floats) -> str:
+    if names_a_place(name):
+        return "postal codes"
+    if not _HTTP_NAMES.isdisjoint(words_of(name)) and all(int(code) in _HTTP for code in distinct):
+        return "HTTP status codes"
+    return "numbers that name things" if names_things(name) else "codes"
+
+
+def _words(name: str, filled: Floats) -> str:
+    if not _are_whole(filled):
+        return "numbers"
+    if words_of(name)[-1:] in (["year"], ["jahr"]) and filled.min() >= 1500 and filled.max() <= 2200:
+        return "years"
+    return "whole numbers"
+
+
+MAX_CATEGORIES = 50
+_WHOLE = re.compile(r"^\d{1,4}$")
+_PLAIN = re.compile(r"^-?\d+(\.\d+)?$")
+_LETTERS = re.compile(r"^[A-Za-z]{1,2}$")
+_SENTENCE = 3  # words from which a text of its own in every row is one that was written, not a name
+
+
+def role_of_text(series: pd.Series) -> Outcome:
+    """Find out what a column of text is, and read it."""
+    cells = text_of(series)
+    probe = sample_of(cells)
+    if probe and (outcome := _read(series, cells, probe)) is not None:
+        return outcome
+    role = _role_of_labels(cells, probe, str(series.name))
+    if role.kind in ("constant", "identifier") or not (signs := mixed_signs(probe)):
+        return Outcome(role)
+    words = f"amounts in {', '.join(signs[:3])}{' …' if len(signs) > 3 else ''}"
+    notice = (
+        f"{words}, which cannot be compared: read as {'categories' if role.kind == 'category' else 'text'}."
+    )
+    return Outcome(Role(role.kind, words), notice=notice)
+
+
+def _role_of_labels(cells: pa.Array, probe: Sequence[str], name: str) -> Role:
+    """Tell categories, names of rows and sentences apart, by the same counts as an encoder does."""
+    n_filled = len(cells) - cells.null_count
+    n_distinct = pc.count_distinct(cells).as_py()
+    if n_distinct <= 1:
+        return (
+            Role("constant", "one value") if n_filled == len(cells) else Role("category", "one label or none")
+        )
+    is_own = n_distinct == n_filled
+    if are_zero_led(probe, name) or (_are_digits(probe) and keep_digits(cells, name)):
+        words = "postal codes" if names_a_place(name) else "codes"
+        return Role("category", words) if 2 * n_distinct <= n_filled else Role("identifier", words)
+    if is_own or (n_distinct > MAX_CATEGORIES and 2 * n_distinct > n_filled):
+        if np.mean([find_numbers([cell]) is not None for cell in probe]) >= 0.5:
+            return Role("text", "numbers mixed with text")
+        is_written = np.mean([len(cell.split()) for cell in probe]) >= _SENTENCE
+        return Role("text", "short text") if is_written or not is_own else Role("identifier", "names of rows")
+    return Role("category", "categories")
+
+
+def _are_digits(probe: Sequence[str]) -> bool:
+    return sum(cell.isdigit() for cell in probe) >= ENOUGH * len(probe)
+
+
+def _read(series: pd.Series, cells: pa.Array, probe: Sequence[str]) -> Outcome | None:
+    """Return the column read in the one way that nine in ten of its cells agree on, or None."""
+    reading = find_reading(probe, str(series.name))
+    if reading is None:
+        return None
+    read = typed(series, reading, cells)
+    n_filled = len(cells) - cells.null_count
+    # A third word beside yes and no is a label of its own, not a mistake.
+    allowed = 0.01 if isinstance(reading, WrittenBooleans) else 1 - ENOUGH
+    if read.is_bad.sum() > allowed * n_filled:
+        return None
+    outcome = outcome_of(series, reading, read)
+    is_plain = isinstance(reading, WrittenNumbers) and reading.is_plain
+    if is_plain and not names_a_time(str(series.name)) and keep_digits(cells, str(series.name)):
+        return None  # names of things: as numbers, some would be equal that are not
+    return _told_by_numbers(outcome, str(series.name)) if is_plain else outcome
+
+
+def _told_by_numbers(read: Outcome, name: str) -> Outcome:
+    """Ask of plain numbers in text what is asked of numbers: they may be codes, flags or points in time."""
+    found = role_of_numbers(read.values.rename(name))
+    if found.role.kind == "number":
+        return read
+    values = read.values if found.values is None else found.values
+    return Outcome(found.role, values, found.notice or read.notice)
+
+
+def find_reading(probe: Sequence[str], name: str) -> Reading | None:
+    """Return the way in which nine in ten of some cells are written, or None for words."""
+    if (booleans := find_booleans(probe)) is not None:
+        return booleans
+    # Most text shows in its first cells that it is neither number nor date.
+    if sum(any(sign.isdigit() for sign in cell) for cell in probe) < ENOUGH * len(probe):
+        return None
+    if are_zero_led(probe, name) or _mixes_codes(probe):
+        return None
+    if sum(_PLAIN.match(cell) is not None for cell in probe) >= ENOUGH * len(probe):
+        return find_numbers(probe)  # no date is written so: the question would cost more than the answer
+    is_time = names_a_time(name)
+    return find_dates(probe, name_is_date=is_time) or find_times(probe) or find_numbers(probe)
+
+
+def _mixes_codes(probe: Sequence[str]) -> bool:
+    """Tell whether small whole numbers stand beside a few labels that recur, as chromosomes 1 … 22, X, Y."""
+    others = {cell for cell in probe if _LETTERS.match(cell)}
+    numbers = set(probe).difference(others)
+    recurs = others and all(probe.count(cell) > 1 for cell in others)
+    return bool(recurs) and len(numbers) <= MAX_CATEGORIES and all(_WHOLE.match(cell) for cell in numbers)
 
 
 @dataclass(frozen=True, eq=False)

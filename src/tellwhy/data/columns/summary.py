@@ -10,7 +10,7 @@ import pandas as pd
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.data.columns.dates import dates_from_days, days_since_1970, find_layout, iso_texts
-from tellwhy.data.columns.values import MISSING_LABEL, dates_of, labels_of, numbers_of, stored_kind
+from tellwhy.data.columns.reading import MISSING_LABEL, dates_of, labels_of, numbers_of, stored_kind
 
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _MOST_LABELS = 10

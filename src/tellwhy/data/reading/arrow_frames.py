@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tellwhy.data.columns.written.identifiers import numbers_would_be_equal, would_be_equal
+from tellwhy.data.columns.labels import numbers_would_be_equal, would_be_equal
 
 
 def frame_from_arrow(table: pa.Table) -> pd.DataFrame:

@@ -15,15 +15,21 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.data.columns.written.identifiers import EXACT, are_beyond, would_be_equal
+from tellwhy.data.columns.labels import EXACT, are_beyond, would_be_equal
 from tellwhy.data.places import mark_lines
-from tellwhy.data.reading import byte_source
+from tellwhy.data.reading import bytes as byte_source
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
-from tellwhy.data.reading.byte_source import ByteSource, too_large
+from tellwhy.data.reading.bytes import ByteSource, too_large
+from tellwhy.data.reading.cells import blank_missing, missing_spellings, read_numbers, unmixed
 from tellwhy.data.reading.dialect import Dialect, detect_dialect
-from tellwhy.data.reading.quoting import OPEN_QUOTE, check_rows, long_cells
-from tellwhy.data.reading.text_cells import blank_missing, missing_spellings, read_numbers, unmixed
-from tellwhy.data.reading.text_survey import SINGLE_BYTE, TextSurvey, survey_text
+from tellwhy.data.reading.survey import (
+    OPEN_QUOTE,
+    SINGLE_BYTE,
+    TextSurvey,
+    check_rows,
+    long_cells,
+    survey_text,
+)
 
 _BLOCK = 4 * 2**20
 _LONGEST_LINE = 256 * 2**20

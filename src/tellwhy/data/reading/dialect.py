@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.data.columns.names import are_zero_led, names_identifiers
-from tellwhy.data.reading.byte_source import ByteSource
-from tellwhy.data.reading.text_cells import MISSING_WORDS
+from tellwhy.data.reading.bytes import ByteSource
+from tellwhy.data.reading.cells import MISSING_WORDS
 from tellwhy.data.table import check_unique
 
 DELIMITERS = ("\t", ";", "|", ",")  # on a tie the earlier one wins: commas also occur inside numbers

@@ -12,8 +12,8 @@ import pandas as pd
 from tellwhy.core.errors import InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.data.places import mark_lines
-from tellwhy.data.reading.byte_source import ByteSource
-from tellwhy.data.reading.records import frame_from_records
+from tellwhy.data.reading.bytes import ByteSource
+from tellwhy.data.reading.cells import frame_from_records
 from tellwhy.data.table import check_unique
 
 MOST_ROWS = 1_048_576  # of a sheet

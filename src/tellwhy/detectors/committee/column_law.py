@@ -1,15 +1,24 @@
-"""What is usual in one column: how surprising each of its values is."""
+"""Distribution of one column: bulk, tails, point mass.
+
+What is usual in one column: how surprising each of its values is.
+
+Columns in which most rows have one value, and the others a distribution of their own.
+
+Columns with tails no longer than those of a normal distribution, and spikes no farther from the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, ndtri_exp
 
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.detectors.committee.surprise import fitted_tail, growth, level_above
+from tellwhy.core.score import Floats, Integers
+from tellwhy.scoring.surprise import Surprise, fitted_tail, growth, level_above, shown_levels
 
 MOST_LEVELS = 20  # a column with at most that many values, in enough rows, is judged by how rare each is
 ROWS_PER_LEVEL = 20
@@ -230,3 +239,187 @@ def how_many_reach(laws: Sequence[CellLaw], surprises: Floats) -> Floats:
     """
     largest = np.sort([law.largest for law in laws])
     return np.asarray(len(laws) - np.searchsorted(largest, surprises, "left"), dtype=np.float64)
+
+
+SPIKE = 0.5  # share of the rows that makes a value a spike
+FEW_BESIDE = 20  # rows on a side of the spike; fewer tell no tail, which may then be a heavy one,
+LEAST_BESIDE = 5  # and of fewer still, what is usual on both sides is the unit
+
+
+@dataclass(frozen=True)
+class SpikedLaw:
+    """What is usual in a column with a spike: a value in at least half of the rows, such as 0.
+
+    Values beside the spike are judged among themselves. With r the share of rows above the spike, and P the
+    distribution of these rows alone, a value x there has the surprise −log(2 r P(values ≥ x)), as far out in
+    a distribution with two sides; below the spike likewise. The spike has none. So a twentieth of the rows is
+    never odd for being no zero, and one of them that is far from the others is.
+
+    Attributes
+    ----------
+    spike
+        The value.
+    sides
+        Laws of the distance below and above the spike, −log of the share of all rows as far on that side.
+    """
+
+    spike: float
+    sides: tuple[Surprise, Surprise]
+
+    @classmethod
+    def learn(cls, column: Floats) -> SpikedLaw | None:
+        """Learn from all rows; None where there is no spike, or a tail of either side tells enough."""
+        n = len(column)
+        spike = float(np.partition(column, n // 2)[n // 2])  # the value of more than half of the rows
+        away = column - spike
+        beyond = [-away[away < 0], away[away > 0]]
+        shares = np.array([len(side) / n for side in beyond])
+        is_beside = (shares > 0) & (shares < 1 - FIRST_LEVEL)
+        if shares.sum() > 1 - SPIKE or not is_beside.any():
+            return None
+        usual = float(np.median(np.concatenate(beyond)))
+        return cls(spike, (_side(beyond[0], n, usual), _side(beyond[1], n, usual)))
+
+    @property
+    def largest(self) -> float:
+        """Largest surprise of a value that rows had; numbers have none."""
+        return np.inf
+
+    def surprise(self, column: Floats) -> Floats:
+        """−log of the probability of a value as far from the spike."""
+        return np.maximum(self._of_sides(column) - np.log(2.0), 0.0)
+
+    def normal_scores(self, column: Floats) -> Floats:
+        """Put the spike at 0, and other values where a normal distribution has values as rare."""
+        levels = self._of_sides(column)
+        far = np.flatnonzero(levels > np.log(2.0))
+        found = np.zeros(len(column))
+        found[far] = np.sign(column[far] - self.spike) * -ndtri_exp(-levels[far])
+        return found
+
+    def _of_sides(self, column: Floats) -> Floats:
+        """Surprise of each value on its own side; 0 at the spike."""
+        away = column - self.spike
+        found = np.zeros(len(column))
+        for side, law in zip((-away, away), self.sides, strict=True):
+            far = np.flatnonzero(side > 0)
+            found[far] = law.value(side[far])
+        return found
+
+
+Law = ColumnLaw | SpikedLaw
+
+
+def law_of(column: Floats) -> Law:
+    """Learn what is usual in a column: beside a spike, unless it has few values there."""
+    spiked = SpikedLaw.learn(column)
+    if spiked is None:
+        return ColumnLaw.learn(column)
+    # Rows of the spike do not tell whether the other values repeat: a dozen amounts among zeros are measured.
+    beside = column[column != spiked.spike]
+    return ColumnLaw.learn(column) if are_few(len(np.unique(beside)), len(beside)) else spiked
+
+
+def _side(distances: Floats, n: int, usual: float) -> Surprise:
+    """Law of the distances of one side, of n rows in all; `usual` is the usual distance on both sides."""
+    if len(distances) < FEW_BESIDE:
+        seen = -np.log(max(len(distances), 0.5) / n)
+        unit = usual if len(distances) < LEAST_BESIDE else float(np.median(distances))
+        return Surprise(np.zeros(1), np.array([seen]), unit, HEAVIEST)
+    share = len(distances) / n
+    tail = upper_tail(distances, LIGHTEST, 1e-3 * spread_of(distances), share=share)
+    knots, levels = shown_levels(distances, tail.start)
+    return Surprise(knots, levels - np.log(share), tail.scale, tail.shape)
+
+
+NORMAL_START = float(ndtri(FIRST_LEVEL))
+NEVER = float(
+    np.finfo(np.float64).max
+)  # where a tail starts that is not there; files hold finite numbers only
+# How fast a normal distribution's quantiles grow with the surprise where a tail starts: (1 − p)/φ(z).
+NORMAL_SLOPE = (1 - FIRST_LEVEL) * float(np.sqrt(2 * np.pi) * np.exp(NORMAL_START**2 / 2))
+
+
+@dataclass(frozen=True)
+class Straight:
+    """Values beyond the start of a tail, put where a normal distribution has values as surprising.
+
+    Distances are dominated by the column with the longest tail, whose far values are nothing unusual in it.
+    Between the starts of the two tails nothing changes, so that clusters stay where they are; beyond them a
+    value moves inwards, never outwards, and the order of values stays.
+
+    Where most rows have one value, the others are a class of their own, at a distance that says how rare they
+    are: such a column becomes the normal scores of `SpikedLaw`. In standard deviations, which follow the
+    spike, every value beside it would be far from all rows.
+
+    Attributes
+    ----------
+    starts, scales, shapes
+        Of the lower (of −x) and the upper tail of each column, shape (2, columns). Columns with few values
+        and those with a spike have no tails: theirs start at `NEVER`.
+    spiked, spikes
+        Columns with a spike (and more than two values), and the laws of these.
+    """
+
+    starts: Floats
+    scales: Floats
+    shapes: Floats
+    spiked: tuple[int, ...] = ()
+    spikes: tuple[SpikedLaw, ...] = ()
+
+    @classmethod
+    def learn(cls, X: Floats, laws: Sequence[Law]) -> Straight:
+        """Take the tails and the spikes of these laws, and of few values the spike, if they have one."""
+        n_columns = len(laws)
+        found = cls.none(n_columns)
+        spikes = {}
+        for j, law in enumerate(laws):
+            if isinstance(law, ColumnLaw) and not len(law.surprises):
+                found.starts[:, j] = law.starts
+                found.scales[:, j] = law.scales
+                found.shapes[:, j] = law.shapes
+                continue
+            spike = law if isinstance(law, SpikedLaw) else _spike_of_few(law, X[:, j])
+            if spike is not None:
+                spikes[j] = spike
+        return replace(found, spiked=tuple(spikes), spikes=tuple(spikes.values()))
+
+    @classmethod
+    def none(cls, n_columns: int) -> Straight:
+        """Leave all columns as they are."""
+        return cls(np.full((2, n_columns), NEVER), np.ones((2, n_columns)), np.zeros((2, n_columns)))
+
+    def spikes_alone(self) -> Straight:
+        """Leave long tails as they are."""
+        return replace(self, starts=np.full_like(self.starts, NEVER))
+
+    @property
+    def is_spiked(self) -> NDArray[np.bool_]:
+        """Which columns have a spike."""
+        found = np.zeros(self.starts.shape[1], dtype=bool)
+        found[list(self.spiked)] = True
+        return found
+
+    def of(self, X: Floats) -> Floats:
+        """Straighten rows."""
+        found = np.array(X, dtype=np.float64)
+        for column, law in zip(self.spiked, self.spikes, strict=True):
+            found[:, column] = law.normal_scores(X[:, column])
+        for k, sign in enumerate((-1.0, 1.0)):
+            for j in np.flatnonzero(self.starts[k] < NEVER):
+                beyond = sign * X[:, j] - self.starts[k, j]
+                far = np.flatnonzero(beyond > 0)
+                found[far, j] -= sign * self._surplus(beyond[far], k, int(j))
+        return found
+
+    def _surplus(self, beyond: Floats, side: int, column: int) -> Floats:
+        """By how much values are farther beyond the start than as surprising ones of a normal tail."""
+        scale = self.scales[side, column]
+        level = START + level_above(beyond / scale, self.shapes[side, column], START)
+        normal = scale / NORMAL_SLOPE * (-ndtri_exp(-level) - NORMAL_START)
+        return np.asarray(np.maximum(beyond - normal, 0.0))
+
+
+def _spike_of_few(law: ColumnLaw, column: Floats) -> SpikedLaw | None:
+    """Return the spike of a column with few values; two have a distance already (see `Units`)."""
+    return SpikedLaw.learn(column) if len(law.values) > 2 else None

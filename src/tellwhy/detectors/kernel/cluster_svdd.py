@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import CentreDistance, Floats, Integers
+from tellwhy.core.score import CentreDistance, Floats, Integers
 from tellwhy.data.graphs import as_graph
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.lccad.alternation import Alternation, Settings
-from tellwhy.detectors.lccad.balls import squared_distances
-from tellwhy.detectors.squared_range import squarable_centre_and_unit
+from tellwhy.detectors.lccad.costs import squared_distances
+from tellwhy.detectors.pca_detector import squarable_centre_and_unit
 from tellwhy.scoring import CentreScore
 
 

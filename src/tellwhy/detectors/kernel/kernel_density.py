@@ -8,7 +8,7 @@ import numpy as np
 
 from tellwhy.core.params import Rules, real
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.detectors.kernel.kernel_detector import KERNEL_PARAMETERS, KernelDetector
 

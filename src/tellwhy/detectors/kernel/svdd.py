@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, one_of
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import CentreDistance, Floats
+from tellwhy.core.score import CentreDistance, Floats
 from tellwhy.detectors.base import calibration_rows
 from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
-from tellwhy.detectors.squared_range import squarable_centre_and_unit
+from tellwhy.detectors.pca_detector import squarable_centre_and_unit
 from tellwhy.optimise.one_class_qp import solve
 from tellwhy.scoring import CentreScore, KernelScore
 

@@ -20,11 +20,22 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from tellwhy.core.parallel import row_batches
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import evenly_spread, random_sample
-from tellwhy.data.graphs.kinds import Graph
-from tellwhy.detectors.lccad.balls import Balls, Loss, fitted_balls, named_loss, squared_distances
+from tellwhy.core.arrays import evenly_spread, random_sample
+from tellwhy.core.running import row_batches
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data.graphs import Graph
+from tellwhy.detectors.lccad.costs import (
+    SAMPLE,
+    Balls,
+    Loss,
+    fitted_balls,
+    is_ordinary,
+    named_loss,
+    restrain,
+    squared_distances,
+    too_small,
+    variance_of_costs,
+)
 from tellwhy.detectors.lccad.couplings import (
     MOST_NODES,
     Couplings,
@@ -37,7 +48,6 @@ from tellwhy.detectors.lccad.couplings import (
     log_pseudo_likelihood,
     no_couplings,
 )
-from tellwhy.detectors.lccad.restraint import SAMPLE, is_ordinary, restrain, too_small, variance_of_costs
 from tellwhy.detectors.map_inference import Field, Labelling, best_labelling
 from tellwhy.detectors.map_inference.field import Labels
 

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.capabilities import Capability
-from tellwhy.core.parallel import row_batches
-from tellwhy.core.score_function import Floats, Integers, KernelExpansion
-from tellwhy.core.tables import random_sample
+from tellwhy.core.arrays import random_sample
+from tellwhy.core.running import row_batches
+from tellwhy.core.score import Capability, Floats, Integers, KernelExpansion
 from tellwhy.detectors.kernel.svdd import linear_ball
-from tellwhy.detectors.lccad.balls import squared_distances
+from tellwhy.detectors.lccad.costs import squared_distances
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kernels import Exponential
-from tellwhy.kernels.bandwidth import median_distance
+from tellwhy.kernels.distances import median_distance
 from tellwhy.scoring import KernelScore
 
 if TYPE_CHECKING:

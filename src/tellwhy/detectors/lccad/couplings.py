@@ -21,8 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.data.graphs.kinds import Graph
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data.graphs import Graph
 from tellwhy.detectors.map_inference import Field, marginals, neighbour_counts
 from tellwhy.detectors.map_inference.field import Labels
 

@@ -15,7 +15,7 @@ from tellwhy.core.progress import track
 from tellwhy.detectors.lccad.alternation import Alternation
 from tellwhy.detectors.lccad.couplings import Couplings
 from tellwhy.detectors.lccad.lccad import LCCAD
-from tellwhy.detectors.lccad.weight import spread_of, variance_of
+from tellwhy.detectors.lccad.theta import spread_of, variance_of
 
 _ROUNDS = 3  # of estimating σ² and θ in turn, which hardly move after that
 _FARTHEST = 3.0  # standard deviations that a node counts for at most

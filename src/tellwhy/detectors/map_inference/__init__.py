@@ -1,6 +1,13 @@
 """Labels and marginals of pairwise energies on graphs: exact where possible, else with a bound."""
 
-from tellwhy.detectors.map_inference.choice import METHODS, best_labelling
+from tellwhy.detectors.map_inference.best_labelling import (
+    METHODS,
+    best_labelling,
+    icm,
+    is_attractive,
+    min_cut,
+    viterbi,
+)
 from tellwhy.detectors.map_inference.field import (
     Field,
     Labelling,
@@ -8,12 +15,13 @@ from tellwhy.detectors.map_inference.field import (
     received_by,
     received_in_all,
 )
-from tellwhy.detectors.map_inference.icm import icm
-from tellwhy.detectors.map_inference.loopy_bp import loopy_bp, max_marginals
-from tellwhy.detectors.map_inference.min_cut import is_attractive, min_cut
-from tellwhy.detectors.map_inference.sum_product import Marginals, marginals
-from tellwhy.detectors.map_inference.trw_s import trw_s
-from tellwhy.detectors.map_inference.viterbi import viterbi
+from tellwhy.detectors.map_inference.message_passing import (
+    Marginals,
+    loopy_bp,
+    marginals,
+    max_marginals,
+    trw_s,
+)
 
 __all__ = [
     "METHODS",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.core.compiled import njit
 
 
 class Costs(NamedTuple):

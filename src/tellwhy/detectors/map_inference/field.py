@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
-from tellwhy.data.graphs.kinds import EdgeGraph, Graph, Grid
+from tellwhy.data.graphs import EdgeGraph, Graph, Grid
 from tellwhy.detectors.map_inference import _compiled as _typed
 from tellwhy.detectors.map_inference._compiled import Cells, Costs, Links, Pass
 

@@ -9,21 +9,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tellwhy.core.arrays import Scaling, canonical_order
 from tellwhy.core.optional import require
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
-from tellwhy.core.rows.scaling import Scaling
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import canonical_order
-from tellwhy.core.torch_devices import actual_device
+from tellwhy.core.running import actual_device
+from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.networks.network_score import Energy, NetworkScore
-from tellwhy.detectors.networks.torch_networks import (
+from tellwhy.detectors.networks.training import (
     Layout,
+    Objective,
+    Plan,
     Sizes,
+    Winner,
     new_stack,
+    steps_in_pass,
+    train,
     with_columns_ordered,
 )
-from tellwhy.detectors.networks.torch_training import Objective, Plan, Winner, steps_in_pass, train
 
 LATENT_SHARES = (0.2, 0.4, 0.6, 0.8)  # of the number of columns: widths of the code that 'auto' compares
 HIDDEN_SHARES = (0.5, 1.0, 2.0)  # and widths of the hidden layers

@@ -1,24 +1,282 @@
-"""Variational autoencoder scored by its reconstruction error or its negative evidence bound."""
+"""VAE: model, two scores, training objectives.
+
+Variational autoencoder scored by its reconstruction error or its negative evidence bound.
+
+What a variational autoencoder is trained for, and how rows held out judge it.
+
+The two scores of a variational autoencoder, with their slopes by the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from tellwhy.core.arrays import Scaling
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, boolean, integer, one_of, store_parameters, validate_value
 from tellwhy.core.registry import register
-from tellwhy.core.rows.scaling import Scaling
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.detectors.networks.moved_cells import MovedCells
+from tellwhy.core.running import row_batches
+from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new
-from tellwhy.detectors.networks.network_score import NetworkScore
-from tellwhy.detectors.networks.torch_networks import Layout
-from tellwhy.detectors.networks.vae_scores import NegativeBound, ReconstructionError
-from tellwhy.detectors.networks.vae_training import LEAST_NOISE, EvidenceBound, LocatingBound
+from tellwhy.detectors.networks.network_score import Back, DenseNetwork, NetworkScore, like, softplus
+from tellwhy.detectors.networks.training import Layout, Stack, Tensor
+from tellwhy.optimise.arrays import Array, namespace, row_dot
+from tellwhy.scoring.moved_columns import TINY, MovedCells
+
+LEAST_VARIANCE = 1e-6  # of a code: its logarithm must stay finite
+
+
+@dataclass(frozen=True)
+class ReconstructionError:
+    """‖x − x̂‖² of scaled rows, x̂ decoded from the mean of the code."""
+
+    likelihood: str
+
+    def terms(self, network: DenseNetwork, x: Array) -> Array:
+        """(x_i − x̂_i)² of each cell."""
+        return self._misses(network, x)[0] ** 2
+
+    def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
+        """Score of each row, and its slope where it is asked for."""
+        missed, back = self._misses(network, x)
+        return row_dot(missed, missed), 2.0 * (missed - back(missed)) if with_gradient else None
+
+    def _misses(self, network: DenseNetwork, x: Array) -> tuple[Array, Back]:
+        """x − x̂, and from slopes by x̂ to slopes by x."""
+        hidden, back_hidden = network.hidden("encode", x)
+        beside, back_beside = network.bypass("bypass_mean", x)
+        output, back_output = network.decoded(network.linear("mean", hidden) + beside)
+
+        def back(g: Array) -> Array:
+            by_mean = back_output(g)
+            return back_hidden(network.back("mean", by_mean)) + back_beside(by_mean)
+
+        if self.likelihood != "bernoulli":
+            return x - output, back
+        share = softplus(output)[1]()  # the slope of softplus is the logistic function, 1/(1 + e^−a)
+        return x - share, lambda g: back(g * share * (1.0 - share))
+
+
+@dataclass(frozen=True)
+class NegativeBound:
+    """The negative evidence lower bound of scaled rows: an upper bound of −log p(x).
+
+    It has two terms: how badly codes drawn with the given noise explain the row, and how far the code's
+    distribution N(mean, variance) is from the standard one, KL(N(mean, variance) ‖ N(0, 1)).
+
+    Attributes
+    ----------
+    likelihood
+        'gaussian' or 'bernoulli'.
+    noise
+        Draws, shape (samples, latent).
+    variance
+        Of the columns around their reconstruction; 'bernoulli' has none.
+    constant
+        Added to every score.
+    """
+
+    likelihood: str
+    noise: Floats
+    variance: float = 1.0
+    constant: float = 0.0
+
+    def misfits(self, network: DenseNetwork, x: Array) -> Array:
+        """‖x − x̂‖² (cross-entropy for 'bernoulli') of each row, averaged over the drawn codes."""
+        code = _encoded(network, x)
+        return self._misfits(x, network.decoded(self._draws(code))[0])
+
+    def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
+        """Score of each row, and its slope where it is asked for."""
+        xp = namespace(x)
+        code = _encoded(network, x)
+        mean = code.mean
+        variance = code.variance
+        output, back_output = network.decoded(self._draws(code))
+        divergence = 0.5 * (row_dot(mean, mean) + (variance - 1.0 - xp.log(variance)).sum(-1))
+        value = self._surprise(self._misfits(x, output), x.shape[-1]) + divergence + self.constant
+        if not with_gradient:
+            return value, None
+        by_x, by_output = self._slopes(x, output)
+        # A drawn code is mean + √variance · noise: slopes by it, times noise, are slopes by √variance.
+        by_code = back_output(by_output).reshape(len(self.noise), *mean.shape)
+        by_deviation = (by_code * like(x, self.noise)[:, None]).sum(0)
+        by_variance = 0.5 * (by_deviation / xp.sqrt(variance) + 1.0 - 1.0 / variance)
+        return value, by_x + code.back(by_code.sum(0) + mean, by_variance)
+
+    def _draws(self, code: _Code) -> Array:
+        """Codes drawn for n rows, shape (samples·n, latent)."""
+        mean = code.mean
+        drawn = mean + namespace(mean).sqrt(code.variance) * like(mean, self.noise)[:, None]
+        return drawn.reshape(-1, mean.shape[-1])
+
+    def _misfits(self, x: Array, output: Array) -> Array:
+        output = output.reshape(len(self.noise), *x.shape)
+        if self.likelihood == "bernoulli":
+            return (softplus(output)[0] - x * output).sum(-1).mean(0)
+        missed = (x - output).reshape(-1, x.shape[-1])
+        return row_dot(missed, missed).reshape(len(self.noise), -1).mean(0)
+
+    def _surprise(self, misfits: Array, d: int) -> Array:
+        if self.likelihood == "bernoulli":
+            return misfits
+        return 0.5 * misfits / self.variance + 0.5 * d * math.log(2.0 * math.pi * self.variance)
+
+    def _slopes(self, x: Array, output: Array) -> tuple[Array, Array]:
+        """Slopes of the surprise by the rows themselves, and by what the codes are decoded to."""
+        n_draws = len(self.noise)
+        output = output.reshape(n_draws, *x.shape)
+        if self.likelihood == "bernoulli":
+            return -output.mean(0), ((softplus(output)[1]() - x) / n_draws).reshape(-1, x.shape[-1])
+        missed = (x - output) / (n_draws * self.variance)
+        return missed.sum(0), -missed.reshape(-1, x.shape[-1])
+
+
+@dataclass(frozen=True)
+class _Code:
+    """Mean and variance of the codes of rows; `back` takes slopes by both to slopes by the rows."""
+
+    mean: Array
+    variance: Array
+    back: Callable[[Array, Array], Array]
+
+
+def _encoded(network: DenseNetwork, x: Array) -> _Code:
+    hidden, back_hidden = network.hidden("encode", x)
+    beside, back_beside = network.bypass("bypass_mean", x)
+    variance, slope = softplus(network.linear("variance", hidden))
+
+    def back(by_mean: Array, by_variance: Array) -> Array:
+        by_hidden = network.back("mean", by_mean) + network.back("variance", by_variance * slope())
+        return back_hidden(by_hidden) + back_beside(by_mean)
+
+    return _Code(network.linear("mean", hidden) + beside, variance + LEAST_VARIANCE, back)
+
+
+LEAST_NOISE = 1e-4  # variance of standardised columns around their reconstruction
+
+
+def encoded(stack: Stack, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the code, shape (E, n, latent)."""
+    from torch.nn.functional import softplus
+
+    hidden = stack.hidden("encode", x)
+    # softplus keeps the variance positive, and lets it grow no faster than the rows do; exp would overflow.
+    mean = stack.linear("mean", hidden) + stack.bypass("bypass_mean", x)
+    return mean, softplus(stack.linear("variance", hidden)) + LEAST_VARIANCE
+
+
+def decoded(stack: Stack, code: Tensor) -> Tensor:
+    """Reconstruction of the rows from their code; logits where the likelihood is Bernoulli's."""
+    bent = stack.linear("output", stack.hidden("refine", stack.hidden("decode", code)))
+    return bent + stack.bypass("bypass_output", code)
+
+
+def misfit(likelihood: str, x: Tensor, output: Tensor) -> Tensor:
+    """Sum over columns of (x − x̂)² for 'gaussian', of the cross-entropy for 'bernoulli'."""
+    from torch.nn.functional import softplus
+
+    if likelihood == "bernoulli":
+        return (softplus(output) - x * output).sum(-1)
+    return (x - output).square().sum(-1)
+
+
+def minus_log_likelihood(likelihood: str, misfit: Tensor, d: int, variance: Any) -> Tensor:
+    """−log p(x|z) of d columns: N(x̂, variance) for 'gaussian', with one variance for all columns."""
+    import torch
+
+    if likelihood == "bernoulli":
+        return misfit
+    return 0.5 * misfit / variance + 0.5 * d * torch.log(
+        2.0 * math.pi * torch.as_tensor(variance, dtype=misfit.dtype)
+    )
+
+
+def divergence(mean: Tensor, variance: Tensor, mask: Tensor) -> Tensor:
+    """KL(N(mean, variance) ‖ N(0, 1)), summed over the units of the code that are in use."""
+    return 0.5 * ((mean.square() + variance - 1.0 - variance.log()) * mask).sum(-1)
+
+
+def _batches(stack: Stack, n: int) -> list[slice]:
+    """Parts of n rows that go through all networks at once."""
+    row_bytes = 32 * len(stack) * (stack.widths["hidden"] + stack.widths["column"])
+    return row_batches(n, row_bytes, 64 * 2**20)
+
+
+class EvidenceBound:
+    """The negative evidence lower bound, with one draw of noise a row.
+
+    The Gaussian's variance is the one that makes the bound tightest, the mean squared error of the rows at
+    hand (Rybkin, Daniilidis and Levine, International Conference on Machine Learning, 2021): with a variance
+    fixed at 1 a network learns no direction in which standardised rows vary less than that.
+    """
+
+    def __init__(self, likelihood: str, held_noise: Floats):
+        self.likelihood = likelihood
+        self.held_noise = held_noise
+
+    def _sums(self, stack: Stack, x: Tensor, noise: Floats) -> tuple[Tensor, Tensor]:
+        """Misfit and divergence, each summed over the rows, shape (E,)."""
+        import torch
+
+        rows = x.expand(len(stack), -1, -1)  # the same rows for every network, without copies
+        mean, variance = encoded(stack, rows)
+        drawn = torch.tensor(noise[:, : mean.shape[-1]], dtype=x.dtype, device=x.device)
+        mask = stack.masks["latent"]
+        code = (mean + variance.sqrt() * drawn) * mask
+        misfits = misfit(self.likelihood, rows, decoded(stack, code))
+        return misfits.sum(1), divergence(mean, variance, mask).sum(1)
+
+    def _mean(self, misfits: Tensor, divergences: Tensor, n: int, d: int) -> Tensor:
+        variance = (misfits / (n * d)).clamp(min=LEAST_NOISE)  # perfect copies would have none at all
+        return minus_log_likelihood(self.likelihood, misfits / n, d, variance) + divergences / n
+
+    def batch_loss(self, stack: Stack, batch: Tensor, rng: np.random.Generator) -> Tensor:
+        """Mean over a batch, shape (E,)."""
+        noise = rng.standard_normal((len(batch), self.held_noise.shape[1]))
+        return self._mean(*self._sums(stack, batch, noise), *batch.shape)
+
+    def held_loss(self, stack: Stack, kept: Tensor, held: Tensor) -> Tensor:  # noqa: ARG002
+        """Mean over the rows held out, shape (E,), always with the same noise."""
+        sums = [self._sums(stack, held[part], self.held_noise[part]) for part in _batches(stack, len(held))]
+        return self._mean(sum(m for m, _ in sums), sum(k for _, k in sums), *held.shape)
+
+
+class LocatingBound(EvidenceBound):
+    """The bound to descend on; the rows held out say how much of the error falls on cells that were moved."""
+
+    def __init__(self, likelihood: str, held_noise: Floats, cells: MovedCells):
+        super().__init__(likelihood, held_noise)
+        self.cells = cells
+
+    def held_loss(self, stack: Stack, kept: Tensor, held: Tensor) -> Tensor:  # noqa: ARG002
+        """Return the mean −log share of moved cells in their row's squared error, shape (E,)."""
+        n = len(self.cells.rows)
+        return sum(self._surprises(stack, held, part).sum(1) for part in _batches(stack, n)) / n
+
+    def _surprises(self, stack: Stack, held: Tensor, part: slice) -> Tensor:
+        """−log share of the moved cell of some rows, shape (E, n)."""
+        import torch
+
+        rows = torch.as_tensor(self.cells.rows[part], device=held.device)
+        columns = torch.as_tensor(self.cells.columns[part], device=held.device)
+        moved = held[rows]
+        each = torch.arange(len(rows), device=held.device)
+        before = moved[each, columns]
+        shifts = torch.as_tensor(self.cells.shifts[part], device=held.device, dtype=held.dtype)
+        moved[each, columns] = 1.0 - before if self.likelihood == "bernoulli" else before + shifts
+        mean, _ = encoded(stack, moved.expand(len(stack), -1, -1))
+        output = decoded(stack, mean * stack.masks["latent"])
+        rebuilt = output.sigmoid() if self.likelihood == "bernoulli" else output
+        errors = (moved - rebuilt).square() + TINY
+        return errors.sum(-1).log() - errors[:, each, columns].log()
+
 
 LAYERS: Layout = {
     "encode": ("column", "hidden"),

@@ -1,4 +1,13 @@
-"""A one-class model of windows or patches, as a detector of whole series and images."""
+"""Model of patches: what is drawn, what is fitted.
+
+A one-class model of windows or patches, as a detector of whole series and images.
+
+How a model of patches learns: which patches are drawn, and what is fitted to them.
+
+How far apart patches are, which says what a small difference between them is.
+
+Inputs as they are given: an array of them, or a list of arrays of different sizes.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +16,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from tellwhy.core.arrays import evenly_spread, random_sample
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import (
     Rule,
@@ -22,17 +33,131 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import evenly_spread
-from tellwhy.data.patch_rows import PatchRows
-from tellwhy.data.patches import Windows
+from tellwhy.core.score import Floats, Integers, LeavesRowsOut
+from tellwhy.data.pieces import PatchRows, Windows
 from tellwhy.detectors.base import Detector
-from tellwhy.detectors.patches.feature_score import FeatureScore
-from tellwhy.detectors.patches.features import KeptNetwork, LayerFeatures, check_features, restored
-from tellwhy.detectors.patches.inputs import groups_of_one_size
-from tellwhy.detectors.patches.learning import LearnsPatches
+from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
+from tellwhy.detectors.patches.layer_features import (
+    FeatureScore,
+    KeptNetwork,
+    LayerFeatures,
+    check_features,
+    restored,
+)
 from tellwhy.detectors.patches.patch_score import PatchScore
+from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 from tellwhy.scoring import as_score
+from tellwhy.scoring.function_scores import array_rows
+
+SAMPLE = 1_000  # patches whose nearest neighbours are looked for, among all
+
+
+def nearest_patch_distance(rows: Floats, level: float, *, otherwise: float | None = None) -> float:
+    """Quantile of the distances between patches and their nearest neighbour among all, equal ones apart.
+
+    A clean grid has many equal patches: their distance 0 would be no bandwidth. Where all of them are equal,
+    the answer is `otherwise`, or an error without it.
+
+    Examples
+    --------
+    >>> round(nearest_patch_distance(np.array([[0.0], [0.0], [1.0], [4.0]]), 0.5), 6)
+    1.0
+    """
+    some = random_sample(len(rows), SAMPLE, np.random.default_rng(0))
+    _, unit = centre_and_unit(rows)
+    points = ScaledPoints.of(rows, unit)
+    squared = points.squared_distances(points.scaled[some])
+    squared[squared <= 1e-20] = np.inf
+    nearest = np.sqrt(squared.min(axis=1))
+    nearest = nearest[np.isfinite(nearest)]
+    if not len(nearest) and otherwise is not None:
+        return otherwise
+    if not len(nearest):
+        raise InvalidInput(
+            "All training patches are equal, so that there is no scale to learn from. Pass inputs that vary, "
+            "or a detector with a bandwidth: PatchModel(OneClassSVM(bandwidth=…))."
+        )
+    return float(np.quantile(nearest, level)) * unit
+
+
+MOST_PLACES = 2_500  # models of positions="separate": a grid of 50 × 50
+
+
+class LearnsPatches:
+    """What `PatchModel` learns from inputs in groups of one size, whose channels have been scaled."""
+
+    detector: Any
+    n_train_patches: int
+    positions: str
+    position_weight: float
+    trim: float
+    patch_rows_: PatchRows
+
+    def _fit_shared(self, groups: list[Floats], rng: np.random.Generator) -> Any:
+        counts = [len(X) * int(np.prod(self.patch_rows_.windows.grid(X.shape[1:]))) for X in groups]
+        ends = np.cumsum(counts)
+        chosen = random_sample(int(ends[-1]), int(self.n_train_patches), rng)
+        owner = np.searchsorted(ends, chosen, side="right")
+        own = [chosen[owner == k] - (ends[k] - counts[k]) for k in range(len(groups))]
+        rows = self._sampled(groups, own)
+        if self.positions == "feature":
+            # the lengths of a picture's axes are compared with how far apart patches are
+            weight = float(self.position_weight) * nearest_patch_distance(rows, 0.5)
+            rules = self.patch_rows_
+            self.patch_rows_ = PatchRows(rules.windows, rules.scale, weight)
+            rows = self._sampled(groups, own)
+        return self._fitted(rows)
+
+    def _sampled(self, groups: list[Floats], chosen: list[Integers]) -> Floats:
+        parts = [
+            self.patch_rows_.sample(X, some) for X, some in zip(groups, chosen, strict=True) if len(some)
+        ]
+        return np.vstack(parts)
+
+    def _fitted(self, rows: Floats) -> Any:
+        """Fit a detector to patches; a second time without the oddest ones where that is asked for."""
+        fitted = self._detector(rows).fit(rows)
+        if not self.trim:
+            return fitted
+        score: Any = as_score(fitted)
+        left_out = (score.match(rows),) if isinstance(score, LeavesRowsOut) else ()
+        scores = score.value(rows, *left_out)
+        kept = rows[scores <= np.quantile(scores, 1 - self.trim)]
+        return self._detector(kept).fit(kept)
+
+    def _fit_places(self, X: Floats, grid: tuple[int, ...], rng: np.random.Generator) -> list[Any]:
+        n_places = int(np.prod(grid))
+        if n_places > MOST_PLACES or len(X) < 2:
+            raise InvalidInput(
+                f'positions="separate" learns one model for each of the {n_places:,} positions from '
+                f"{len(X):,} inputs; it needs 2 inputs or more, and at most {MOST_PLACES:,} positions. "
+                'Take a larger stride, or positions="feature".'
+            )
+        chosen = random_sample(len(X), int(self.n_train_patches), rng)
+        rows = [self.patch_rows_.cut(X[chosen], piece) for piece in self.patch_rows_.windows.places(X.shape)]
+        return [self._fitted(some) for some in rows]
+
+    def _detector(self, rows: Floats) -> Any:
+        if self.detector is not None:
+            return clone(self.detector)
+        # A channel may rest while others move: its patches then count in units of its own spread, if any.
+        unit = 1.0 if (self.patch_rows_.scale != 1.0).any() else None
+        return OneClassSVM(bandwidth=nearest_patch_distance(rows, 0.1, otherwise=unit), nu=0.1)
+
+
+def groups_of_one_size(X: Any) -> list[Floats]:
+    """Inputs in groups of one size: an array is one group."""
+    if not isinstance(X, (list, tuple)) or len({np.shape(x) for x in X}) < 2:
+        return [array_rows(X)]
+    if len({np.ndim(x) for x in X}) > 1:
+        shapes = sorted({np.shape(x) for x in X}, key=len)
+        raise InvalidInput(
+            f"X mixes inputs with and without channels, of shapes {shapes[0]} and {shapes[-1]}. Make them "
+            "all grey, or all of the same channels."
+        )
+    shapes = list(dict.fromkeys(np.shape(x) for x in X))
+    return [array_rows(np.stack([x for x in X if np.shape(x) == shape])) for shape in shapes]
+
 
 CALIBRATION_PATCHES = 50_000  # patches of whole inputs that thresholds are drawn from
 

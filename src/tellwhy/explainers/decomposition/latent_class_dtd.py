@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.extras import Extras
+from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rules, boolean, validate_parameters
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score import Capability, Floats, Integers
 from tellwhy.data.graphs import Graph
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
 

@@ -1,25 +1,183 @@
-"""Linear relevance: the label of a row explained by its features, a text's by its words."""
+"""W·(x − m): LinearRelevance of labels, LinearShapley of scores, one reader.
+
+Linear relevance: the label of a row explained by its features, a text's by its words.
+
+Fitted linear classifiers, read as weights and intercepts of every class, with what comes before them.
+
+Shapley values of a linear score, in closed form.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.arrays import as_floats, column_names
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.extras import Extras
+from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rule, Rules, none, validate_parameters
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import column_names
-from tellwhy.explainers.decomposition.linear_model import LinearModel, is_linear
-from tellwhy.scoring.adapters.column_owners import owners_of_chain
-from tellwhy.scoring.model_rows import fitted_names
+from tellwhy.core.score import Capability, Floats, HasLinear, Integers
+from tellwhy.explainers.base import BackgroundExplainer, lacks
+from tellwhy.explainers.rows import Attribution, Rows
+from tellwhy.scoring.adapters.pipelines import owners_of_chain
+from tellwhy.scoring.model_rows import check_columns, estimator_kind, fitted_names
+
+
+@runtime_checkable
+class IsLinear(Protocol, metaclass=Capability):
+    """A fitted linear classifier: the scores of its classes are weights times the row, plus intercepts."""
+
+    @property
+    def coef_(self) -> Any:
+        """Weights, classes × features, dense or sparse; of two classes perhaps those of the second only."""
+        ...
+
+    @property
+    def intercept_(self) -> Any:
+        """One number per row of the weights, or one for all."""
+        ...
+
+    @property
+    def classes_(self) -> Any:
+        """Names of the classes."""
+        ...
+
+
+@runtime_checkable
+class LearnsWords(Protocol, metaclass=Capability):
+    """A classifier of texts that turns them into features itself: `tellwhy.classifiers.TextClassifier`."""
+
+    def learn_words(self, X: Any) -> Any:
+        """Learn the words of texts, and return their features."""
+        ...
+
+    def transform(self, X: Any) -> Any:
+        """Return the features of texts, one column per word."""
+        ...
+
+    def get_feature_names_out(self) -> Any:
+        """Return the words."""
+        ...
+
+
+@runtime_checkable
+class HasCentre(Protocol, metaclass=Capability):
+    """A linear classifier that measures rows from a centre instead of from zero."""
+
+    @property
+    def centre_(self) -> Floats:
+        """One number per feature."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """A linear classifier as numbers.
+
+    Attributes
+    ----------
+    name
+        Its class, for the reader.
+    weights, intercept
+        Weights (classes × features, dense or sparse), and one intercept per class.
+    classes
+        Names of the classes.
+    centre
+        The row that features are measured from; None: zero.
+    steps
+        What turns rows into features; None where rows are the features.
+    feature_names
+        What the classifier was fitted on, where it saw names.
+    """
+
+    name: str
+    weights: Any
+    intercept: Floats
+    classes: NDArray[Any]
+    centre: Floats | None
+    steps: Any
+    feature_names: list[str] | None
+
+    @classmethod
+    def of(cls, model: object) -> LinearModel:
+        """Read a fitted model, or say why it cannot be read."""
+        steps, last = linear_parts(model)
+        if not isinstance(last, IsLinear):
+            raise UnsupportedModel(
+                f"LinearRelevance needs a fitted linear classifier with coef_, intercept_ and classes_; got "
+                f"{type(last).__name__}."
+            )
+        check_is_fitted(last)
+        weights, intercept = weights_of_all(last)
+        centre = last.centre_ if isinstance(last, HasCentre) else None
+        names = fitted_names(last)
+        return cls(type(last).__name__, weights, intercept, np.asarray(last.classes_), centre, steps, names)
+
+    def features(self, X: ArrayLike) -> sparse.csr_array:
+        """Rows as the weights are multiplied with them."""
+        # a table is checked cell by cell, and errors name the cell; what a pipeline made has no cells to name
+        if self.steps is None and not sparse.issparse(X):
+            check_columns(X, self.feature_names)
+            return sparse.csr_array(as_floats(X, n_columns=self.weights.shape[1]))
+        if isinstance(X, str):  # numpy and scikit-learn would take it for a list of letters
+            raise InvalidInput("X is one text; expected a list of texts. Pass [text].")
+        made = X if self.steps is None else self.steps.transform(X)
+        rows = sparse.csr_array(made if sparse.issparse(made) else np.asarray(made, dtype=np.float64))
+        self._check(rows)
+        return rows
+
+    def _check(self, rows: sparse.csr_array) -> None:
+        n_features = self.weights.shape[1]
+        if rows.shape[1] != n_features:
+            raise InvalidInput(f"X has {rows.shape[1]} columns, but the model was fitted on {n_features}.")
+        if not np.isfinite(rows.data).all():
+            raise InvalidInput(
+                "X contains NaN or infinity; expected finite numbers. Impute or drop those cells first."
+            )
+
+    def scores(self, rows: sparse.csr_array) -> Floats:
+        """Score of each class for each row of features."""
+        product = rows @ self.weights.T
+        return np.asarray(product.toarray() if sparse.issparse(product) else product) + self.intercept
+
+
+def is_linear(model: object) -> bool:
+    """Whether a model is a fitted linear classifier, or a pipeline that ends in one."""
+    if isinstance(model, LearnsWords):
+        return "classifier_" in vars(model)
+    last = linear_parts(model)[1] if isinstance(model, Pipeline) else model
+    return isinstance(last, IsLinear) and estimator_kind(last) == "classifier"
+
+
+def linear_parts(model: Any) -> tuple[Any, Any]:
+    """Return what turns rows into features (None: nothing does) and the classifier at the end of a model."""
+    if isinstance(model, LearnsWords):
+        check_is_fitted(model)
+        return model, vars(model)["classifier_"]
+    if isinstance(model, Pipeline):
+        return (model[:-1] if len(model) > 1 else None), model[-1]
+    return None, model
+
+
+def weights_of_all(model: IsLinear) -> tuple[Any, Floats]:
+    """Weights and intercepts of every class; scikit-learn's models of two classes hold the second's only."""
+    coef = model.coef_
+    intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), coef.shape[0])
+    if coef.shape[0] == 1 and len(model.classes_) == 2:
+        dense = coef.toarray() if sparse.issparse(coef) else np.asarray(coef)
+        # the first class has score 0, so that the lead of the second is what the model calls its decision
+        return np.vstack((np.zeros_like(dense), dense)), np.array([0.0, intercept[0]])
+    return coef, intercept
+
 
 _NAMES = Rule(
     "a list of names, one per feature", lambda value: np.ndim(value) == 1 and not isinstance(value, str)
@@ -217,3 +375,56 @@ def _plain_data(data: Any) -> Any:
     if column_names(data) is not None or np.ndim(data) != 1:
         return data
     return np.asarray(data, dtype=str) if all(isinstance(item, str) for item in data) else data
+
+
+@register(
+    "explainer",
+    family="shapley",
+    needs="a linear score (linear and logistic regression, linear SVMs); background rows for their mean",
+    cost="one product with the weights",
+    exactness="exact; additive",
+    citation="Štrumbelj, Kononenko, Knowledge and Information Systems 41 (2014)",
+    applies=lambda score: isinstance(score, HasLinear),
+    automatic=2,
+)
+class LinearShapley(BackgroundExplainer):
+    """R_i = w_i (x_i − m_i), with the weights w of a linear score and the mean m of the background rows.
+
+    These are the Shapley values that `KernelShap` would find with all background rows as references, whatever
+    their number. The base value is the mean score of the background.
+
+    Parameters
+    ----------
+    model
+        A model that `tellwhy.scoring` reads as a linear score: of a classifier its margin, of a regressor its
+        prediction (`tellwhy.scoring.as_prediction`), of a linear one-class SVM its score.
+
+    Attributes
+    ----------
+    mean_
+        Mean of the background rows, in the columns that the score sees.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from tellwhy.scoring import as_prediction
+    >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0]])
+    >>> model = LinearRegression().fit(X, [0.0, 2.0, 8.0])
+    >>> LinearShapley(as_prediction(model)).fit([[1.0, 1.0]]).explain([[3.0, 0.0]]).values.round(9)
+    array([[ 2., -2.]])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {}
+
+    def _fit(self, X: ArrayLike) -> None:
+        """Learn the mean of the background rows."""
+        self.mean_ = self.rows(X).X.mean(axis=0)
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        if not isinstance(rows.score, HasLinear):
+            raise lacks(rows.score, "LinearShapley", "weights (KernelShap explains any score)")
+        self._check_fitted("mean_")
+        number = np.zeros(len(rows.X), dtype=np.int64) if rows.output is None else rows.output
+        weights: Floats = rows.score.linear.weights[number]
+        base = (weights * self.mean_).sum(axis=1) + rows.score.linear.intercept[number]
+        return Attribution(weights * (rows.X - self.mean_), rows.scores(), base)

@@ -2,20 +2,22 @@
 
 from typing import TYPE_CHECKING
 
-from tellwhy.core.lazy import lazy_names
+from tellwhy.core.optional import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
+    from tellwhy.explainers.decomposition.baselines import Sobel as Sobel
     from tellwhy.explainers.gradients.integrated_gradients import IntegratedGradients as IntegratedGradients
-    from tellwhy.explainers.gradients.sensitivity import Sensitivity as Sensitivity
-    from tellwhy.explainers.gradients.simple_taylor import SimpleTaylor as SimpleTaylor
-    from tellwhy.explainers.gradients.sobel import Sobel as Sobel
+    from tellwhy.explainers.gradients.sensitivity import (
+        Sensitivity as Sensitivity,
+        SimpleTaylor as SimpleTaylor,
+    )
 
 _PLACES = {
     "IntegratedGradients": "integrated_gradients",
     "Sensitivity": "sensitivity",
-    "SimpleTaylor": "simple_taylor",
-    "Sobel": "sobel",
+    "SimpleTaylor": "sensitivity",
+    "Sobel": "tellwhy.explainers.decomposition.baselines",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES.values())

@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from tellwhy.core.lazy import lazy_names
+from tellwhy.core.optional import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
+    from tellwhy.explainers.decomposition.baselines import RandomAttribution as RandomAttribution
     from tellwhy.explainers.perturbation.anomaly_contribution import (
         AnomalyContribution as AnomalyContribution,
     )
@@ -14,14 +15,13 @@ if TYPE_CHECKING:
     from tellwhy.explainers.perturbation.prediction_difference import (
         PredictionDifference as PredictionDifference,
     )
-    from tellwhy.explainers.perturbation.random_attribution import RandomAttribution as RandomAttribution
 
 _PLACES = {
     "AnomalyContribution": "anomaly_contribution",
     "Lime": "lime",
     "Occlusion": "occlusion",
     "PredictionDifference": "prediction_difference",
-    "RandomAttribution": "random_attribution",
+    "RandomAttribution": "tellwhy.explainers.decomposition.baselines",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES.values())

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dsyrk
 
+from tellwhy.core.arrays import ColumnSpread
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.parallel import row_batches, tracked_batches
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
-from tellwhy.core.rows.scaling import ColumnSpread
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
-from tellwhy.explainers.in_batches import BATCH_PARAMETERS
+from tellwhy.core.running import row_batches, tracked_batches
+from tellwhy.core.score import Floats, Integers
+from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
 
 
 @register(

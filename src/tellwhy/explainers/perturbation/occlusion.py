@@ -1,22 +1,263 @@
-"""How much a score falls when one column, or a patch of an input, takes other values."""
+"""Occlusion: windows, what replaces, mixtures on a device.
+
+How much a score falls when one column, or a patch of an input, takes other values.
+
+Scores of an input whose parts are replaced, composed where the model computes.
+
+Windows that are moved over an input, and what each of its cells gets of what they found.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellwhy.core.parallel import row_batches, tracked_batches
-from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.params import Rule, Rules, Seed, generator, integer, none, one_of, seed
 from tellwhy.core.progress import track
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats
-from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows, mean_of_rows
-from tellwhy.explainers.in_batches import BATCH_PARAMETERS
-from tellwhy.explainers.perturbation.canvas import Canvas, baseline_row, baseline_words, input_shape
-from tellwhy.explainers.perturbation.windows import WINDOW_PARAMETERS, Sizes, windows
+from tellwhy.core.running import row_batches, tracked_batches
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data.pieces import spatial_axes
+from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, mean_of_rows
+from tellwhy.scoring import NetworkOutput
+from tellwhy.scoring.function_scores import FlatScore
+
+
+class Canvas:
+    """One row of those that are explained; `scores` asks the model about mixtures of it and something else.
+
+    Inputs of a network are put together on its device, batch by batch: only which cells are kept travels.
+    """
+
+    def __init__(self, rows: Rows, number: int):
+        self.x = rows.X[number]
+        self._score = rows.score
+        self._own = tuple(each[number] for each in rows.without)
+        self._network = _network_of(rows.score)
+        self._there: Any = None if self._network is None else self._network.place(self._shaped(self.x[None]))
+
+    def scores(self, keep: NDArray[np.bool_], fill: Floats, pieces: Integers | None = None) -> Floats:
+        """Score of each mixture: the row where `keep` says so, elsewhere `fill`, (d,) or (m, d).
+
+        `keep` tells it of each cell, (m, d); or of each piece, (m, n_pieces), where `pieces` holds the piece
+        of each cell.
+        """
+        found = np.empty(len(keep))
+        for part in self._parts(len(keep)):
+            own = tuple(np.full(len(keep[part]), each) for each in self._own)
+            some = fill[part] if fill.ndim > 1 else fill
+            # Spread over the cells a few mixtures at a time: all at once would take most of the time.
+            cells = keep[part] if pieces is None else np.take(keep[part], pieces, axis=1)
+            found[part] = self._value(cells, some, own)
+        return found
+
+    def _parts(self, n: int) -> list[slice]:
+        if self._network is None:
+            return row_batches(n, 24 * len(self.x))
+        size = self._network.batch_size
+        return [slice(start, start + size) for start in range(0, n, size)]
+
+    def _value(self, keep: NDArray[np.bool_], fill: Floats, own: tuple[Any, ...]) -> Floats:
+        if self._network is None:
+            return np.asarray(self._score.value(np.where(keep, self.x, fill), *own))
+        import torch
+
+        there = torch.as_tensor(self._shaped(keep), device=self._there.device)
+        other = self._network.place(self._shaped(fill if fill.ndim > 1 else fill[None]))
+        return np.asarray(self._network.value(torch.where(there, self._there, other), *own))
+
+    def _shaped(self, flat: Any) -> Any:
+        return np.ascontiguousarray(flat).reshape(len(flat), *self._score.shape)
+
+
+def _network_of(score: Any) -> NetworkOutput | None:
+    """The network behind a score of flat rows; None for other models, and for tokens, which are not mixed."""
+    if type(score) is not FlatScore or not isinstance(score.inner, NetworkOutput):
+        return None
+    return None if score.inner.has_levels else score.inner
+
+
+def baseline_row(name: str, given: Any, rows: Rows) -> Floats:
+    """What replaces the cells of a row, from a number or an array like one input, in the score's columns."""
+    wanted = rows.shape if rows.shape is not None else (rows.X.shape[1],)
+    array = np.asarray(given, dtype=np.float64)
+    if array.ndim == 0:
+        array = np.full(wanted, float(array))
+    if array.shape not in (wanted, (rows.X.shape[1],)):
+        raise InvalidParameter(
+            f"The 'baseline' parameter of {name} must be a number, or an array like one input, of "
+            f"shape {wanted}. "
+            f"Got shape {array.shape} instead."
+        )
+    if not np.isfinite(array).all():
+        raise InvalidParameter(f"The 'baseline' parameter of {name} must be finite. Got {given!r} instead.")
+    return array.ravel()
+
+
+def baseline_words(given: Any) -> dict[str, Any]:
+    """A baseline as an explanation is saved with it."""
+    return {} if isinstance(given, str) or np.ndim(given) == 0 else {"baseline": "given values"}
+
+
+def input_shape(rows: Rows, name: str) -> tuple[int, ...]:
+    """Shape of one input that windows move over; encoded tables have none."""
+    if rows.n_owners != rows.X.shape[1] or not np.array_equal(rows.owner, np.arange(rows.n_owners)):
+        raise InvalidInput(
+            f"{name} moves patches over pictures, sequences and other arrays; the columns here are made from "
+            f"{rows.n_owners} columns of a table by an encoding. Leave 'patch' out."
+        )
+    return rows.shape if rows.shape is not None else (rows.X.shape[1],)
+
+
+Sizes = int | Sequence[int] | None
+
+
+def _is_sizes(value: object) -> bool:
+    return (
+        isinstance(value, (tuple, list))
+        and len(value) > 0
+        and all(isinstance(v, (int, np.integer)) and v >= 1 for v in value)
+    )
+
+
+def _is_axes(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and all(isinstance(v, (int, np.integer)) for v in value)
+
+
+WINDOW_PARAMETERS: dict[str, Rules] = {
+    "patch": (none, integer(1), Rule("a size of at least 1 for each axis", _is_sizes)),
+    "stride": (none, integer(1), Rule("a step of at least 1 for each axis", _is_sizes)),
+    "axes": (none, Rule("axes of one input", _is_axes)),
+}
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of one size on inputs of one shape; those at the far edges are moved back inside.
+
+    Attributes
+    ----------
+    shape
+        Of one input.
+    starts
+        First place of each window along each axis, shape (n_windows, n_axes).
+    sizes
+        Length along each axis: the whole axis where windows are not moved along it.
+    """
+
+    shape: tuple[int, ...]
+    starts: NDArray[np.int64]
+    sizes: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def cells(self, part: slice) -> NDArray[np.bool_]:
+        """Which cells some of the windows cover, shape (windows, cells)."""
+        starts = self.starts[part]
+        covered = np.ones((len(starts), *[1] * len(self.shape)), dtype=bool)
+        for axis, (length, size) in enumerate(zip(self.shape, self.sizes, strict=True)):
+            place = np.arange(length)
+            first = starts[:, axis, None]
+            inside = (place >= first) & (place < first + size)
+            along = [1] * len(self.shape)
+            along[axis] = length
+            covered = covered & inside.reshape(len(starts), *along)
+        return covered.reshape(len(starts), -1)
+
+    def around(self, number: int, margin: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Cells of one window, and those that surround it up to a margin along the axes it moves on."""
+        inside = np.zeros(self.shape, dtype=bool)
+        near = np.zeros(self.shape, dtype=bool)
+        start = self.starts[number]
+        inside[tuple(slice(s, s + n) for s, n in zip(start, self.sizes, strict=True))] = True
+        near[
+            tuple(slice(max(0, s - margin), s + n + margin) for s, n in zip(start, self.sizes, strict=True))
+        ] = True
+        return inside.ravel(), (near & ~inside).ravel()
+
+    def per_cell(self, found: Floats) -> Floats:
+        """Give each cell the mean, over the windows that cover it, of its even share of what they found.
+
+        `found` has one number per window; the shares of one that overlaps with none add up to its number.
+        """
+        size = int(np.prod(self.sizes))
+        counts = self._added(np.ones(len(self)))
+        return np.divide(
+            self._added(found / size), counts, out=np.zeros(int(np.prod(self.shape))), where=counts > 0
+        )
+
+    def error_per_cell(self, errors: Floats) -> Floats:
+        """The same for independent standard errors of the windows."""
+        size = int(np.prod(self.sizes))
+        counts = self._added(np.ones(len(self)))
+        spread = np.sqrt(self._added(np.square(errors / size)))
+        return np.divide(spread, counts, out=np.zeros_like(spread), where=counts > 0)
+
+    def _added(self, found: Floats) -> Floats:
+        total = np.zeros(self.shape)
+        for start, number in zip(self.starts, found, strict=True):
+            total[tuple(slice(s, s + n) for s, n in zip(start, self.sizes, strict=True))] += number
+        return total.ravel()
+
+
+def windows(
+    shape: tuple[int, ...], patch: Sizes, stride: Sizes = None, axes: Sequence[int] | None = None
+) -> Windows:
+    """Windows of a size, moved by a stride, over inputs of a shape.
+
+    Parameters
+    ----------
+    shape
+        Of one input.
+    patch
+        Length along each of `axes`; one number stands for all of them; None: single cells of those axes.
+    stride
+        Step along each of them; None: the size of the patch, so that windows do not overlap.
+    axes
+        Axes that windows move along; by default those of a picture's places (channels come first or last), of
+        a sequence its one axis. All other axes are covered as a whole.
+
+    Examples
+    --------
+    >>> windows((1, 4, 5), (2, 3)).starts.tolist()
+    [[0, 0, 0], [0, 0, 2], [0, 2, 0], [0, 2, 2]]
+    """
+    chosen = spatial_axes(shape) if axes is None else tuple(int(a) % len(shape) for a in axes)
+    if (
+        len(set(chosen)) != len(chosen)
+        or not chosen
+        or (axes is not None and max(map(abs, axes)) > len(shape))
+    ):
+        raise InvalidParameter(f"axes={axes!r} do not fit inputs of shape {shape}: name each axis once.")
+    sizes = _each(1 if patch is None else patch, chosen, "patch", shape)
+    steps = sizes if stride is None else _each(stride, chosen, "stride", shape)
+    lengths = list(shape)
+    starts: list[list[int]] = [[0] for _ in shape]
+    for axis, size, step in zip(chosen, sizes, steps, strict=True):
+        lengths[axis] = min(size, shape[axis])
+        last = shape[axis] - lengths[axis]
+        starts[axis] = sorted({min(place, last) for place in range(0, last + step, step)})
+    return Windows(tuple(shape), np.array(list(product(*starts)), dtype=np.int64), tuple(lengths))
+
+
+def _each(given: int | Sequence[int], axes: Sequence[int], name: str, shape: tuple[int, ...]) -> list[int]:
+    """One number for each axis."""
+    listed = [given] * len(axes) if isinstance(given, (int, np.integer)) else list(given)
+    if len(listed) != len(axes):
+        raise InvalidParameter(
+            f"{name}={given!r} has {len(listed)} numbers for {len(axes)} axes {tuple(axes)} of inputs of "
+            f"shape {shape}: give one number, or one per axis, and say which with axes=…."
+        )
+    return [int(number) for number in listed]
+
 
 baseline_rule: Rules = (
     one_of("background"),

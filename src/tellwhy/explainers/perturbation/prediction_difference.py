@@ -1,24 +1,75 @@
-"""Prediction difference analysis: how the odds change when nobody knows a part of the input."""
+"""PDA with a conditional Gaussian.
+
+Prediction difference analysis: how the odds change when nobody knows a part of the input.
+
+Cells given the cells around them, as a Gaussian distribution learned from rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.covariance import ledoit_wolf
 
-from tellwhy.core.capabilities import IsPrediction
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, integer, one_of, seed
 from tellwhy.core.progress import track
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats
-from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
-from tellwhy.explainers.in_batches import BATCH_PARAMETERS
-from tellwhy.explainers.perturbation.canvas import Canvas, input_shape
-from tellwhy.explainers.perturbation.conditional import ConditionalGaussian
-from tellwhy.explainers.perturbation.windows import WINDOW_PARAMETERS, Sizes, Windows, windows
+from tellwhy.core.score import Floats, Integers, IsPrediction
+from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.perturbation.occlusion import (
+    WINDOW_PARAMETERS,
+    Canvas,
+    Sizes,
+    Windows,
+    input_shape,
+    windows,
+)
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
+
+_LEAST = 1e-9  # of a variance, relative to the mean variance: constant cells have none
+
+
+@dataclass(frozen=True)
+class ConditionalGaussian:
+    """x_w given x_near ~ N(mean_w + slopes (x_near − mean_near), spread spreadᵀ)."""
+
+    mean: Floats
+    mean_near: Floats
+    slopes: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, rows: Floats, cells: Integers, near: Integers) -> ConditionalGaussian:
+        """Learn it; the covariance is shrunk, since rows may be fewer than cells."""
+        both = np.concatenate([cells, near])
+        some = rows[:, both]
+        scale = some.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        mean = some.mean(axis=0)
+        covariance = np.asarray(ledoit_wolf((some - mean) / scale, assume_centered=True)[0])
+        covariance[np.diag_indices_from(covariance)] += _LEAST * max(
+            float(np.trace(covariance)) / len(both), _LEAST
+        )
+        k = len(cells)
+        factor = cho_factor(covariance[k:, k:], lower=True)
+        slopes = cho_solve(factor, covariance[k:, :k]).T
+        left = covariance[:k, :k] - slopes @ covariance[k:, :k]
+        # A root that also serves where rounding made a variance of zero slightly negative.
+        eigenvalues, vectors = np.linalg.eigh((left + left.T) / 2)
+        spread = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        return cls(mean[:k], mean[k:], slopes * scale[:k, None] / scale[k:], spread * scale[:k, None])
+
+    def draw(self, near: Floats, normal: Floats) -> Floats:
+        """Draws for every row, (rows, draws, cells), from standard normal numbers (draws, cells)."""
+        centre = self.mean + (near - self.mean_near) @ self.slopes.T
+        return np.asarray(centre[:, None, :] + normal @ self.spread.T)
+
 
 _SUM = 1e-3  # outputs of a row that add up to 1 within this are probabilities
 _MOST_ROWS = 1000  # background rows that are kept

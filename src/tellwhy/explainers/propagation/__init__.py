@@ -8,24 +8,32 @@ from tellwhy.core.optional import require
 
 require("torch", "explaining networks")
 
-from tellwhy.explainers.propagation.composites import COMPOSITES, Composite  # noqa: E402
-from tellwhy.explainers.propagation.coverage import coverage  # noqa: E402
-from tellwhy.explainers.propagation.deep_taylor import DeepTaylor  # noqa: E402
-from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop  # noqa: E402
-from tellwhy.explainers.propagation.explain_all import explain_all  # noqa: E402
-from tellwhy.explainers.propagation.grad_cam import GradCAM  # noqa: E402
-from tellwhy.explainers.propagation.gradient import Gradient, InputTimesGradient, SmoothGrad  # noqa: E402
-from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
-from tellwhy.explainers.propagation.on_device import TensorExplanation  # noqa: E402
-from tellwhy.explainers.propagation.operations.kinds import KINDS  # noqa: E402
-from tellwhy.explainers.propagation.operations.operation import Operation  # noqa: E402
-from tellwhy.explainers.propagation.patterns import PatternAttribution, PatternNet  # noqa: E402
-from tellwhy.explainers.propagation.rectified import DeconvNet, GuidedBackprop  # noqa: E402
-from tellwhy.explainers.propagation.registration import (  # noqa: E402
+from tellwhy.explainers.propagation.composites import (  # noqa: E402
+    COMPOSITES,
+    Composite,
     register_operation,
     register_rule,
     temporary_registrations,
 )
+from tellwhy.explainers.propagation.deep_taylor import DeepTaylor  # noqa: E402
+from tellwhy.explainers.propagation.engine.calls import Operation  # noqa: E402
+from tellwhy.explainers.propagation.engine.kinds import KINDS  # noqa: E402
+from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop  # noqa: E402
+from tellwhy.explainers.propagation.explain_all import (  # noqa: E402
+    coverage,
+    explain_all,
+)
+from tellwhy.explainers.propagation.grad_cam import GradCAM  # noqa: E402
+from tellwhy.explainers.propagation.gradient import (  # noqa: E402  # noqa: E402
+    DeconvNet,
+    Gradient,
+    GuidedBackprop,
+    InputTimesGradient,
+    SmoothGrad,
+)
+from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
+from tellwhy.explainers.propagation.patterns import PatternAttribution, PatternNet  # noqa: E402
+from tellwhy.explainers.propagation.results import TensorExplanation  # noqa: E402
 from tellwhy.explainers.propagation.rules import RULES, Handover, Rule  # noqa: E402
 
 __all__ = [

@@ -14,7 +14,7 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.extras import Extras
+from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.old_names import TakesOldNames
 from tellwhy.core.params import (
     Rule as ParameterRule,
@@ -28,21 +28,17 @@ from tellwhy.core.params import (
     validate_value,
 )
 from tellwhy.core.progress import shown
-from tellwhy.core.score_function import Floats
-from tellwhy.explainers.given_parameters import refuse_unknown
+from tellwhy.core.score import Floats
+from tellwhy.explainers.base import refuse_unknown
 from tellwhy.explainers.propagation.batches import Explained, explain_together, share_forward
-from tellwhy.explainers.propagation.composites import Composite
-from tellwhy.explainers.propagation.engine.inputs import Inputs, read_inputs, readable
+from tellwhy.explainers.propagation.composites import Composite, check_operations
+from tellwhy.explainers.propagation.differentiable import explain_differentiably
 from tellwhy.explainers.propagation.engine.methods import Method, relevance_method
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
-from tellwhy.explainers.propagation.engine.results import Result
-from tellwhy.explainers.propagation.inside.differentiable import explain_differentiably
-from tellwhy.explainers.propagation.inside.from_outputs import relevance_from_outputs
-from tellwhy.explainers.propagation.inside.latent import latent_relevance
-from tellwhy.explainers.propagation.inside.ledger import ledger
-from tellwhy.explainers.propagation.registration import check_operations
-from tellwhy.scoring.scores.network_passes import Device, check_model, placed
-from tellwhy.scoring.scores.network_targets import CheckedTarget, Target
+from tellwhy.explainers.propagation.ledger import latent_relevance, ledger, relevance_from_outputs
+from tellwhy.explainers.propagation.results import Result
+from tellwhy.scoring.network_inputs import Inputs, read_inputs, readable
+from tellwhy.scoring.network_passes import CheckedTarget, Device, Target, check_model, placed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,13 @@
-"""Explaining rows batch by batch: each forward pass serves one explainer, or several of the same model."""
+"""Rows batch by batch; conservation checked.
+
+Explaining rows batch by batch: each forward pass serves one explainer, or several of the same model.
+
+Whether relevance arrives at the inputs where the rules promise that all of it does.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,27 +18,67 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.params import generator
 from tellwhy.core.progress import track
-from tellwhy.explainers.propagation.engine.inputs import Inputs
+from tellwhy.core.score import Floats
+from tellwhy.explainers.propagation.cuda_graphs import Repeated, Work, may_repeat
+from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.passes import needs_capture, run_backward, run_forward
-from tellwhy.explainers.propagation.engine.results import Collector, DeviceCollector, Result
-from tellwhy.explainers.propagation.inside.conservation import is_promised, warn_if_lost
-from tellwhy.explainers.propagation.inside.course import Course
-from tellwhy.explainers.propagation.on_device import on_device
-from tellwhy.explainers.propagation.repeated import Repeated, Work, may_repeat
-from tellwhy.scoring.scores.network_passes import untouched
-from tellwhy.scoring.scores.network_targets import (
+from tellwhy.explainers.propagation.engine.replay import Course
+from tellwhy.explainers.propagation.results import Collector, DeviceCollector, Result, on_device
+from tellwhy.scoring.network_inputs import Inputs
+from tellwhy.scoring.network_passes import (
     CheckedTarget,
     check_target,
     chosen_outputs,
     describe,
     of_rows,
     pick_scores,
+    untouched,
 )
 
 if TYPE_CHECKING:
     from tellwhy.explainers.propagation.base import NetworkExplainer
+
+
+TOLERANCE = 0.05  # of a score that may be missing without a word
+# What hands on all relevance whatever its numbers are; products, softmax, norms and constants may not.
+_FAITHFUL = frozenset(("copying", "rectifier", "elementwise", "addition", "pooling"))
+
+
+def is_promised(operations: Sequence[Operation]) -> bool:
+    """Whether all operations, by the rules that were chosen for them, promise to hand on all relevance."""
+    return all(_promises(operation) for operation in operations if not operation.merged)
+
+
+def _promises(operation: Operation) -> bool:
+    if operation.kind != "layer":
+        return operation.kind in _FAITHFUL
+    if operation.rule is None:
+        return False
+    if operation.rule.conserves == "without bias":
+        return operation.layer is not None and operation.layer.bias is None
+    return operation.rule.conserves == "always"
+
+
+def warn_if_lost(method: str, scores: Floats, attributed: Floats) -> None:
+    """Warn where more of the scores is missing than is said to be possible."""
+    known = np.abs(scores) > 0
+    if not known.any():
+        return
+    missing = np.abs(scores - attributed)[known] / np.abs(scores)[known]
+    lost = missing > TOLERANCE
+    if lost.any():
+        row = int(np.flatnonzero(known)[np.argmax(missing)])
+        warnings.warn(
+            f"{method} promises that its values add up to the output, and in {int(lost.sum())} of "
+            f"{len(scores)} rows more than {TOLERANCE:.0%} of it is missing "
+            f"(row {row}: {missing.max():.0%}). An operation got relevance and had nobody to give it to: "
+            "`ledger(x)` says which.",
+            TellwhyWarning,
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,11 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of, real
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Pass, RelevanceExplainer
 from tellwhy.explainers.propagation.composites import Composite, every, first
-from tellwhy.explainers.propagation.rules import Rule, flat, w_square, z_box, z_plus
-from tellwhy.explainers.propagation.rules.of_layers import Edge
-from tellwhy.scoring.scores.network_passes import Device
-from tellwhy.scoring.scores.network_targets import Target
+from tellwhy.explainers.propagation.rules import Edge, Rule, flat, w_square, z_box, z_plus
+from tellwhy.scoring.network_passes import Device, Target
 
 _EDGE = (none, real(), instance_of(np.ndarray, Tensor, words="an array that fits one input"))
 

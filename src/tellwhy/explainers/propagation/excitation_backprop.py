@@ -12,10 +12,9 @@ from torch.nn import Module
 from tellwhy.core.params import Rules, boolean
 from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Pass, RelevanceExplainer
 from tellwhy.explainers.propagation.composites import Composite, every, last
-from tellwhy.explainers.propagation.operations.layers import LinearMap
+from tellwhy.explainers.propagation.engine.layers import LinearMap
 from tellwhy.explainers.propagation.rules import Rule, quotient, z_plus
-from tellwhy.scoring.scores.network_passes import Device
-from tellwhy.scoring.scores.network_targets import Target
+from tellwhy.scoring.network_passes import Device, Target
 
 
 class ExcitationBackprop(RelevanceExplainer):

@@ -12,12 +12,11 @@ from torch.nn import Module
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, instance_of, none
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
-from tellwhy.explainers.propagation.engine.inputs import Inputs
+from tellwhy.explainers.propagation.engine.capture import ModulePaths
 from tellwhy.explainers.propagation.engine.methods import Method
-from tellwhy.explainers.propagation.engine.results import Result
-from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
-from tellwhy.scoring.scores.network_passes import Device, TrailingSoftmax
-from tellwhy.scoring.scores.network_targets import Target, chosen_outputs, pick_scores
+from tellwhy.explainers.propagation.results import Result
+from tellwhy.scoring.network_inputs import Inputs
+from tellwhy.scoring.network_passes import Device, Target, TrailingSoftmax, chosen_outputs, pick_scores
 
 
 class GradCAM(NetworkExplainer):

@@ -9,18 +9,12 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_value
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Pass, RelevanceExplainer
-from tellwhy.explainers.propagation.composites import (
-    COMPOSITES,
-    Composite,
-    composite_named,
-    every,
-)
+from tellwhy.explainers.propagation.composites import COMPOSITES, Composite, composite_named, every
 from tellwhy.explainers.propagation.engine.methods import ATTENTION, BATCH_NORM, GATES
 from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Handover, Rule, flat, rule_named
-from tellwhy.scoring.scores.network_passes import Device
-from tellwhy.scoring.scores.network_targets import Target
+from tellwhy.scoring.network_passes import Device, Target
 
 
 class LRP(RelevanceExplainer):

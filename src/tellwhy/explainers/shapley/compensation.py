@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from tellwhy.core.params import Rules
 from tellwhy.core.registry import register
+from tellwhy.counterfactuals.minimise import Distance
 from tellwhy.counterfactuals.row_scores import RowScores
-from tellwhy.counterfactuals.surroundings import Distance
-from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
-from tellwhy.explainers.in_batches import BATCH_PARAMETERS
+from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
 from tellwhy.explainers.shapley.neighbourhood import (
     DISTANCES,
     GAMMAS,

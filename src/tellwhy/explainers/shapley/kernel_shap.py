@@ -1,30 +1,171 @@
-"""Kernel SHAP: absent columns take the values of reference rows."""
+"""Kernel SHAP: reference rows, games, errors.
+
+Kernel SHAP: absent columns take the values of reference rows.
+
+What sets of columns are worth where absent columns take the cells of reference rows.
+
+How far Shapley values are off because reference rows were drawn from more.
+
+Values are linear in the worth of sets, and the worth of a set is a mean over reference rows: values are the
+mean over reference rows of those that each of them gives alone. Their spread tells the error of the mean.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tellwhy.core.capabilities import HasLevels, IsPrediction
+from tellwhy.core.arrays import column_names, random_sample
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
+from tellwhy.core.progress import track
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import column_names, random_sample
+from tellwhy.core.running import row_batches
+from tellwhy.core.score import Floats, HasLevels, Integers, IsPrediction
+from tellwhy.counterfactuals.minimise import column_scales
 from tellwhy.counterfactuals.row_scores import RowScores
-from tellwhy.counterfactuals.surroundings import column_scales
-from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
-from tellwhy.explainers.column_groups import Groups
-from tellwhy.explainers.in_batches import BATCH_PARAMETERS
-from tellwhy.explainers.shapley.coalitions import choose_coalitions
-from tellwhy.explainers.shapley.players import groups_rule, players_of
-from tellwhy.explainers.shapley.reference_errors import ReferenceErrors
-from tellwhy.explainers.shapley.reference_games import Explained, References, equal_weights, play
-from tellwhy.explainers.shapley.shapley_values import shapley_values
+from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.rows import (
+    BATCH_PARAMETERS,
+    Attribution,
+    Groups,
+    Players,
+    Rows,
+    groups_rule,
+    players_of,
+)
+from tellwhy.explainers.shapley.shapley_values import (
+    Coalitions,
+    SumFit,
+    choose_coalitions,
+    set_weights,
+    shapley_values,
+)
 from tellwhy.scoring import EncodedScore
-from tellwhy.scoring.observed import some_rows
+from tellwhy.scoring.ordinary_rows import some_rows
+
+
+@dataclass(frozen=True)
+class ReferenceErrors:
+    """Standard errors of values whose reference rows are a sample without repetition.
+
+    Attributes
+    ----------
+    fit
+        From worth to values; None for a single player, who gets everything.
+    weighted
+        Masks of the sets times their weights, (m, p).
+    left
+        Share of the background that was not drawn: with none left there is no error.
+    """
+
+    fit: SumFit | None
+    weighted: Floats
+    left: float
+
+    @classmethod
+    def of(cls, coalitions: Coalitions, n_drawn: int, n_rows: int) -> ReferenceErrors | None:
+        """Prepare for some sets; None where all rows serve, or a single one, which has no spread."""
+        if not 1 < n_drawn < n_rows:
+            return None
+        weighted = coalitions.members * set_weights(coalitions)[:, None]
+        fit = SumFit.of_sets(coalitions) if coalitions.n_players > 1 else None
+        return cls(fit, weighted, 1.0 - n_drawn / n_rows)
+
+    def summed(self, worth: Floats, some: slice) -> Floats:
+        """Σ w z v(z) over some of the sets, from v of each reference row (n, sets, r), shape (n, r, p)."""
+        return np.asarray(np.swapaxes(worth, 1, 2) @ self.weighted[some])
+
+    def of_rows(self, sums: Floats, empty: Floats, full: Floats) -> Floats:
+        """Standard error of each value, from the sums over all sets and v(∅) of each reference row (n, r)."""
+        total = full[:, None] - empty
+        if self.fit is None:
+            each = total[..., None]
+        else:
+            gains = sums - empty[..., None] * self.weighted.sum(axis=0)
+            each = self.fit.values(gains, total)
+        n_drawn = empty.shape[1]
+        return np.asarray(np.sqrt(self.left * each.var(axis=1, ddof=1) / n_drawn))
+
+
+_BATCH_BYTES = 64 * 2**20  # of points scored together
+
+
+@dataclass(frozen=True)
+class References:
+    """Reference rows of each explained row (n, r, d), or of all (1, r, d), and their weights (r,)."""
+
+    rows: Floats
+    weights: Floats
+
+    def of(self, rows: slice) -> Floats:
+        """Reference rows of some explained rows, or of all."""
+        return self.rows if len(self.rows) == 1 else self.rows[rows]
+
+
+def equal_weights(rows: Floats) -> References:
+    """Reference rows of equal weight."""
+    return References(rows, np.full(rows.shape[1], 1.0 / rows.shape[1]))
+
+
+class Explained(NamedTuple):
+    """Explained rows, their scores, and who plays."""
+
+    X: Floats
+    full: Floats
+    players: Players
+
+
+class Played(NamedTuple):
+    """v(∅) of each row, v(S) of each row and coalition, and the errors of drawn reference rows, if any."""
+
+    empty: Floats
+    worth: Floats
+    errors: Floats | None
+
+
+def play(
+    scores: RowScores,
+    table: Explained,
+    references: References,
+    coalitions: Coalitions,
+    drawn: ReferenceErrors | None = None,
+) -> Played:
+    """Score every set of columns of every row with every reference row, some rows at a time."""
+    n, d = table.X.shape
+    inside = coalitions.members[:, table.players.of_column]
+    no_errors = None if drawn is None else np.empty((n, table.players.n))
+    found = Played(np.empty(n), np.empty((n, len(inside))), no_errors)
+    batches = row_batches(n, 16 * references.rows.shape[1] * d * (len(inside) + 1), _BATCH_BYTES)
+    for rows in track(batches, len(batches), "explaining with reference rows"):
+        own = np.arange(rows.start, rows.stop)
+        b = references.of(rows)
+        nothing = _scored(scores, np.broadcast_to(b, (len(own), *b.shape[1:])), own)
+        found.empty[rows] = nothing @ references.weights
+        sums = np.zeros((*nothing.shape, table.players.n))
+        for some in row_batches(len(inside), 16 * len(own) * b[0].size, _BATCH_BYTES):
+            each = _scored(scores, _mixed(inside[some], table.X[rows], b), own)  # (rows, sets, r)
+            found.worth[rows, some] = each @ references.weights
+            if drawn is not None:
+                sums += drawn.summed(each, some)
+        if drawn is not None and found.errors is not None:
+            found.errors[rows] = drawn.of_rows(sums, nothing, table.full[rows])
+    return found
+
+
+def _mixed(inside: NDArray[np.bool_], X: Floats, references: Floats) -> Floats:
+    """Every set with every reference row, (rows, sets, r, d): absent columns are those of the reference."""
+    return np.where(inside[:, None], X[:, None, None], references[:, None])
+
+
+def _scored(scores: RowScores, points: Floats, own: Integers) -> Floats:
+    """Score points (rows, …, d) made from some rows."""
+    each = points[0].size // points.shape[-1]
+    return scores.value(points.reshape(-1, points.shape[-1]), own.repeat(each)).reshape(points.shape[:-1])
+
 
 N_REFERENCES = 8
 N_SAMPLED = 100  # reference rows, at least, of a sample

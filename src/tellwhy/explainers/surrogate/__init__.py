@@ -2,21 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from tellwhy.core.lazy import lazy_names
+from tellwhy.core.optional import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.dmm_men import DMMMEN as DMMMEN
     from tellwhy.explainers.surrogate.insight import Insight as Insight
-    from tellwhy.explainers.surrogate.local.local_insight import LocalInsight as LocalInsight
-    from tellwhy.explainers.surrogate.priors import PRESETS as PRESETS, Priors as Priors
+    from tellwhy.explainers.surrogate.local_insight import LocalInsight as LocalInsight
+    from tellwhy.explainers.surrogate.state import PRESETS as PRESETS, Priors as Priors
 
 _PLACES = {
     "DMMMEN": "dmm_men",
     "Insight": "insight",
-    "LocalInsight": "local.local_insight",
-    "PRESETS": "priors",
-    "Priors": "priors",
+    "LocalInsight": "local_insight",
+    "PRESETS": "state",
+    "Priors": "state",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES.values())

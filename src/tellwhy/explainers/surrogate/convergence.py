@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 
 R_HAT = 1.1  # chains agree below this
 GOAL = 1.05  # chains that may go on do so until they agree this well

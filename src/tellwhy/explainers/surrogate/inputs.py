@@ -1,21 +1,34 @@
-"""What explainers by a mixture share: inputs of any shape, the model's outputs, what replaces a part."""
+"""Inputs of any shape, their segments.
+
+What explainers by a mixture share: inputs of any shape, the model's outputs, what replaces a part.
+
+Which pieces of an input its neighbours keep.
+
+The segments of one row, and what a model says of the row when only some of them are kept.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tellwhy.core.arrays import check_finite, column_names
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Seed
-from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.core.tables import check_finite, column_names
-from tellwhy.explainers.base import BackgroundExplainer, Rows
-from tellwhy.explainers.column_groups import Groups, group_numbers
+from tellwhy.core.score import Floats, Integers, ScoreFunction
+from tellwhy.data.pieces import neighbours, present_cells, segment
+from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.rows import Groups, Rows, group_numbers
 from tellwhy.explainers.surrogate.mixture import RowFits
-from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
+from tellwhy.scoring.predictions import as_class_scores, as_outputs, with_known_outputs
+
+if TYPE_CHECKING:
+    from tellwhy.explainers.surrogate.local_insight import LocalPlan
+
 
 replacement_rule = Rule(
     "'mean', a number, or an array shaped like one input",
@@ -140,3 +153,106 @@ def shaped(extra: Any, rows: Rows) -> Any:
 def fixed_seed(random_state: Seed) -> int:
     """Return a seed that gives every row the same draws, whatever was drawn before."""
     return int(random_state) if isinstance(random_state, (int, np.integer)) else 0
+
+
+__all__ = ["neighbour_masks", "neighbours", "present_cells", "segment"]
+
+
+def neighbour_masks(
+    n_segments: int,
+    n_neighbours: int,
+    rng: np.random.Generator,
+    *,
+    kept: float = 0.75,
+    with_input: bool = True,
+) -> Floats:
+    """Which segments each neighbour keeps (1) or loses (0); `with_input`, the first is the input itself.
+
+    A share of the segments is kept, by a scrambled Sobol sequence: each segment, and nearly each pair, is
+    lost equally often, so that coefficients depend little on the draw. Best with 2ᵐ neighbours and a share of
+    ¼, ½ or ¾.
+
+    Examples
+    --------
+    >>> masks = neighbour_masks(4, 64, np.random.default_rng(1))
+    >>> (masks[1:] == 0).sum(axis=0)
+    array([16, 16, 16, 16])
+    """
+    from scipy.stats import qmc
+
+    shown = min(n_segments, qmc.Sobol.MAXDIM)
+    power = max(0, int(n_neighbours - 1).bit_length())  # the sequence is balanced at powers of two only
+    places = qmc.Sobol(shown, seed=rng).random_base2(power)[:n_neighbours]
+    rest = rng.random((n_neighbours, n_segments - shown))
+    masks = (np.hstack([places, rest]) < kept).astype(np.float64)
+    if with_input:
+        masks[0] = 1.0  # the input itself, whose output the mixture should match
+    return masks
+
+
+CELLS = 2**23  # of neighbours that are asked about at once: 64 MiB
+
+
+@dataclass(frozen=True, eq=False)
+class RowSegments:
+    """The segments of one row that a model can be asked about: those that a replacement would change."""
+
+    x: Floats
+    label: Integers
+    differing: Integers
+    n_segments: int
+    how: LocalPlan
+
+    @classmethod
+    def of(cls, x: Floats, label: Integers, how: LocalPlan) -> RowSegments:
+        """Find the segments that differ from their replacement."""
+        n_segments = int(label.max()) + 1
+        # Segments that already show the replacement cannot matter: they stay, and get no coefficient.
+        changed = np.bincount(label, x != how.where.replacement, minlength=n_segments)
+        return cls(x, label, np.flatnonzero(changed), n_segments, how)
+
+    def whole(self, masks: Floats) -> Floats:
+        """Masks of all segments from those of the differing ones."""
+        found = np.ones((len(masks), self.n_segments))
+        found[:, self.differing] = masks
+        return found
+
+    def outputs(self, masks: Floats) -> Floats:
+        """All outputs of the model for masks of the differing segments, in batches that fit into memory."""
+        size = max(1, CELLS // self.x.size)
+        parts = [self.whole(masks[i : i + size]) for i in range(0, len(masks), size)]
+        return np.concatenate([self.how.outputs(self._neighbours(part)) for part in parts])
+
+    def _neighbours(self, masks: Floats) -> Any:
+        """Inputs that keep the segments of each mask: an array or, of a network, a tensor."""
+        if self._there is None:
+            return neighbours(self.x, self.how.where.replacement, self.label, masks)
+        return self._there.neighbours(masks)
+
+    @cached_property
+    def _there(self) -> PlacedRow | None:
+        """The row where a network computes; None for other models."""
+        place = self.how.place
+        if place is None:
+            return None
+        x, replacement = place(np.stack([self.x, self.how.where.replacement]))
+        return PlacedRow(x, replacement, place(self.label))
+
+
+class PlacedRow(NamedTuple):
+    """A row, what replaces its cells, and the segment of each cell, as tensors where a network computes.
+
+    Only masks travel there: to make neighbours of a large image and to copy them would take longer than the
+    network's answer.
+    """
+
+    x: Any
+    replacement: Any
+    label: Any
+
+    def neighbours(self, masks: Floats) -> Any:
+        """Return the row with the lost segments of each mask replaced."""
+        import torch
+
+        keep = torch.as_tensor(masks > 0, device=self.label.device)[:, self.label]
+        return torch.where(keep, self.x, self.replacement)

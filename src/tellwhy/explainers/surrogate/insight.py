@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.rows.scaling import ColumnSpread
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import evenly_spread
+from tellwhy.core.arrays import ColumnSpread, evenly_spread
+from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.surrogate.convergence import Convergence, convergence
-from tellwhy.explainers.surrogate.mixture import Surrogate
-from tellwhy.explainers.surrogate.modes import relabel
+from tellwhy.explainers.surrogate.mixture import Surrogate, relabel
 
 if TYPE_CHECKING:
     import pandas as pd

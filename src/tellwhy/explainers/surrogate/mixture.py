@@ -1,4 +1,11 @@
-"""A fitted mixture, in the user's units: what it says of a row, with its uncertainty."""
+"""Fitted mixture: columns, rows, modes.
+
+A fitted mixture, in the user's units: what it says of a row, with its uncertainty.
+
+The columns that a surrogate sees: constant ones left out, the rest scaled, in an order of their own.
+
+Components that overlap, merged into modes; and labels of components made to agree between draws.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +14,173 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import connected_components
+from scipy.special import logsumexp, softmax
 
+from tellwhy.core.arrays import ColumnSpread, canonical_order, evenly_spread
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.explainers.surrogate.columns import Columns, Gate, choose_columns, choose_gate
-from tellwhy.explainers.surrogate.conditionals.state import design
+from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.surrogate.convergence import effective_draws, rank_r_hat
-from tellwhy.explainers.surrogate.modes import mode_coefficients
-from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Posterior, Settings, sample
+from tellwhy.explainers.surrogate.state import Data, Priors, design
+
+MOST_GATES = 4  # coordinates of a place; more would drown the output, which tells components apart too
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns in use, with their centres and units.
+
+    Attributes
+    ----------
+    used
+        Numbers of the columns in use. Their order depends on their contents only, so that the draws do not
+        depend on the order in which columns are given.
+    centre, unit
+        Mean of each used column, and what it is divided by.
+    n_columns
+        How many there are in all.
+    """
+
+    used: Integers
+    centre: Floats
+    unit: Floats
+    n_columns: int
+
+    def scaled(self, X: Floats) -> Floats:
+        """Return the used columns, centred and scaled."""
+        return np.asarray((X[:, self.used] - self.centre) / self.unit)
+
+    def spread(self, values: Floats) -> Floats:
+        """Put numbers of used columns (…, p) into all columns, zero elsewhere."""
+        found = np.zeros((*values.shape[:-1], self.n_columns))
+        found[..., self.used] = values
+        return found
+
+
+def choose_columns(X: Floats, y: Floats, *, n_used: int | None, scale: str) -> Columns:
+    """Return the columns that vary; only the `n_used` most correlated with y, where that is fewer.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0.0, 5.0], [1.0, 1.0, 4.0], [1.0, 2.0, 5.0]])
+    >>> choose_columns(X, np.array([0.0, 1.0, 2.0]), n_used=1, scale="columns").used
+    array([1])
+    """
+    spread = ColumnSpread.of(X)
+    centre = spread.mean
+    deviation = spread.deviation
+    # A column far from zero may vary by no more than its rounding errors.
+    varying = np.flatnonzero(deviation > 1e-12 * (np.abs(centre) + deviation.max(initial=0.0)))
+    unit = deviation[varying]
+    if scale == "common":
+        unit = np.full(len(varying), np.sqrt((deviation[varying] ** 2).mean()) if len(varying) else 1.0)
+    Z = (X[:, varying] - centre[varying]) / unit
+    order = canonical_order(Z)
+    if n_used is not None and n_used < len(order):
+        correlation = ((y - y.mean())[:, None] * (Z / Z.std(axis=0))).sum(axis=0)  # times a constant
+        strongest = np.argsort(-np.abs(correlation)[order], kind="stable")[:n_used]
+        order = order[np.sort(strongest)]
+    chosen = varying[order]
+    return Columns(chosen, centre[chosen], unit[order], X.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """Leading principal directions of the scaled rows, each to variance 1: where in the data a row lies."""
+
+    directions: Floats  # (p, q)
+
+    def of(self, Z: Floats) -> Floats:
+        """Coordinates of scaled rows, shape (n, q)."""
+        return np.asarray(Z @ self.directions)
+
+
+def choose_gate(Z: Floats) -> Gate:
+    """Return up to four principal directions of scaled rows that vary."""
+    found = np.linalg.svd(Z, full_matrices=False)
+    varies = 1e-9 * max(found.S.max(initial=0.0), 1e-300) < found.S
+    kept = min(MOST_GATES, int(varies.sum()))
+    return Gate(found.Vh[:kept].T * (np.sqrt(len(Z)) / found.S[:kept]))
+
+
+OVERLAP = 0.25  # components confused this often are one mode
+MOST_ROWS = 500  # that overlaps are estimated from
+
+
+def confusion(probabilities: Floats) -> Floats:
+    """Estimated probability that a row of component j would be given to k, from probabilities (n, J).
+
+    The directly estimated misclassification probabilities of Hennig (2010).
+
+    Examples
+    --------
+    >>> confusion(np.array([[0.9, 0.1], [0.2, 0.8]])).round(2)
+    array([[0.82, 0.18],
+           [0.11, 0.89]])
+    """
+    given = probabilities == probabilities.max(axis=1, keepdims=True)
+    total = probabilities.sum(axis=0)
+    return np.asarray((probabilities.T @ given) / np.where(total > 0, total, 1.0)[:, None])
+
+
+def mode_coefficients(posterior: Posterior, data: Data) -> Floats:
+    """Coefficients of each component's mode: in every draw, the average of the components that overlap.
+
+    A mode is a set of components that rows are often confused between. Its members count by their shares π.
+    """
+    some = evenly_spread(len(data.y), MOST_ROWS)
+    X = data.X[some]
+    y = data.y[some]
+    merged = posterior.coef.copy()
+    for d, coef in enumerate(posterior.coef):
+        logits = posterior.log_pi[d] - 0.5 * np.log(posterior.sigma2[d])
+        probabilities = softmax(logits - 0.5 * (y[:, None] - X @ coef.T) ** 2 / posterior.sigma2[d], axis=1)
+        confused = confusion(probabilities)
+        occupied = probabilities.max(axis=0) > 0.5  # a component that no row belongs to joins nothing
+        linked = (np.maximum(confused, confused.T) > OVERLAP) & occupied[:, None] & occupied
+        # Overlap is handed on: components that overlap with a third one are one mode with it.
+        _, mode = connected_components(linked, directed=False)
+        for m in np.unique(mode):
+            members = np.flatnonzero(mode == m)
+            weights = softmax(posterior.log_pi[d, members])
+            merged[d, members] = weights @ coef[members]
+    return merged
+
+
+def relabel(z: NDArray[np.integer], n_components: int, *, n_rounds: int = 5) -> Integers:
+    """Return new numbers for the components of each draw, by which draws agree (Cron and West, 2011).
+
+    A sampler may swap the numbers of components from draw to draw. Every draw's rows are matched with a
+    reference, which then becomes the commonest label of each row; and again, until the reference stays.
+
+    Examples
+    --------
+    >>> relabel(np.array([[0, 0, 1], [1, 1, 0], [0, 0, 1]]), 2)
+    array([[0, 1],
+           [1, 0],
+           [0, 1]])
+    """
+    reference = z[-1].astype(np.int64)  # the newest draw is the one furthest from the start
+    permutations = np.tile(np.arange(n_components), (len(z), 1))
+    for _ in range(n_rounds):
+        before = reference
+        for d, labels in enumerate(z):
+            counts = np.bincount(
+                labels.astype(np.int64) * n_components + reference, minlength=n_components**2
+            )
+            table = counts.reshape(n_components, n_components)
+            # The little on the diagonal lets components that share no row keep their numbers.
+            permutations[d] = linear_sum_assignment(-table - 1e-9 * np.eye(n_components))[1]
+        agreed = permutations[np.arange(len(z))[:, None], z]
+        votes = np.array([(agreed == j).sum(axis=0) for j in range(n_components)])
+        reference = votes.argmax(axis=0)
+        if np.array_equal(reference, before):
+            break
+    return permutations
+
 
 LARGEST = 1e150  # squares of larger numbers overflow
 LEADING = 10  # values of a row whose agreement between chains is watched

@@ -1,31 +1,145 @@
-"""Chains of the mixture's sampler: started apart, run in threads, kept, resumed from a checkpoint."""
+"""Chains: start, run, checkpoint, what is watched.
+
+Chains of the mixture's sampler: started apart, run in threads, kept, resumed from a checkpoint.
+
+Chains on disk: `chains.json` (how far, random numbers) and `arrays.npz`.
+
+What is reported of a fit, by draw: quantities on which chains must agree for it to be trusted.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from tellwhy.core.parallel import thread_map
+from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.progress import track
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.explainers.surrogate import checkpoint
-from tellwhy.explainers.surrogate.conditionals._compiled import draw_coefficients, run_sweeps
-from tellwhy.explainers.surrogate.conditionals.state import (
-    Data,
-    Kept,
-    Numbers,
-    State,
-    empty_state,
-    kept_arrays,
+from tellwhy.core.running import thread_map
+from tellwhy.core.score import Floats, Integers
+from tellwhy.explainers.surrogate._compiled_conditionals import draw_coefficients
+from tellwhy.explainers.surrogate._compiled_sweep import run_sweeps
+from tellwhy.explainers.surrogate.convergence import BESIDE, GOAL, Convergence, convergence
+from tellwhy.explainers.surrogate.state import Data, Kept, Numbers, Priors, State, empty_state, kept_arrays
+from tellwhy.storage.documents import Arrays, Format
+
+FORMAT = Format(
+    "a checkpoint of chains",
+    "chains.json",
+    keys={"data": (str,), "chains": (list,), "origins": (list,)},
+    is_compressed=False,  # written every few seconds
 )
-from tellwhy.explainers.surrogate.convergence import GOAL, Convergence, convergence
-from tellwhy.explainers.surrogate.priors import Priors
-from tellwhy.explainers.surrogate.reported import quantities, spread_of
+_CACHED = ("gram", "moment", "member")  # summed anew at the start of every block
+
+
+def fingerprint(data: Data, numbers: Numbers, settings: Settings) -> str:
+    """SHA-256 of all that the draws depend on but the seed."""
+    sizes = asdict(settings)
+    sizes.pop(
+        "max_seconds"
+    )  # how long chains may take does not change their draws: they go on with more time
+    digest = hashlib.sha256(json.dumps([list(numbers), sizes]).encode())
+    for array in data:
+        digest.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def save(folder: Path, mark: str, chains: list[Chain]) -> None:
+    """Write how far the chains are, whole or not at all."""
+    arrays: Arrays = {}
+    for i, chain in enumerate(chains):
+        for name, array in _state(chain).items():
+            arrays[f"{i}:state:{name}"] = array
+        for name, array in chain.kept._asdict().items():
+            arrays[f"{i}:kept:{name}"] = array[: chain.n_kept]
+    head = {
+        "data": mark,
+        "chains": [{"done": c.done, "kept": c.n_kept, "random": c.rng.bit_generator.state} for c in chains],
+        "origins": [c.origin for c in chains],
+    }
+    FORMAT.write(folder, head, arrays)
+
+
+def _state(chain: Chain) -> Arrays:
+    return {name: array for name, array in chain.state._asdict().items() if name not in _CACHED}
+
+
+def resume(folder: Path, mark: str, chains: list[Chain]) -> None:
+    """Put chains where they were, if there is a checkpoint; refuse one of other data, settings or seeds."""
+    if not FORMAT.is_in(folder):
+        return
+    head, arrays = FORMAT.read(folder)
+    if head["data"] != mark or head["origins"] != [c.origin for c in chains]:
+        raise UnreadableFile(
+            f"{folder} is a checkpoint of other rows, another model, other settings or another seed. Give "
+            "the same ones, or another folder."
+        )
+    for i, chain in enumerate(chains):
+        with FORMAT.reading(folder, f"chains.{i}"):
+            _restore(i, chain, head["chains"][i], arrays)
+
+
+def _restore(i: int, chain: Chain, line: dict[str, Any], arrays: Arrays) -> None:
+    chain.done = line["done"]
+    chain.n_kept = line["kept"]
+    chain.rng.bit_generator.state = line["random"]
+    for name, array in _state(chain).items():
+        _fill(array, arrays[f"{i}:state:{name}"])
+    for name, array in chain.kept._asdict().items():
+        _fill(array[: chain.n_kept], arrays[f"{i}:kept:{name}"])
+
+
+def _fill(array: Any, stored: Any) -> None:
+    # numpy would repeat a shorter array, and cut the digits of numbers put among whole ones.
+    if (array.shape, array.dtype) != (stored.shape, stored.dtype):
+        raise ValueError(f"it holds {stored.dtype} of shape {stored.shape}, not {array.dtype} {array.shape}")
+    array[...] = stored
+
+
+WATCHED = 10  # columns whose mean coefficients are watched, the largest
+
+
+def spread_of(data: Data) -> Floats:
+    """Standard deviation of each column, the one of ones left out."""
+    return np.asarray(data.X[:, 1:].std(axis=0))
+
+
+def quantities(chains: Sequence[Chain], spread: Floats) -> dict[str, Floats]:
+    """What is reported of the kept draws, whatever the components' numbers: each (chains, draws).
+
+    The mean of the rows' coefficients in the columns of the largest effects, which columns these are, and,
+    beside them, the mean logarithm of the rows' variances. An effect is a coefficient times the column's
+    `spread`: a pixel that is nearly always black may have any coefficient. Single rows carry a split-R̂ of
+    their own.
+    """
+    J = chains[0].kept.coef.shape[1]
+    means = []
+    variances = []
+    for chain in chains:
+        z = chain.kept.z[: chain.n_kept]
+        shares = np.array([(z == j).mean(axis=1) for j in range(J)]).T  # (draws, J)
+        means.append(np.einsum("dj,djk->dk", shares, chain.kept.coef[: chain.n_kept])[:, 1:])
+        variances.append((shares * np.log(chain.kept.sigma2[: chain.n_kept])).sum(axis=1))
+    mean = np.array(means) * spread  # effects, (chains, draws, p)
+    found = {BESIDE: np.array(variances)}
+    if not mean.shape[2]:
+        return found
+    order = np.argsort(-np.abs(mean.mean(axis=(0, 1))), kind="stable")
+    first = order[:WATCHED]
+    found |= {f"effect {k + 1} by size": mean[:, :, column] for k, column in enumerate(first)}
+    if mean.shape[2] > WATCHED:
+        leading = np.argpartition(-np.abs(mean), WATCHED, axis=2)[:, :, :WATCHED]
+        found["features that come first"] = np.isin(leading, first).mean(axis=2)
+    return found
+
 
 MOST_DRAWS = 200  # kept per chain
 BLOCK = 20  # sweeps between checkpoints and reports
@@ -145,9 +259,9 @@ def sample(
     """
     numbers = priors.numbers()
     chains = [_new_chain(data, settings, numbers, stream) for stream in rng.spawn(settings.n_chains)]
-    mark = checkpoint.fingerprint(data, numbers, settings)
+    mark = fingerprint(data, numbers, settings)
     if folder is not None:
-        checkpoint.resume(folder, mark, chains)
+        resume(folder, mark, chains)
     run = _Run(chains, data, numbers, settings, n_jobs=n_jobs, folder=folder, mark=mark, label=label)
     with threadpool_limits(1, user_api="blas"):  # threads are those of the chains
         ended = run.to_the_end()
@@ -218,7 +332,7 @@ class _Run:
             self._block(n_sweeps, thin)
             is_last = self._is_at(end)
             if self.folder is not None and (time.monotonic() - saved_at > SAVE_SECONDS or is_last):
-                checkpoint.save(self.folder, self.mark, self.chains)
+                save(self.folder, self.mark, self.chains)
                 saved_at = time.monotonic()
         return end
 

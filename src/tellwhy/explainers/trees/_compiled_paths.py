@@ -1,4 +1,8 @@
-"""Compiled Shapley values of trees where absent columns follow the training rows.
+"""Path-dependent values and interactions.
+
+Compiled walks through trees: their preorder, the side that a cell takes, and the leaf of a row.
+
+Compiled Shapley values of trees where absent columns follow the training rows.
 
 A leaf with the value v is worth v Π_i (o_i if i is present, else z_i) to a set of columns: o_i tells whether
 the row meets all splits on column i above the leaf (1 or 0), z_i is the share of training rows that does at
@@ -13,12 +17,102 @@ each edge on i, less the same with o_i and z_i as they were at the edge on i abo
 positive: nothing cancels. One pass through a tree costs a few operations per edge and point.
 
 Many rows walk through a tree together, side by side in memory: every row visits every node.
+
+Compiled Shapley interactions of trees: what pairs of columns do together.
+
+The interaction of i and j at a leaf is v (o_i − z_i)(o_j − z_j) ∫ Π_{k ≠ i, j} (t o_k + (1 − t) z_k) dt, in
+the words of `_compiled_paths`; with background rows, the same with the cells of one of them in place of z,
+averaged. Entry (i, j) of the result is half of it, and so is (j, i).
 """
 
 import numpy as np
 
-from tellwhy.core.storage.compiled_loops import njit
-from tellwhy.explainers.trees._compiled import goes_left, is_plain
+from tellwhy.core.compiled import njit
+
+
+@njit(nogil=True, cache=True)
+def preorder(left, right):
+    """Places of the nodes that can be reached from node 0, in preorder, and their depths."""
+    order = np.empty(len(left), dtype=np.int64)
+    depth = np.empty(len(left), dtype=np.int64)
+    stack = np.empty((len(left) + 1, 2), dtype=np.int64)
+    stack[0, 0] = 0
+    stack[0, 1] = 0
+    waiting = 1
+    n = 0
+    while waiting > 0:
+        waiting -= 1
+        node = stack[waiting, 0]
+        level = stack[waiting, 1]
+        order[n] = node
+        depth[n] = level
+        n += 1
+        if left[node] >= 0:
+            # the right child waits below the left one, which therefore comes next
+            stack[waiting, 0] = right[node]
+            stack[waiting, 1] = level + 1
+            stack[waiting + 1, 0] = left[node]
+            stack[waiting + 1, 1] = level + 1
+            waiting += 2
+    return order[:n].copy(), depth[:n].copy()
+
+
+@njit(nogil=True, cache=True)
+def is_plain(nodes, node):
+    """Whether a split compares a number, and sends empty cells to one side."""
+    return nodes.missing[node] <= 1 and nodes.sets[node, 0] == nodes.sets[node, 1]
+
+
+@njit(nogil=True, cache=True)
+def goes_left(nodes, node, cell):
+    """Whether a cell goes left at a split."""
+    missing = nodes.missing[node]
+    if missing == 2 and np.isnan(cell):
+        cell = 0.0
+    elif missing >= 3 and (np.isnan(cell) or abs(cell) <= 1e-35):
+        return missing == 4
+    if np.isnan(cell):
+        return missing == 1
+    start = nodes.sets[node, 0]
+    size = nodes.sets[node, 1] - start
+    if size == 0:
+        return cell <= nodes.threshold[node]
+    if cell < 0.0 or cell >= 32.0 * size:
+        return False
+    category = int(cell)
+    return (nodes.words[start + category // 32] >> np.uint32(category % 32)) & np.uint32(1) != 0
+
+
+@njit(nogil=True, cache=True)
+def leaf_of(nodes, tree, row):
+    """Node that a row ends in."""
+    node = nodes.first[tree]
+    while nodes.feature[node] >= 0:
+        node = node + 1 if goes_left(nodes, node, row[nodes.feature[node]]) else nodes.right[node]
+    return node
+
+
+@njit(nogil=True, cache=True)
+def add_values(nodes, trees, value, X, sums):
+    """Add to `sums` the values of the leaves of each row, tree by tree."""
+    for tree in trees:
+        for n in range(len(X)):
+            sums[n] += value[leaf_of(nodes, tree, X[n])]
+
+
+@njit(nogil=True, cache=True)
+def expected_value(nodes, trees, value, share):
+    """Sum over trees of the mean value of their leaves, each counted as often as training rows came there."""
+    total = 0.0
+    reach = np.empty(nodes.depth.max() + 1)
+    for tree in trees:
+        for node in range(nodes.first[tree], nodes.first[tree + 1]):
+            depth = nodes.depth[node]
+            reach[depth] = share[node] * (reach[depth - 1] if depth > 0 else 1.0)
+            if nodes.feature[node] < 0:
+                total += reach[depth] * value[node]
+    return total
+
 
 WIDTH = 128  # rows side by side; their numbers stay in the nearest cache
 
@@ -227,3 +321,83 @@ def _carry(sums, depth, is_left):
         else:
             for w in range(len(below)):
                 here[w] += below[w]
+
+
+@njit(nogil=True, cache=True)
+def path_interactions(nodes, trees, value, share, X, points, weights, pairs):
+    """Add to `pairs` (rows, columns, columns) the interactions of X, absent columns as in training rows."""
+    deepest = nodes.depth.max() + 1
+    met = np.empty(deepest)
+    shares = np.empty(deepest)
+    for tree in trees:
+        for n in range(len(X)):
+            _walk_pairs(nodes, tree, value, share, X[n], X[n:n], points, weights, met, shares, pairs[n])
+
+
+@njit(nogil=True, cache=True)
+def background_interactions(nodes, trees, value, share, X, background, points, weights, pairs):
+    """Add to `pairs` the sums of the interactions of X over background rows."""
+    deepest = nodes.depth.max() + 1
+    met = np.empty(deepest)
+    shares = np.empty(deepest)
+    for tree in trees:
+        for n in range(len(X)):
+            for b in range(len(background)):
+                other = background[b : b + 1]
+                _walk_pairs(nodes, tree, value, share, X[n], other, points, weights, met, shares, pairs[n])
+
+
+@njit(nogil=True, cache=True)
+def _walk_pairs(nodes, tree, value, share, row, other, points, weights, met, shares, pairs):
+    """Meet the leaves of a tree one by one, with what the row and the others do at each column."""
+    start = nodes.first[tree]
+    path = np.empty(len(met), dtype=np.int64)
+    columns = np.empty(len(met), dtype=np.int64)
+    for node in range(start, nodes.first[tree + 1]):
+        path[nodes.depth[node]] = node
+        if nodes.feature[node] >= 0:
+            continue
+        d = 0
+        for level in range(1, nodes.depth[node] + 1):
+            d = _add_edge(nodes, share, row, other, path[level - 1], path[level], columns, met, shares, d)
+        if d > 1 and value[node] != 0.0:
+            m = d // 2  # the integrand has degree d − 2
+            _pair(value[node], columns, met, shares, d, points[m], weights[m], m, pairs)
+
+
+@njit(nogil=True, cache=True)
+def _add_edge(nodes, share, row, other, parent, node, columns, met, shares, d):
+    column = nodes.feature[parent]
+    is_left = node == parent + 1
+    o = 1.0 if goes_left(nodes, parent, row[column]) == is_left else 0.0
+    z = share[node]
+    if len(other) > 0:
+        z = 1.0 if goes_left(nodes, parent, other[0, column]) == is_left else 0.0
+    player = nodes.player[parent]
+    for i in range(d):
+        if columns[i] == player:
+            met[i] *= o
+            shares[i] *= z
+            return d
+    columns[d] = player
+    met[d] = o
+    shares[d] = z
+    return d + 1
+
+
+@njit(nogil=True, cache=True)
+def _pair(value, columns, met, shares, d, points, weights, m, pairs):
+    for i in range(1, d):
+        for j in range(i):
+            change = (met[i] - shares[i]) * (met[j] - shares[j])
+            if change == 0.0:
+                continue
+            total = 0.0
+            for q in range(m):
+                product = weights[q]
+                for k in range(d):
+                    if k not in (i, j):
+                        product *= points[q] * met[k] + (1.0 - points[q]) * shares[k]
+                total += product
+            pairs[columns[i], columns[j]] += 0.5 * value * change * total
+            pairs[columns[j], columns[i]] += 0.5 * value * change * total

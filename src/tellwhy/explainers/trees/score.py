@@ -1,17 +1,229 @@
-"""The number that a model of trees gives each row: one of its outputs, on the scale on which trees add up."""
+"""An output of any model of trees as a score; shares over rows in threads.
+
+The number that a model of trees gives each row: one of its outputs, on the scale on which trees add up.
+
+One output of any model of trees, or of a pipeline that ends in one, as a score.
+
+From any model of trees to its trees as arrays.
+
+Exact Shapley values of trees: the compiled loops, over batches of rows in threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
+from scipy.special import beta
 
-from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.explainers.trees.model import Trees
-from tellwhy.explainers.trees.shares import outputs
+from tellwhy.core.errors import InvalidParameter, UnsupportedModel
+from tellwhy.core.progress import silently, track
+from tellwhy.core.running import row_batches, thread_map
+from tellwhy.core.score import Floats, Integers, ScoreFunction
+from tellwhy.explainers.trees import of_lightgbm, of_sklearn, of_xgboost
+from tellwhy.explainers.trees._compiled_background import BITS, MOST, pair_shares, path_columns, table_shares
+from tellwhy.explainers.trees._compiled_paths import (
+    add_values,
+    background_interactions,
+    expected_value,
+    path_interactions,
+    path_shares,
+)
+from tellwhy.explainers.trees.of_xgboost import saved_model
+from tellwhy.explainers.trees.trees import Chosen, Nodes, Trees, dense_rows
+from tellwhy.scoring import EncodedScore
+from tellwhy.scoring.adapters.pipelines import encoded_by, encoding_of, flat_steps
+from tellwhy.scoring.model_rows import lookup
+
+READERS: dict[str, Callable[[Any], Trees]] = {
+    "sklearn.tree.BaseDecisionTree": of_sklearn.tree,
+    "sklearn.ensemble.ForestClassifier": of_sklearn.forest,
+    "sklearn.ensemble.ForestRegressor": of_sklearn.forest,
+    "sklearn.ensemble.IsolationForest": of_sklearn.isolation_forest,
+    "sklearn.ensemble.BaseGradientBoosting": of_sklearn.gradient_boosting,
+    "sklearn.ensemble.gradient_boosting.BaseHistGradientBoosting": of_sklearn.histogram_boosting,
+    "pyod.models.iforest.IForest": of_sklearn.pyod_isolation_forest,
+    "xgboost.sklearn.XGBModel": of_xgboost.estimator,
+    "xgboost.core.Booster": of_xgboost.booster,
+    "lightgbm.sklearn.LGBMModel": of_lightgbm.estimator,
+    "lightgbm.basic.Booster": of_lightgbm.booster,
+}
+
+
+def read_trees(model: Any) -> Trees | None:
+    """Return the trees of a fitted model; None for a model of another kind.
+
+    Reads scikit-learn's decision trees, extra trees, forests, gradient boosting, histogram gradient boosting
+    and isolation forests, PyOD's isolation forest, and the models of XGBoost and LightGBM, which are read
+    from the JSON or text that they write of themselves.
+
+    Raises
+    ------
+    UnsupportedModel
+        For a model of trees that does more than to add them up, such as XGBoost's `gblinear` or LightGBM's
+        linear leaves; the message says what to do.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> trees = read_trees(DecisionTreeRegressor(max_depth=1).fit([[0.0], [1.0]], [10.0, 20.0]))
+    >>> trees.nodes.feature, trees.value.ravel()
+    (array([ 0, -1, -1]), array([15., 10., 20.]))
+    >>> read_trees(print) is None
+    True
+    """
+    if isinstance(model, (str, Path)):
+        return saved_model(model)
+    reader = None if isinstance(model, type) else lookup(READERS, model)
+    return None if reader is None else reader(model)
+
+
+_ROWS = 256  # in a batch: what is prepared for a tree serves all of them
+_BACKGROUND_ROWS = 512  # more is prepared where there are background rows
+
+
+class Shares(NamedTuple):
+    """Shapley values of rows (n, columns), and the mean output that they start from."""
+
+    values: Floats
+    base: float
+
+
+class Quadrature(NamedTuple):
+    """Points and weights of Gauss and Legendre between 0 and 1; those of m points in row m."""
+
+    points: Floats
+    weights: Floats
+
+
+@lru_cache(maxsize=8)
+def quadrature(most: int) -> Quadrature:
+    """Return the points for polynomials of degree up to 2 · most − 1."""
+    points = np.zeros((most + 1, most + 1))
+    weights = np.zeros((most + 1, most + 1))
+    for m in range(1, most + 1):
+        x, w = np.polynomial.legendre.leggauss(m)
+        points[m, :m] = (x + 1.0) / 2.0
+        weights[m, :m] = w / 2.0
+    return Quadrature(points, weights)
+
+
+def edge_shares(nodes: Nodes) -> Floats:
+    """Share of the training rows at a node's parent that came on to the node; 1 for roots."""
+    share = np.ones(len(nodes.feature))
+    split = np.flatnonzero(nodes.feature >= 0)
+    right = nodes.right[split]
+    below = nodes.cover[split + 1] + nodes.cover[right]
+    # without any training rows, both ways count alike; the two shares always sum to 1
+    left_share = np.where(below > 0, nodes.cover[split + 1] / np.where(below > 0, below, 1.0), 0.5)
+    share[split + 1] = left_share
+    share[right] = 1.0 - left_share
+    return share
+
+
+def outputs(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int = -1) -> Floats:
+    """Return the output of each row."""
+
+    def some(rows: slice) -> Floats:
+        sums = np.full(rows.stop - rows.start, chosen.base)
+        add_values(nodes, chosen.trees, chosen.value, Z[rows], sums)
+        return sums
+
+    return np.concatenate(_over_rows(some, len(Z), n_jobs, "scoring with trees"))
+
+
+class Game(NamedTuple):
+    """Trees, the part of them that makes an output, and the number of columns that share it."""
+
+    nodes: Nodes
+    chosen: Chosen
+    n_players: int
+
+
+def path_values(game: Game, Z: Floats, n_jobs: int = -1) -> Shares:
+    """Shapley values where absent columns go both ways at a split, as often as training rows did."""
+    nodes = game.nodes
+    chosen = game.chosen
+    share = edge_shares(nodes)
+    rule = quadrature(_most_points(nodes, Z.shape[1]))
+
+    def some(rows: slice) -> Floats:
+        turned = np.ascontiguousarray(Z[rows].T)
+        gained = np.zeros((game.n_players, rows.stop - rows.start))
+        path_shares(nodes, chosen.trees, chosen.value, share, turned, rule.points, rule.weights, gained)
+        return gained.T
+
+    values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees"))
+    return Shares(values, chosen.base + expected_value(nodes, chosen.trees, chosen.value, share))
+
+
+def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int = -1) -> Shares:
+    """Shapley values where absent columns take the cells of background rows, averaged over these."""
+    nodes = game.nodes
+    chosen = game.chosen
+    share = edge_shares(nodes)
+    is_short = path_columns(nodes, chosen.trees, share) <= BITS
+    short = chosen.trees[is_short]
+    long = chosen.trees[~is_short]
+    rule = quadrature((MOST + 1) // 2)
+    counts = np.arange(int(nodes.depth.max()) + 2, dtype=np.float64)
+    betas = beta(counts[:, None], counts)
+    turned_background = np.ascontiguousarray(background.T)
+
+    def some(rows: slice) -> Floats:
+        turned = np.ascontiguousarray(Z[rows].T)
+        gained = np.zeros((game.n_players, rows.stop - rows.start))
+        given = (nodes, short, chosen.value, share, turned, turned_background)
+        table_shares(*given, rule.points, rule.weights, betas, gained)
+        pair_shares(nodes, long, chosen.value, Z[rows], background, betas, gained)
+        return gained.T / len(background)
+
+    values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees", _BACKGROUND_ROWS))
+    return Shares(values, float(outputs(nodes, chosen, background, n_jobs).mean()))
+
+
+def interactions(game: Game, Z: Floats, background: Floats | None, n_jobs: int = -1) -> Floats:
+    """Shapley interactions (n, columns, columns) without their diagonal; both halves are alike."""
+    nodes = game.nodes
+    share = edge_shares(nodes)
+    rule = quadrature(_most_points(nodes, Z.shape[1]))
+
+    def some(rows: slice) -> Floats:
+        pairs = np.zeros((rows.stop - rows.start, game.n_players, game.n_players))
+        given = (nodes, game.chosen.trees, game.chosen.value, share, Z[rows])
+        if background is None:
+            path_interactions(*given, rule.points, rule.weights, pairs)
+            return pairs
+        background_interactions(*given, background, rule.points, rule.weights, pairs)
+        return pairs / len(background)
+
+    return np.concatenate(_over_rows(some, len(Z), n_jobs, "interactions of columns"))
+
+
+def _most_points(nodes: Nodes, n_columns: int) -> int:
+    """Points that are enough for any tree: a path has at most so many different columns."""
+    return (min(int(nodes.depth.max()), n_columns) + 1) // 2 + 1
+
+
+def _over_rows(
+    function: Callable[[slice], Floats], n: int, n_jobs: int, label: str, size: int = _ROWS
+) -> list[Floats]:
+    """Apply a compiled function to batches of rows, in threads; batches do not depend on their number."""
+    batches = row_batches(n, 1, size)
+    workers = joblib.effective_n_jobs(n_jobs)
+    groups = [batches[i : i + workers] for i in range(0, len(batches), workers)]
+    quiet = silently(function)
+    results: list[Floats] = []
+    for group in track(groups, len(groups), label):
+        results += thread_map(quiet, group, n_jobs)
+    return results
+
 
 PREDICTED = "predicted"
 
@@ -150,3 +362,56 @@ class TreeScore:
         raise InvalidParameter(
             f"The 'target' parameter must be the number of an output, 0 to {n - 1}. Got {self.target!r}."
         )
+
+
+def tree_score(model: Any, target: Any = None) -> ScoreFunction:
+    """Return one output of a model of trees as a score; of a pipeline, in the columns that go into it.
+
+    Raises
+    ------
+    UnsupportedModel
+        For a model that is not one of trees.
+    """
+    if isinstance(model, EncodedScore) and isinstance(model.inner, TreeScore):
+        return model
+    if isinstance(model, TreeScore):
+        return model if target is None else TreeScore(model.trees, target)
+    if lookup({"sklearn.pipeline.Pipeline": True}, model):
+        return _pipeline_score(model, target)
+    score = TreeScore(_trees(model), target)
+    score.describes  # noqa: B018  # an unknown class is told here, not when rows are explained
+    return score
+
+
+def _trees(model: Any) -> Trees:
+    trees = model if isinstance(model, Trees) else read_trees(model)
+    if trees is None:
+        raise UnsupportedModel(
+            f"{type(model).__module__}.{type(model).__qualname__} is no model of trees that tellwhy reads: a "
+            "tree, forest or boosting of scikit-learn, XGBoost or LightGBM, or an isolation forest. Use "
+            "KernelShap for it."
+        )
+    return trees
+
+
+def _pipeline_score(model: Any, target: Any) -> ScoreFunction:
+    """Return the score of a pipeline that ends in trees, in the columns that go into it."""
+    whole = copy(model)
+    whole.steps = flat_steps(model)
+    trees = _trees(whole.steps[-1][1])
+    # empty cells and categories are for the trees to judge
+    encode = encoding_of(whole, lambda rows: trees.read(dense_rows(rows, trees.unstored)))
+    if encode is None:
+        return TreeScore(trees, target)
+    own = None if trees.own is None else _after(encode.transformed, trees.own)
+    return encoded_by(whole, TreeScore(replace(trees, read=_as_read, own=own), target), encode)
+
+
+def _after(first: Any, second: Any) -> Any:
+    """second(first(X))."""
+    return lambda X: second(first(X))
+
+
+def _as_read(Z: Any) -> Floats:
+    """Rows that were read already."""
+    return np.asarray(Z, dtype=np.float64)

@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
-from tellwhy.core.score_function import (
-    CentreDistance,
-    Floats,
-    KernelExpansion,
-    NeighbourDistance,
-    ScoreFunction,
-)
-from tellwhy.core.tables import as_floats
+from tellwhy.core.score import CentreDistance, Floats, KernelExpansion, NeighbourDistance, ScoreFunction
 from tellwhy.kernels import Exponential
 from tellwhy.scoring.adapters.sklearn_models import (
     minus_offset,
@@ -25,10 +19,10 @@ from tellwhy.scoring.adapters.sklearn_models import (
     minus_weights,
     model_score,
 )
+from tellwhy.scoring.distance_scores import CentreScore, NeighbourScore
+from tellwhy.scoring.function_scores import FunctionScore
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names
-from tellwhy.scoring.scores.distance_score import CentreScore, NeighbourScore
-from tellwhy.scoring.scores.function_score import FunctionScore
-from tellwhy.scoring.scores.kernel_score import KernelScore
+from tellwhy.scoring.one_class import KernelScore
 
 
 def one_class_svm(model: Any) -> ScoreFunction:

@@ -9,15 +9,20 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.special import digamma
 
+from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.core.score_function import Floats, ScoreFunction
-from tellwhy.core.tables import as_floats
-from tellwhy.scoring.adapters.class_names import lookup
-from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, number_rows, without_names
-from tellwhy.scoring.scores.function_score import FunctionScore
-from tellwhy.scoring.scores.mixture_score import MixtureScore, ScaledMixture
-from tellwhy.scoring.scores.prediction_score import LinearOutputs
-from tellwhy.scoring.scores.projection_score import Projection, ProjectionScore
+from tellwhy.core.score import Floats, ScoreFunction
+from tellwhy.scoring.function_scores import FunctionScore
+from tellwhy.scoring.mixture_scores import MixtureScore, Projection, ProjectionScore, ScaledMixture
+from tellwhy.scoring.model_rows import (
+    ensure_fitted,
+    fitted_names,
+    fitted_width,
+    lookup,
+    number_rows,
+    without_names,
+)
+from tellwhy.scoring.prediction_scores import LinearOutputs
 
 # (model, rows) -> for each row one number, or one derivative per column
 ModelFunction = Callable[[Any, Any], Any]

@@ -19,16 +19,12 @@ import typer
 import tellwhy
 from tellwhy.core.errors import TellwhyError, UnreadableFile
 from tellwhy.views.cli import screen
-from tellwhy.views.cli.check import check_command
-from tellwhy.views.cli.compare import compare_command
-from tellwhy.views.cli.diff import diff_command
 from tellwhy.views.cli.explain import explain_command
-from tellwhy.views.cli.fit_svm import fit_svm_command
-from tellwhy.views.cli.insight import insight_command
-from tellwhy.views.cli.models.fit import fit_command
-from tellwhy.views.cli.models.mark import mark_command
+from tellwhy.views.cli.fitting import fit_command, mark_command
+from tellwhy.views.cli.models import fit_svm_command, insight_command
 from tellwhy.views.cli.network import network_command
 from tellwhy.views.cli.options import Json
+from tellwhy.views.cli.tables import check_command, compare_command, diff_command
 from tellwhy.views.cli.terminal import abandon, prepare_streams
 
 app = typer.Typer(
@@ -89,13 +85,13 @@ def report_command(
     out: Annotated[Path | None, typer.Option(help="File to write; by default RUN_DIR/report.html.")] = None,
 ) -> None:
     """Build the page of a run again, from its folder."""
-    from tellwhy.views.report import write_report
-    from tellwhy.views.report.media import write_media_report
-    from tellwhy.views.report.networks.page import write_network_report
-    from tellwhy.workflow import load_run
-    from tellwhy.workflow.graphs.node_picture import load_picture
-    from tellwhy.workflow.media.media_run import load_media
-    from tellwhy.workflow.networks.network_run import load_network_run
+    from tellwhy.results.media_run import load_media
+    from tellwhy.results.network_run import load_network_run
+    from tellwhy.results.node_picture import load_picture
+    from tellwhy.verdicts.run_io import load_run
+    from tellwhy.views.page.media import write_media_report
+    from tellwhy.views.page.network import write_network_report
+    from tellwhy.views.page.page import write_report
 
     target = run_dir / "report.html" if out is None else out
     media = load_media(run_dir)
@@ -119,7 +115,7 @@ def report_command(
 
 def methods_command(*, json: Json = False) -> None:
     """List the explainers: what each needs, costs and cites."""
-    from tellwhy.workflow.explain import methods
+    from tellwhy.one_liner.explain import methods
 
     table = methods()
     if json:

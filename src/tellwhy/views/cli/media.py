@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
+from tellwhy.results.media_run import Item, MediaRun, save_media
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.terminal import escape
-from tellwhy.views.report.media import write_media_report
-from tellwhy.workflow.media.media_run import Item, MediaRun, save_media
+from tellwhy.views.page.media import write_media_report
 
 WHAT = {"pictures": "picture", "series": "stretch", "texts": "text"}
 MOST_LETTERS = 300  # of a text on the terminal
@@ -55,12 +55,12 @@ def explain_and_tell(
 def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> MediaRun:
     shared = {name: asked[name] for name in ("reference", "top", "fdr", "random_state")}
     if kind == "pictures":
-        from tellwhy.workflow.media.picture_run import explain_pictures
+        from tellwhy.kinds.pictures import explain_pictures
 
         return explain_pictures(named["names"], **shared)
-    from tellwhy.workflow.media.series_run import explain_series
-    from tellwhy.workflow.media.text_run import explain_documents
-    from tellwhy.workflow.tables.selection import named_source
+    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.texts import explain_documents
+    from tellwhy.kinds.windows import explain_series
 
     if kind == "texts":
         column = asked["text"][0]

@@ -14,7 +14,7 @@ from tellwhy.views.cli import options, screen
 from tellwhy.views.cli.terminal import escape
 
 if TYPE_CHECKING:
-    from tellwhy.workflow.networks.network_run import MethodTold, NetworkItem, NetworkRun
+    from tellwhy.results.network_run import MethodTold, NetworkItem, NetworkRun
 
 MOST_SHOWN = 20  # inputs on the terminal
 OPTIONS = {"target=…": "--target", "batch_size": "--batch-size"}
@@ -78,10 +78,10 @@ def network_command(
     - `tellwhy network model.pt2 --input pictures/ --method lrp,gradient --target 3 --out DIR`
     - `tellwhy network my_models:reader --input "how do i reset my pin"`
     """
-    from tellwhy.views.report.networks.page import write_network_report
-    from tellwhy.workflow.networks.explain_network import NetworkRequest, explain_network
-    from tellwhy.workflow.networks.inputs import Preparation
-    from tellwhy.workflow.networks.network_run import check_place, run_record, save_network_run
+    from tellwhy.kinds.networks.inputs import Preparation
+    from tellwhy.kinds.networks.network import NetworkRequest, explain_network
+    from tellwhy.results.network_run import check_place, run_record, save_network_run
+    from tellwhy.views.page.network import write_network_report
 
     preparation = Preparation(
         size=_size(size),
@@ -159,7 +159,7 @@ def show(run: NetworkRun) -> None:
 
 
 def _classes(item: NetworkItem) -> str:
-    from tellwhy.views.wording import share
+    from tellwhy.words.wording import share
 
     parts = [
         (c.name, f"{c.output:.3g}" if c.probability is None else share(c.probability)) for c in item.classes
@@ -169,6 +169,6 @@ def _classes(item: NetworkItem) -> str:
 
 def _trust(told: MethodTold) -> str:
     """One line on a method."""
-    from tellwhy.views.report.networks.wording import carried, conserved
+    from tellwhy.words.network_wording import carried, conserved
 
     return f"{told.title}: {conserved(told)} {carried(told)}".strip()

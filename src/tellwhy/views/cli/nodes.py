@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
+from tellwhy.kinds.graph import GraphRun, explain_graph
+from tellwhy.kinds.table_rows import named_source
+from tellwhy.results.node_picture import save_picture
+from tellwhy.results.run import Run
+from tellwhy.verdicts.run_io import anomaly_record, save_run
 from tellwhy.views.cli import screen
-from tellwhy.views.cli.explaining import print_run
+from tellwhy.views.cli.explain import print_run
 from tellwhy.views.cli.terminal import escape
-from tellwhy.views.report import write_report
-from tellwhy.workflow import GraphRun, Run, explain_graph, save_run
-from tellwhy.workflow.graphs.node_picture import save_picture
-from tellwhy.workflow.run_io import anomaly_record
-from tellwhy.workflow.tables.selection import named_source
+from tellwhy.views.page.page import write_report
 
 
 def check_options(ways: Mapping[str, object], table_only: Mapping[str, object]) -> None:

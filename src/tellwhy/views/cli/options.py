@@ -1,4 +1,9 @@
-"""Options that several commands share, each described once."""
+"""Each option once; names of detectors.
+
+Names of the detectors of tables, read from what the folder exports: help need not load any of them.
+
+Options that several commands share, each described once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tellwhy.workflow.detector_names import DETECTORS
+from tellwhy import detectors
+
+# LCCAD judges nodes of a graph, PatchModel pictures and series: no table uses them.
+_OTHERS = ("LCCAD", "PatchModel")
+DETECTORS = tuple(name for name in dir(detectors) if name[0].isupper() and name not in _OTHERS)
+
 
 Files = Annotated[
     list[str],

@@ -20,8 +20,8 @@ from tellwhy.views.cli.terminal import SafeConsole, escape, json_text, visible
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tellwhy.workflow import Run, TableComparison
-    from tellwhy.workflow.run import Anomaly, Detection
+    from tellwhy.kinds.comparison import TableComparison
+    from tellwhy.results.run import Anomaly, Detection, Run
 
 MOST_CHANGES = 3
 MOST_FINDINGS = 12
@@ -165,7 +165,7 @@ def below_mark(anomaly: Anomaly) -> str:
 
 def _normal_words(run: Run, at: int) -> str:
     """'would look normal with A = 3.1 instead of 145'."""
-    from tellwhy.workflow.verdicts.words import cell_words, plain_cell
+    from tellwhy.verdicts.words import cell_words, plain_cell
 
     rows = run.explanation.data if run.table_rows is None else run.table_rows
     row = rows.iloc[at]
@@ -208,7 +208,7 @@ def show_summary(run: Run) -> None:
 
 
 def _detection_words(found: Detection) -> str:
-    from tellwhy.views.wording import count, label_words
+    from tellwhy.words.wording import count, label_words
 
     text = (
         f"Detection against {label_words(found)} ({count(found.n_positive, 'row')}): "

@@ -5,7 +5,7 @@ Each name is loaded when first used, so that one figure does not load what the o
 
 from typing import TYPE_CHECKING
 
-from tellwhy.core.lazy import lazy_names
+from tellwhy.core.optional import lazy_names
 
 if TYPE_CHECKING:
     from tellwhy.views.plots.dependence import scatter as scatter
@@ -14,45 +14,43 @@ if TYPE_CHECKING:
         randomisation as randomisation,
         region_flipping as region_flipping,
     )
-    from tellwhy.views.plots.explanations import bar as bar, beeswarm as beeswarm, scores as scores
     from tellwhy.views.plots.gallery import insights as insights
     from tellwhy.views.plots.graphs import (
         cross_plot as cross_plot,
         node_maps as node_maps,
         time_line as time_line,
     )
-    from tellwhy.views.plots.heatmaps import heatmap as heatmap
-    from tellwhy.views.plots.media.seen import series as series, six_views as six_views
-    from tellwhy.views.plots.media.visualisations import visualise as visualise
-    from tellwhy.views.plots.networks.grids import grid as grid
-    from tellwhy.views.plots.networks.systematic import box_ratios as box_ratios, strategies as strategies
-    from tellwhy.views.plots.overlays import overlay as overlay, text as text
+    from tellwhy.views.plots.heatmaps import heatmap as heatmap, overlay as overlay, text as text
+    from tellwhy.views.plots.media import series as series, six_views as six_views
+    from tellwhy.views.plots.networks import box_ratios as box_ratios, grid as grid, strategies as strategies
+    from tellwhy.views.plots.rows import bar as bar, beeswarm as beeswarm, scores as scores
     from tellwhy.views.plots.sums import decision as decision, force as force, waterfall as waterfall
+    from tellwhy.views.plots.visualisations import visualise as visualise
 
 # No module may have the name of a function here: loading it would put the module in the function's place.
 _PLACES = {
-    "bar": "explanations",
-    "beeswarm": "explanations",
-    "box_ratios": "networks.systematic",
+    "bar": "rows",
+    "beeswarm": "rows",
+    "box_ratios": "networks",
     "cross_plot": "graphs",
     "decision": "sums",
     "flipping": "evaluation",
     "force": "sums",
-    "grid": "networks.grids",
+    "grid": "networks",
     "heatmap": "heatmaps",
     "insights": "gallery",
     "node_maps": "graphs",
-    "overlay": "overlays",
+    "overlay": "heatmaps",
     "randomisation": "evaluation",
     "region_flipping": "evaluation",
     "scatter": "dependence",
-    "scores": "explanations",
-    "series": "media.seen",
-    "six_views": "media.seen",
-    "strategies": "networks.systematic",
-    "text": "overlays",
+    "scores": "rows",
+    "series": "media",
+    "six_views": "media",
+    "strategies": "networks",
+    "text": "heatmaps",
     "time_line": "graphs",
-    "visualise": "media.visualisations",
+    "visualise": "visualisations",
     "waterfall": "sums",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 
 ODD = "#c65307"
 USUAL = "#2f6ea8"

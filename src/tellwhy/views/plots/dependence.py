@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.results.selection import column_places
-from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import evenly_spread
-from tellwhy.views.plots.cells import cells_of, levels, numbers_of, ranks
-from tellwhy.views.plots.classes import in_one_class
+from tellwhy.core.explanation_parts import column_places
+from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, USUAL, class_color
-from tellwhy.views.plots.style import contribution_title, explained_by, finish, label, need_rows
-from tellwhy.views.wording import count, number
+from tellwhy.views.plots.rows import cells_of, levels, numbers_of, ranks
+from tellwhy.views.plots.style import contribution_title, explained_by, finish, in_one_class, label, need_rows
+from tellwhy.words.wording import count, number
 
 MOST_POINTS = 5000
 _BINS = 10  # of the column, within which another one is looked for that explains the spread

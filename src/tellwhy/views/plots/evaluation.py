@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import CURVES, NEUTRAL
 from tellwhy.views.plots.style import finish, label, legend_inside
 
 if TYPE_CHECKING:
-    from tellwhy.workflow.results import Flipping, Randomisation, RegionFlipping
+    from tellwhy.views.plots.drawn import Flipping, Randomisation, RegionFlipping
 
 Found = TypeVar("Found")
 Style = tuple[str, str]  # colour and dash
@@ -93,7 +93,7 @@ def region_flipping(
     >>> region_flipping(result).data[0].x
     (0.0, 50.0, 100.0)
     """
-    from tellwhy.workflow.results import RegionFlipping
+    from tellwhy.views.plots.drawn import RegionFlipping
 
     named = _named(results, RegionFlipping, "region_flipping")
     figure = go.Figure()
@@ -137,7 +137,7 @@ def randomisation(
     >>> randomisation(found).data[0].y
     (1.0, 0.5, 0.1)
     """
-    from tellwhy.workflow.results import Randomisation
+    from tellwhy.views.plots.drawn import Randomisation
 
     named = _named(results, Randomisation, "randomisation")
     first = next(iter(named.values()))

@@ -11,14 +11,14 @@ from plotly.subplots import make_subplots
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import integer, one_of, validate_value
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import DIVERGING, INK, ODD, USUAL
-from tellwhy.views.plots.media.visualisations import channel_axis
 from tellwhy.views.plots.style import distinct_labels, finish, label
-from tellwhy.views.wording import between, count, number
+from tellwhy.views.plots.visualisations import channel_axis
+from tellwhy.words.wording import between, count, number
 
 if TYPE_CHECKING:
-    from tellwhy.workflow.results import Insight
+    from tellwhy.explainers.surrogate.insight import Insight
 
 STYLES = ("auto", "heatmap", "bars", "words")
 MOST_FEATURES = 12  # bars or words of a panel, unless told otherwise

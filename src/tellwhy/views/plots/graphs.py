@@ -10,15 +10,15 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
+from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, none, real, validate_value
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import evenly_spread
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data.graphs import Grid
 from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, class_color, score_limits
 from tellwhy.views.plots.style import explained_by, finish, label, main_features
-from tellwhy.views.wording import number
-from tellwhy.workflow.results import Grid
+from tellwhy.words.wording import number
 
 MOST_POINTS = 5_000
 MAPS_ACROSS = 4

@@ -1,4 +1,9 @@
-"""What all figures share: axes, titles, legends, and labels that plotly shows as they are."""
+"""Style; which class was explained.
+
+Which class of a classifier figures speak of: one for all rows where that can be, else each row's own.
+
+What all figures share: axes, titles, legends, and labels that plotly shows as they are.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,51 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from tellwhy.core.arrays import PandasRows
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import PandasRows
-from tellwhy.views.plots.classes import class_names, told_class
+from tellwhy.core.explanation_parts import PREDICTED_CLASS, can_be_of_class
+from tellwhy.core.score import Floats, Integers
 from tellwhy.views.plots.colors import DIVERGING, INK, LOW_TO_HIGH
-from tellwhy.views.wording import number, shortened
+from tellwhy.words.wording import number, shortened
+
+
+def class_names(explanation: Explanation) -> list[str]:
+    """Names of the classes that rows were explained for, in the order of the alphabet; none of other models.
+
+    Examples
+    --------
+    >>> told = {"explained": np.array(["b", "a"])}
+    >>> class_names(Explanation(values=[[1.0], [2.0]], scores=[1.0, 2.0], method="Example", extras=told))
+    ['a', 'b']
+    """
+    return sorted({str(name) for name in explanation.extras.get("explained", ())})
+
+
+def in_one_class(explanation: Explanation) -> Explanation:
+    """Return the rows of a classifier of two classes in terms of the second, others as they are.
+
+    Of each row the predicted class is explained by default. Drawn together, what speaks for one class and
+    what speaks for the other would lie on the same side.
+    """
+    if len(class_names(explanation)) < 2 or not can_be_of_class(explanation):
+        return explanation
+    return explanation.of_class(explanation.params["classes"][1])
+
+
+def told_class(explanation: Explanation, words: str) -> str:
+    """Return what is explained with the class by its name, where all rows are explained for the same one."""
+    names = class_names(explanation)
+    if len(names) == 1:
+        return words.replace(PREDICTED_CLASS, f"class {names[0]!r}")
+    return words.replace(PREDICTED_CLASS, f"each row's predicted class (of {len(names)})") if names else words
+
+
+def class_parts(explanation: Explanation) -> dict[str, np.ndarray]:
+    """Return which rows belong to each class, by its name."""
+    of_row = np.array([str(name) for name in explanation.extras.get("explained", ())])
+    return {name: of_row == name for name in class_names(explanation)}
+
 
 LABEL_LENGTH = 40
 _SUBTITLE_LENGTH = 90

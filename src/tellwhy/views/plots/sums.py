@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
-from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import evenly_spread
-from tellwhy.views.plots.classes import in_one_class
+from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, NEUTRAL
-from tellwhy.views.plots.parts import NOT_ATTRIBUTED, Part, feature_parts, in_shares, rest_parts
+from tellwhy.views.plots.rows import NOT_ATTRIBUTED, Part, feature_parts, in_shares, rest_parts
 from tellwhy.views.plots.style import (
     distinct_labels,
     explained_by,
     finish,
+    in_one_class,
     label,
     main_features,
     need_rows,
@@ -24,7 +24,7 @@ from tellwhy.views.plots.style import (
     row_name,
     row_title,
 )
-from tellwhy.views.wording import count, number
+from tellwhy.words.wording import count, number
 
 MOST_LINES = 200  # of a decision plot
 _SMALL = 1e-9  # of the largest value: what rounding leaves

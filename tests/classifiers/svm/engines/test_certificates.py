@@ -8,15 +8,18 @@ from oracles.multiclass_svm import certificate
 from oracles.thread_ranks import in_ranks
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines import certified_lists, pair_engine, single_engine
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm import (
+    dual_lists as certified_lists,
+    lee_lin_wahba as single_engine,
+    weston_watkins as pair_engine,
+)
+from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, squares_of
-from tellwhy.classifiers.svm.ranks import rank_lists, row_engine
-from tellwhy.classifiers.svm.ranks.plan import Plan, Size
-from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
-from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
-from tellwhy.classifiers.svm.threads.workers import ranges
+from tellwhy.classifiers.svm.ranks import rank_rows as rank_lists, row_engine
+from tellwhy.classifiers.svm.ranks.exchange import Plan, Size
+from tellwhy.classifiers.svm.ranks.row_engine import RankSingleEngine, RowEngine
+from tellwhy.classifiers.svm.threads.row_batches import ranges
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
 
 CLASSES = 7
 SLACK = 0.1

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tellwhy.classifiers.svm.engines.class_blocks import CACHE_LINE, ClassBlocks, aligned_zeros
+from tellwhy.classifiers.svm.dual_lists import CACHE_LINE, ClassBlocks, aligned_zeros
 
 
 def test_weights_leave_their_blocks():

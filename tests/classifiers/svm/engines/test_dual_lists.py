@@ -1,6 +1,6 @@
 import numpy as np
 
-from tellwhy.classifiers.svm.engines.dual_lists import DualLists, Part
+from tellwhy.classifiers.svm.dual_lists import DualLists, Part
 
 
 def test_lists_grow_with_what_they_hold():

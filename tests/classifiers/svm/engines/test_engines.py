@@ -6,11 +6,11 @@ from oracles.multiclass_svm import optimum, primal
 from scipy import sparse
 from scipy.optimize import brentq, minimize
 
-from tellwhy.classifiers.svm.engines._compiled_steps import block_level, coordinate_steps
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm._compiled_steps import block_level, coordinate_steps
+from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.solver import Settings, solve
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
 
 LOSSES = ("ww", "cs", "llw", "ovr")
 

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines._compiled_scratch import scratch, scratch_rows
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm._compiled_steps import scratch, scratch_rows
+from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
 
 FAR = 256  # bytes: eight numbers in a vector, four vectors at a time
 

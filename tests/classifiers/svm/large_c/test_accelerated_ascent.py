@@ -8,10 +8,13 @@ from oracles.multiclass_svm import certificate, optimum
 from scipy import sparse
 
 from tellwhy.classifiers import LeeLinWahbaSVM
-from tellwhy.classifiers.svm import solver
-from tellwhy.classifiers.svm.engines import single_engine
-from tellwhy.classifiers.svm.large_c import accelerated_ascent as method, leap
-from tellwhy.classifiers.svm.large_c.lengths import LENGTHS, Primal, best_length
+from tellwhy.classifiers.svm import (
+    accelerated_ascent as method,
+    lee_lin_wahba as single_engine,
+    solver,
+    solver as leap,
+)
+from tellwhy.classifiers.svm.accelerated_ascent import LENGTHS, Primal, best_length
 from tellwhy.classifiers.svm.problem import Labels, make_problem, why_infeasible
 
 

@@ -9,16 +9,11 @@ from scipy import sparse
 from sklearn.datasets import load_iris
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm import solver
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.large_c import interior_point as method, leap
-from tellwhy.classifiers.svm.problem import (
-    Labels,
-    make_multilabel_problem,
-    make_problem,
-    why_infeasible,
-)
-from tellwhy.classifiers.training_job import Job, train
+from tellwhy.classifiers.svm import interior_point as method, solver, solver as leap
+from tellwhy.classifiers.svm.problem import Labels, make_multilabel_problem, make_problem, why_infeasible
+from tellwhy.classifiers.svm.training.job import Job
+from tellwhy.classifiers.svm.training.run import train
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
 from tellwhy.core.errors import NotConverged
 
 LOSSES = ["llw", "ovr", "ww", "cs"]
@@ -136,7 +131,7 @@ def test_what_is_no_nearer_is_not_taken(monkeypatch):
         tried.append(tol)
         return sparse.csr_array((problem.n_examples, problem.n_classes))
 
-    monkeypatch.setattr("tellwhy.classifiers.svm.engines.single_engine.interior_point", worse)
+    monkeypatch.setattr("tellwhy.classifiers.svm.lee_lin_wahba.interior_point", worse)
     model = LeeLinWahbaSVM(C=1.0, tol=1e-3, random_state=0, max_epochs=5000).fit(X, y)
     assert len(tried) == 1
     assert model.dual_gap_ <= 1e-3

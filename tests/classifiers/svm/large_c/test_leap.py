@@ -1,6 +1,6 @@
 """When plain steps are given up for another method."""
 
-from tellwhy.classifiers.svm.large_c.leap import is_slow
+from tellwhy.classifiers.svm.solver import is_slow
 
 
 def asked_at(factor, max_epochs, loss="ww"):

@@ -5,8 +5,7 @@ import pytest
 from oracles.multiclass_svm import directions
 from scipy import sparse
 
-from tellwhy.classifiers.svm.large_c.dual_programme import Programme
-from tellwhy.classifiers.svm.large_c.newton_step import Entries, NewtonStep
+from tellwhy.classifiers.svm.interior_point import Entries, NewtonStep, Programme
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 
 N = 9

@@ -5,9 +5,9 @@ import pytest
 from oracles.thread_ranks import in_ranks
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import Labels, make_problem
-from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
+from tellwhy.classifiers.svm.ranks.row_engine import RankSingleEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
 
 TIGHT = Settings(tol=1e-7, max_epochs=3000)

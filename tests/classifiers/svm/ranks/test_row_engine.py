@@ -7,15 +7,14 @@ import pytest
 from oracles.thread_ranks import in_ranks, shared_bytes
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
 from tellwhy.classifiers.svm.problem import Labels, make_problem, squares_of
 from tellwhy.classifiers.svm.ranks import rank_rows, row_engine
-from tellwhy.classifiers.svm.ranks.exchange import Messages, SharedMemory
-from tellwhy.classifiers.svm.ranks.plan import Plan, Size
+from tellwhy.classifiers.svm.ranks.exchange import Messages, Plan, SharedMemory, Size
 from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.svm.threads import row_batches
-from tellwhy.classifiers.svm.threads.grid import Grid
+from tellwhy.classifiers.svm.threads.row_batches import Grid
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
 
 TIGHT = Settings(tol=1e-7, max_epochs=3000)
 KINDS = {"messages": Messages, "shared memory": lambda comm: SharedMemory(comm, shared_bytes)}

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines.records import Entries
 from tellwhy.classifiers.svm.problem import Labels, make_problem
+from tellwhy.classifiers.svm.records import Entries
 from tellwhy.classifiers.svm.threads import row_batches
 from tellwhy.classifiers.svm.threads.row_batches import (
     PARTS,
     Batches,
+    Workers,
     dealt_features,
     merged_shards,
     n_shards,
     sharded,
 )
-from tellwhy.classifiers.svm.threads.workers import Workers
 
 N, D = 500, 120
 

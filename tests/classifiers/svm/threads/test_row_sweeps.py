@@ -6,14 +6,18 @@ import pytest
 from scipy import sparse
 
 from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm.engines import _compiled_pairs as loops
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.records import Sweep
+from tellwhy.classifiers.svm import _compiled_pairs as loops
 from tellwhy.classifiers.svm.problem import Labels, make_problem
-from tellwhy.classifiers.svm.threads import grid, row_batches, row_sweeps, thread_choice
+from tellwhy.classifiers.svm.records import Sweep
+from tellwhy.classifiers.svm.threads import (
+    row_batches,
+    row_batches as grid,
+    row_sweeps,
+    row_sweeps as thread_choice,
+)
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
-from tellwhy.classifiers.svm.threads.row_sweeps import SeparateRows, ShardedRows
-from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
+from tellwhy.classifiers.svm.threads.row_sweeps import SeparateRows, ShardedRows, ThreadChoice
+from tellwhy.classifiers.svm.weston_watkins import PairEngine
 
 N, CLASSES = 600, 11
 D = {"shards": 90, "separate": 900}

@@ -1,7 +1,7 @@
 import numpy as np
 
-from tellwhy.classifiers.svm.threads import thread_choice
-from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
+from tellwhy.classifiers.svm.threads import row_sweeps as thread_choice
+from tellwhy.classifiers.svm.threads.row_sweeps import ThreadChoice
 
 
 def test_all_threads_work_only_while_that_is_faster(monkeypatch):

@@ -1,6 +1,6 @@
 from threading import Barrier
 
-from tellwhy.classifiers.svm.threads.workers import Workers, ranges
+from tellwhy.classifiers.svm.threads.row_batches import Workers, ranges
 
 
 def test_all_threads_are_there_before_any_waits_for_another():

@@ -7,10 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tellwhy.data.columns.written.dates import WrittenDates, find_dates
-from tellwhy.data.columns.written.numbers import find_numbers
-from tellwhy.data.columns.written.times import Epoch, find_epoch
-from tellwhy.data.columns.written.units import CURRENCIES, UNITS
+from tellwhy.data.columns.dates import WrittenDates, find_dates
+from tellwhy.data.columns.numbers import CURRENCIES, UNITS, find_numbers
+from tellwhy.data.columns.times import Epoch, find_epoch
 
 
 def european(text):

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tellwhy.explainers.surrogate.local.order import Sets, _mended, best_order, n_compared
+from tellwhy.explainers.surrogate.order import Sets, _mended, best_order, n_compared
 
 
 def as_it_is(found):

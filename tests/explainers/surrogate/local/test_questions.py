@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tellwhy.explainers.surrogate.local.questions import (
+from tellwhy.explainers.surrogate.mixture import Plan, fit_surrogate
+from tellwhy.explainers.surrogate.order import (
     KEPT_AT_FIRST,
     ask_in_rounds,
     first_enough,
@@ -12,9 +13,8 @@ from tellwhy.explainers.surrogate.local.questions import (
     sets_of_the_best,
     worth_by_ridge,
 )
-from tellwhy.explainers.surrogate.mixture import Plan, fit_surrogate
-from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Settings
+from tellwhy.explainers.surrogate.state import Priors
 
 WORTH = np.array([5.0, 4.0, 3.0, 2.0, 1.0, *np.zeros(15)])
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tellwhy.explainers.surrogate.local.segments import neighbour_masks, neighbours, present_cells, segment
+from tellwhy.data.pieces import neighbours, present_cells, segment
+from tellwhy.explainers.surrogate.inputs import neighbour_masks
 
 
 @pytest.mark.parametrize("shape", [(28, 28), (1, 28, 28), (3, 16, 16), (16, 16, 3), (200,)])

@@ -9,7 +9,7 @@ from oracles import tree_models as models
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.explainers import TreeShapley
 from tellwhy.explainers.trees import read_trees
-from tellwhy.explainers.trees.formats.ubjson import decode
+from tellwhy.explainers.trees.of_xgboost import decode
 
 BY_NAME = {case[0]: case for case in models.MODELS}
 XGBOOST = [

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tellwhy.views.cli import app
-from tellwhy.views.cli.models.fit import summary_of
+from tellwhy.views.cli.fitting import summary_of
 from tellwhy.workflow import fit_model
 from workflow.models.tables import orders
 
@@ -45,7 +45,7 @@ def test_fit_tells_what_was_learned(place):
 
 
 def test_fit_tells_what_a_sample_cannot_show(place, monkeypatch):
-    monkeypatch.setattr("tellwhy.workflow.models.table_model.MOST_ROWS", 200)
+    monkeypatch.setattr("tellwhy.kinds.table_model.MOST_ROWS", 200)
     done = run("fit", place / "jan.csv", "--save", place / "some.tellwhy")
     told = " ".join(done.stdout.split())
     assert "learned from 300 rows (a random 200 of them) of jan.csv" in told

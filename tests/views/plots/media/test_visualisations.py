@@ -6,7 +6,7 @@ import pytest
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.views.plots import series, six_views, visualise
-from tellwhy.views.plots.media.visualisations import VISUALISATIONS
+from tellwhy.views.plots.visualisations import VISUALISATIONS
 
 VALUES = np.array([[0.0, 4.0, 0.0], [0.0, 0.0, -2.0]])
 PICTURE = np.array([[200.0, 100.0, 50.0], [10.0, 20.0, 30.0]])

@@ -7,8 +7,8 @@ from tellwhy import plot
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.evaluation import BoxRatios, strategies
-from tellwhy.views.plots.media.visualisations import visualise
-from tellwhy.workflow.networks.grids import ExplanationGrid
+from tellwhy.kinds.networks.grids import ExplanationGrid
+from tellwhy.views.plots.visualisations import visualise
 
 
 def cell(values, method="LRP"):

@@ -5,16 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from tellwhy.views.report.networks.page import render_network
-from tellwhy.views.report.networks.wording import carried, conserved, is_carried
-from tellwhy.workflow.networks.network_run import (
-    Absorbed,
-    ClassOutput,
-    FoundGroup,
-    MethodTold,
-    NetworkItem,
-    NetworkRun,
-)
+from tellwhy.results.network_run import Absorbed, ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
+from tellwhy.views.page.network import render_network
+from tellwhy.words.network_wording import carried, conserved, is_carried
 
 LRP = MethodTold(
     "lrp", "LRP", "attribution", 0.21, (Absorbed("body.0", "conv2d", 0.2),), 0.1, 0.5, 2, 2, is_checked=True

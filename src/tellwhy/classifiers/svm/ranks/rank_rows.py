@@ -1,32 +1,205 @@
-"""Sweeps over rows that several ranks solve together: each has a part of the weights.
+"""Sweeps and dual variables over ranks.
+
+Sweeps over rows that several ranks solve together: each has a part of the weights.
 
 The loops are those of threads. Variables travel in chunks: before a chunk of batches is swept, the ranks that
 hold its examples tell all others their lists, and afterwards each takes what was found for its own.
+
+Sweeps of ranks that share no memory: a message for each batch of rows, between two compiled calls.
+
+Dual variables over ranks: each holds those of some examples, and all read those of a chunk of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tellwhy.classifiers.svm.engines._compiled_scratch import GAP
-from tellwhy.classifiers.svm.engines.records import Block, Examples, ListArrays, Sweep
+from tellwhy.classifiers.svm._compiled_lists import longest
+from tellwhy.classifiers.svm._compiled_steps import GAP
+from tellwhy.classifiers.svm.dual_lists import DualLists
 from tellwhy.classifiers.svm.problem import Problem
-from tellwhy.classifiers.svm.ranks.by_messages import all_by_messages, listed_by_messages
-from tellwhy.classifiers.svm.ranks.exchange import Messages, SharedMemory
-from tellwhy.classifiers.svm.ranks.plan import RankPart
-from tellwhy.classifiers.svm.ranks.rank_lists import RankLists
+from tellwhy.classifiers.svm.ranks._compiled import copy_lists
+from tellwhy.classifiers.svm.ranks.exchange import Exchange, Messages, RankPart, SharedMemory, summed
+from tellwhy.classifiers.svm.records import (
+    Barrier,
+    BatchArrays,
+    Block,
+    Examples,
+    Keeper,
+    ListArrays,
+    ShardedEntries,
+    Share,
+    Sweep,
+)
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
-from tellwhy.classifiers.svm.threads._compiled_shards import sweep_shards, sweep_shards_dense
-from tellwhy.classifiers.svm.threads.records import Barrier, Keeper, ShardedEntries, Share
-from tellwhy.classifiers.svm.threads.row_batches import Batches
-from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, batch_size
-from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
-from tellwhy.classifiers.svm.threads.workers import Workers
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.classifiers.svm.threads._compiled_sweeps import (
+    DENSE_BATCH,
+    batch_room,
+    move_all,
+    move_listed,
+    read_all,
+    read_listed,
+    sweep_shards,
+    sweep_shards_dense,
+)
+from tellwhy.classifiers.svm.threads.row_batches import Batches, Workers
+from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, ThreadChoice, batch_size
+from tellwhy.core.score import Floats, Integers
+
+
+def listed_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, violations: Floats) -> None:
+    """Visit the listed variables of some batches."""
+    order = given[0]
+    held = given[1:]
+    batches: BatchArrays = held[0]
+    lists: ListArrays = held[4]
+    rooms = _rooms(rows, longest(lists.lengths) + 1, partial.dtype)
+    for b in order:
+        part = batches.at[b, 0], batches.at[b, 1]
+        partial[:] = 0  # each rank fills in its part; the sum is then that of one number and zeros
+
+        def read(t: int, part: Any = part) -> None:
+            read_listed(*part, *held, rows.shares[t], partial, rooms[t])
+
+        rows.workers.map(read, range(len(rooms)))
+        scores = summed(rows.exchange.comm, partial)
+
+        def move(t: int, part: Any = part, scores: Any = scores) -> None:
+            move_listed(*part, *held, rows.shares[t], scores, rooms[t], rows.keeper(t), violations)
+
+        rows.workers.map(move, range(len(rooms)))
+
+
+def all_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, used: int, exact: bool) -> int:
+    """Visit every variable of some batches; returns how many entries of the lists are used."""
+    order = given[0]
+    held = given[1:]
+    batches: BatchArrays = held[0]
+    rooms = _rooms(rows, rows.block.n_classes, partial.dtype)
+    for b in order:
+        first = int(batches.at[b, 0])
+        size = int(batches.at[b, 1]) - first
+        for begin in range(0, size, DENSE_BATCH):
+            part = begin, min(begin + DENSE_BATCH, size), first
+            partial[:] = 0
+
+            def read(t: int, part: Any = part) -> None:
+                read_all(*part, *held, rows.shares[t], partial, rooms[t])
+
+            rows.workers.map(read, range(len(rooms)))
+            scores = summed(rows.exchange.comm, partial)
+
+            def move(t: int, part: Any = part, scores: Any = scores, used: int = used) -> int:
+                found: int = move_all(*part, *held, used, exact, rows.shares[t], scores, rooms[t], t == 0)
+                return found
+
+            used = rows.workers.map(move, range(len(rooms)))[0]
+    return used
+
+
+def _rooms(rows: RankRows, width: int, sum_dtype: Any) -> list[Any]:
+    """Room for each thread of this rank."""
+    dtype = np.zeros(0, dtype=rows.block.weights.dtype)
+    return [
+        batch_room(rows.size, width, rows.block.n_classes, share, dtype.dtype, np.dtype(sum_dtype))
+        for share in rows.shares
+    ]
+
+
+UNIT = 32  # examples: a rank holds whole units, and certificates are summed unit by unit
+
+
+@dataclass
+class RankLists:
+    """Dual variables of all examples, of which this rank holds those first … last."""
+
+    own: DualLists  # whose `lengths` and `idle` are parts of the arrays below
+    first: int
+    last: int
+    lengths: Any  # of the lists of all examples
+    idle: Any
+    starts: Integers  # of the examples of a chunk, in the arrays of the chunk
+
+    @classmethod
+    def empty(cls, n: int, dtype: DTypeLike, bounds: tuple[int, int]) -> RankLists:
+        """All variables at zero."""
+        own = DualLists.empty(bounds[1] - bounds[0], dtype)
+        lengths = np.zeros(n, dtype=own.lengths.dtype)
+        idle = np.zeros(n, dtype=own.idle.dtype)
+        own.lengths = lengths[slice(*bounds)]
+        own.idle = idle[slice(*bounds)]
+        return cls(own, *bounds, lengths, idle, np.zeros(n, dtype=np.int64))
+
+    def share_lengths(self, exchange: Exchange) -> None:
+        """Learn how long the lists are that other ranks made anew; none of their examples was idle yet."""
+
+        def fill(out: Any) -> None:
+            out[self.first : self.last] = self.own.lengths
+
+        self.lengths[:] = exchange.gathered(self.lengths.shape, self.lengths.dtype, fill)
+        self.idle[:] = 0
+
+    def chunk(self, examples: Integers, exchange: Exchange, more: int = 0) -> tuple[ListArrays, int]:
+        """Lists of some examples, with room for so many entries more; and how many entries are used.
+
+        Where no more are wanted, all ranks may see the same lists: each writes only variables of its own
+        examples, and the lists are valid until the exchange's next but one call.
+        """
+        if exchange.comm.size == 1:
+            self.own.make_room(more)
+            self.starts = self.own.starts
+            return self.own.arrays, self.own.used
+        ends = np.cumsum(self.lengths[examples], dtype=np.int64)
+        used = int(ends[-1])
+        self.starts[examples] = ends - self.lengths[examples]
+        mine = self._mine(examples)
+        found = []
+        for held in (self.own.classes, self.own.duals):
+
+            def fill(out: Any, held: Any = held) -> None:
+                copy_lists(mine, self.lengths, held, self.own.starts, self.first, out, self.starts, 0)
+
+            whole = exchange.gathered((used,), held.dtype, fill)
+            if more:  # entries that each rank adds to a copy of its own
+                longer = np.empty(used + more, dtype=held.dtype)
+                longer[:used] = whole
+                whole = longer
+            found.append(whole)
+        classes, duals = found
+        return ListArrays(self.starts, self.lengths, classes, duals, self.idle), used
+
+    def take_values(self, examples: Integers, chunk: ListArrays) -> None:
+        """Take the new values of listed variables of a chunk."""
+        mine = self._mine(examples)
+        copy_lists(
+            mine, self.lengths, chunk.duals, self.starts, 0, self.own.duals, self.own.starts, self.first
+        )
+
+    def take_lists(self, examples: Integers, chunk: ListArrays) -> None:
+        """Take new lists of a chunk, behind the entries that are used."""
+        mine = self._mine(examples)
+        lengths = self.lengths[mine]
+        ends = self.own.used + np.cumsum(lengths, dtype=np.int64)
+        self.own.make_room(int(lengths.sum()))
+        self.own.starts[mine - self.first] = ends - lengths
+        for held, new in ((self.own.classes, chunk.classes), (self.own.duals, chunk.duals)):
+            copy_lists(mine, self.lengths, new, self.starts, 0, held, self.own.starts, self.first)
+        self.own.used += int(lengths.sum())
+
+    def _mine(self, examples: Integers) -> Integers:
+        return examples[(examples >= self.first) & (examples < self.last)]
+
+
+def own_examples(rank: int, n_ranks: int, n: int) -> tuple[int, int]:
+    """The examples of a rank: whole units, but for the last."""
+    units = -(-n // UNIT)
+    return min(UNIT * (units * rank // n_ranks), n), min(UNIT * (units * (rank + 1) // n_ranks), n)
+
 
 CHUNK_ENTRIES = 2_000_000  # listed variables that travel at once
 PRODUCTS = 4_000_000  # inner products that travel at once

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from tellwhy.core.storage.compiled_loops import njit
+from tellwhy.core.compiled import njit
 
 LINE = 8  # counters in a cache line: threads that write to the same one would slow each other down
 _LOOKS = 1000  # before the core is offered to others

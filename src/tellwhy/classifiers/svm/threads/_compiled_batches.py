@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tellwhy.classifiers.svm.engines._compiled_steps import compiled, for_each_row
-from tellwhy.classifiers.svm.threads._compiled_parts import add_up
-from tellwhy.classifiers.svm.threads.records import Chain, Filling, ShardedEntries
+from tellwhy.classifiers.svm._compiled_steps import compiled, for_each_row
+from tellwhy.classifiers.svm.records import Chain, Filling, ShardedEntries
+from tellwhy.classifiers.svm.threads._compiled_sweeps import add_up
 
 FREE = -1  # no part of a batch has a feature of the row
 SEVERAL = -2  # several parts have

@@ -1,19 +1,80 @@
-"""Rows in batches, and how their features and entries are shared out among threads."""
+"""Batches, feature shards, the thread pool.
+
+Rows in batches, and how their features and entries are shared out among threads.
+
+Threads that run compiled tasks.
+
+How weights are cut among threads or ranks: by features (shards) and by classes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines.records import Entries
 from tellwhy.classifiers.svm.problem import Problem
+from tellwhy.classifiers.svm.records import BatchArrays, BatchShape, Entries, ShardedEntries, Share
 from tellwhy.classifiers.svm.threads import _compiled_batches as loops
-from tellwhy.classifiers.svm.threads.records import BatchArrays, BatchShape, ShardedEntries
-from tellwhy.classifiers.svm.threads.workers import Workers, ranges
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score import Floats, Integers
+
+CALLS_A_THREAD = 8
+CERTIFY_ROWS = 128  # examples per task of a certificate: few enough that threads end together
+
+Task = TypeVar("Task")
+Found = TypeVar("Found")
+
+
+def ranges(n: int, size: int = CERTIFY_ROWS) -> list[tuple[int, int]]:
+    """Consecutive ranges of at most `size`; one that is empty where n is 0."""
+    return [(first, min(first + size, n)) for first in range(0, n, size)] or [(0, 0)]
+
+
+class Workers:
+    """Threads that run compiled tasks; with one thread, the caller does the work."""
+
+    def __init__(self, n_threads: int):
+        self.n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        if self._pool is not None:
+            self._start(self._pool)
+
+    def _start(self, pool: ThreadPoolExecutor) -> None:
+        """Have all threads there from now on.
+
+        Tasks may wait for each other, and the pool would not start a thread for each if it took one for idle.
+        """
+        ready = Event()  # holds each thread until the last has been started
+        try:
+            for _ in range(self.n_threads):
+                pool.submit(ready.wait)
+        finally:
+            ready.set()
+
+    def map(self, function: Callable[[Task], Found], tasks: Iterable[Task]) -> list[Found]:
+        """Results of all tasks, in order.
+
+        As many tasks as there are threads may wait for each other; of more than that, a thread does several.
+        """
+        if self._pool is None:
+            return [function(task) for task in tasks]
+        every = list(tasks)
+        # To hand over a small task takes longer than to do it.
+        size = max(len(every) // (CALLS_A_THREAD * self.n_threads), 1)
+        calls = [every[first:last] for first, last in ranges(len(every), size)]
+        found = self._pool.map(lambda some: [function(task) for task in some], calls)
+        return [result for results in found for result in results]
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
 
 PARTS = 4  # of a batch of separate parts: threads that find work in one at the same time
 PART_DEPTH = 64  # examples of a part at most
@@ -129,3 +190,63 @@ def sharded(shard: Integers, n: int, entries: Entries) -> ShardedEntries:
     """Entries of each row ordered by the shard of their features."""
     found: ShardedEntries = loops.shard_rows(shard, n, entries)
     return found
+
+
+CLASSES_A_PART = 64  # at least: with fewer, some threads would have much to do for a row and others nothing
+LINE = 8  # classes: a cache line of weights, to which two threads should not write
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Parts of the weights: the features in `n_slots` parts times the classes in `n_ranges`.
+
+    Examples
+    --------
+    >>> Grid.of(8, 8, 1000), Grid.of(8, 4, 20), Grid.of(3, 1, 1000)
+    (Grid(n_slots=8, n_ranges=1, n_shards=8, n_classes=1000), Grid(n_slots=4, n_ranges=1, n_shards=4, \
+n_classes=20), Grid(n_slots=1, n_ranges=3, n_shards=1, n_classes=1000))
+    """
+
+    n_slots: int
+    n_ranges: int
+    n_shards: int
+    n_classes: int
+
+    @classmethod
+    def of(cls, n: int, n_shards: int, n_classes: int) -> Grid:
+        """As many parts as there are threads, or as there is work for.
+
+        Features are cut first: a thread then reads weights that lie side by side.
+        """
+        best = cls(1, 1, n_shards, n_classes)
+        for n_ranges in range(min(n, max(n_classes // CLASSES_A_PART, 1)), 0, -1):
+            n_slots = power_of_two(min(n // n_ranges, n_shards))
+            if n_slots * n_ranges >= best.n_parts:
+                best = cls(n_slots, n_ranges, n_shards, n_classes)
+        return best
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return self.n_slots * self.n_ranges
+
+    def share(self, t: int) -> Share:
+        """Part t of weights that are held as a whole."""
+        slot, k = divmod(t, self.n_ranges)
+        each = self.n_shards // self.n_slots
+        low, high = class_range(k, self.n_ranges, 0, self.n_classes)
+        return Share(slot * each, (slot + 1) * each, low, high, 0, slot)
+
+
+def class_range(k: int, n: int, low: int, high: int) -> tuple[int, int]:
+    """The k-th of n ranges of the classes low … high, where they are many cut at whole cache lines."""
+    line = LINE if high - low >= n * CLASSES_A_PART else 1
+    lines = -(-(high - low) // line)
+    first = low + line * (lines * k // n)
+    last = low + line * (lines * (k + 1) // n)
+    return min(first, high), min(last, high)
+
+
+def power_of_two(n: int) -> int:
+    """The largest power of two that is at most n."""
+    return 1 << (max(n, 1).bit_length() - 1)

@@ -1,41 +1,204 @@
-"""Capture: the model runs once, and each operation on activations is carried out so that methods can go back.
+"""TorchFunctionMode: sees every call.
+
+Capture: the model runs once, and each operation on activations is carried out so that methods can go back.
 
 While a `Capture` is active, PyTorch hands it every function that the model calls (a `TorchFunctionMode`).
 Functions on activations are run and recorded (`recording`), or repeated as an earlier batch ran them
 (`inside.course`); all others run as they are. Parameters, and whatever is computed from them alone, are
 constants.
+
+Places inside a network at whose outputs relevance is collected: modules, and operations in them.
+
+Modules that are one step each: relevance goes from their output to their inputs by the user's function.
+
+Which module is running: its path in the model, without a trace on the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
+from torch.nn import Module
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.explainers.propagation.engine.methods import Current, Method
-from tellwhy.explainers.propagation.engine.origins import Origin, Origins, reaches
-from tellwhy.explainers.propagation.engine.recording import run_and_record
-from tellwhy.explainers.propagation.engine.taps import tapped
-from tellwhy.explainers.propagation.inside.course import (
-    Course,
-    inputs_of_layer,
+from tellwhy.explainers.propagation.engine.calls import (
+    Call,
+    Histories,
+    Operation,
+    all_tensors,
+    map_tensors,
+    operation_name,
+    tensors_in,
 )
-from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
-from tellwhy.explainers.propagation.inside.own_modules import OwnModules
-from tellwhy.explainers.propagation.inside.places import Places
-from tellwhy.explainers.propagation.inside.token_places import TokenPlaces
-from tellwhy.explainers.propagation.inside.tokens import Lookup, run_constant, token_leaf
-from tellwhy.explainers.propagation.operations.calls import Call
-from tellwhy.explainers.propagation.operations.histories import Histories
-from tellwhy.explainers.propagation.operations.kinds import KINDS
-from tellwhy.explainers.propagation.operations.nested import all_tensors, map_tensors, tensors_in
-from tellwhy.explainers.propagation.operations.operation import Operation, operation_name
-from tellwhy.explainers.propagation.operations.rectifiers import OTHERS
-from tellwhy.explainers.propagation.spellings.table import WRITTEN_OUT
+from tellwhy.explainers.propagation.engine.decompositions import WRITTEN_OUT
+from tellwhy.explainers.propagation.engine.derivative_steps import HandoverStep
+from tellwhy.explainers.propagation.engine.kinds import KINDS, OTHERS
+from tellwhy.explainers.propagation.engine.methods import Current, Method
+from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of, reaches
+from tellwhy.explainers.propagation.engine.recording import run_and_record
+from tellwhy.explainers.propagation.engine.replay import Course, inputs_of_layer
+from tellwhy.explainers.propagation.engine.steps import Followed, collected, tapped
+from tellwhy.explainers.propagation.engine.tokens import Lookup, TokenPlaces, run_constant, token_leaf
+from tellwhy.explainers.propagation.rules import Handover
+
+
+class Places:
+    """Relevance that came to each place, by its name: "path" of a module, or "path:operation"."""
+
+    def __init__(self, names: Sequence[str]):
+        self.found: dict[str, list[Tensor]] = {name: [] for name in names}
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def after_operation(self, capture: Capture, operation: Operation, result: Any) -> Any:
+        """Output of an operation, which is watched where that is asked for."""
+        here = f"{operation.path}:{operation.name}"
+        return map_tensors(partial(self._collect, capture, here), result) if here in self.found else result
+
+    def after_module(self, capture: Capture, path: str, output: Any) -> Any:
+        """Output of a module, which is watched where that is asked for; None where nothing changes."""
+        if path not in self.found:
+            return None
+        with torch._C.DisableTorchFunction():
+            return map_tensors(partial(self._collect, capture, path), output)
+
+    def _collect(self, capture: Capture, place: str, tensor: Tensor) -> Tensor:
+        newest = capture.origins.newest(tensor)
+        if not capture.is_activation(newest):
+            return tensor
+        origin = capture.origins.of(newest)
+        watched = collected(newest, self.found[place], capture.current)
+        if origin is not None:
+            capture.origins.keep(watched, origin)
+        return watched
+
+
+class OwnModules:
+    """The user's functions: `functions` of single operations, `modules` by the path of each module.
+
+    `inside` is the path of the module that is running, where it is one of these.
+    """
+
+    def __init__(self, capture: Capture, own: Sequence[Handover]):
+        # A weak reference: a circle would keep all records of a batch until Python's next search for garbage.
+        self._capture: Capture = weakref.proxy(capture)
+        self.functions = [each for each in own if not isinstance(each.when, str)]
+        self.modules = {each.when: each for each in own if isinstance(each.when, str)}
+        self.inside = ""
+        self._inputs: list[Tensor] = []
+
+    def enter(self, path: str, args: Any) -> None:
+        """Note the inputs of a module that begins to run."""
+        if self.inside or path not in self.modules:
+            return
+        given = [self._capture.origins.newest(t) for t in all_tensors(args)]
+        self._inputs = list({id(t): t for t in given if self._capture.is_activation(t)}.values())
+        if self._inputs:
+            self.inside = path
+
+    def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run an operation inside; only gradients look at it."""
+        if self._capture.has_gradients:
+            return function(*args, **kwargs)
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    def leave(self, path: str, output: Any) -> Tensor | None:
+        """Make one step of the module that has run; None for all other modules."""
+        if not self.inside or path != self.inside:
+            return None
+        self.inside = ""
+        capture = self._capture
+        if not isinstance(output, Tensor):
+            capture.refuse(
+                f"Module '{path}' returns a {type(output).__name__}: a Handover takes modules that return "
+                "one tensor."
+            )
+        with torch._C.DisableTorchFunction():
+            return self._step(path, output)
+
+    def _step(self, path: str, output: Tensor) -> Tensor:
+        capture = self._capture
+        operation = Operation(0, "module", "own", path)
+        origins = [capture.origins.of(t) for t in self._inputs]
+        operation.before = tuple(origin.operation for origin in origins if origin is not None)
+        inputs = capture.watch(operation, self._inputs)
+        n = len(inputs)
+        if capture.has_gradients:
+            inputs.append(output)
+        step = HandoverStep(
+            operation, capture.current, differentiates=False, handover=self.modules[path], n_inputs=n
+        )
+        made = capture.record(operation, Followed.apply(step, lambda _: output.detach().clone(), *inputs))
+        capture.origins.keep(made, Origin(operation, depth=depth_of(origins) + 1))
+        self._inputs = []
+        return made
+
+
+class ModulePaths:
+    """Path of the module whose forward is running in this thread.
+
+    The hooks are PyTorch's process-wide ones: nothing is attached to the model, and they do nothing in other
+    threads.
+    """
+
+    def __init__(self, model: Module):
+        self._model = model
+        self._running: list[Module] = []
+        self._thread = threading.get_ident()
+        self.on_enter: Callable[[str, Any], None] | None = None  # given the path and arguments of a module
+        self.on_output: Callable[[str, Any], Any] | None = None  # given the path and output of a module
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        """Paths by module; not asked for where a batch repeats what an earlier one did."""
+        return {id(module): name for name, module in self._model.named_modules()}
+
+    @property
+    def current(self) -> str:
+        """Path of the innermost running module that has a name in the model."""
+        for module in reversed(self._running):
+            if id(module) in self._names:
+                return self._names[id(module)]
+        return ""
+
+    @contextmanager
+    def followed(self) -> Iterator[ModulePaths]:
+        """Follow the modules that run inside this block."""
+        handles = [register_module_forward_pre_hook(self._enter), register_module_forward_hook(self._leave)]
+        try:
+            yield self
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _enter(self, module: Module, args: Any) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        self._running.append(module)
+        if self.on_enter is not None and id(module) in self._names:
+            self.on_enter(self._names[id(module)], args)
+
+    def _leave(self, module: Module, args: Any, output: Any) -> Any:  # noqa: ARG002
+        if threading.get_ident() != self._thread:
+            return None
+        # A module that raised, and was caught by the model, never left: it is dropped here.
+        while self._running and self._running.pop() is not module:
+            pass
+        if self.on_output is None or id(module) not in self._names:
+            return None
+        return self.on_output(self._names[id(module)], output)
+
 
 _COMPUTED = {
     "T",

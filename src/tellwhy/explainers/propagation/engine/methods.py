@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from tellwhy.explainers.propagation.composites import Composite
-from tellwhy.explainers.propagation.operations.histories import Histories
-from tellwhy.explainers.propagation.operations.operation import Operation
+from tellwhy.explainers.propagation.engine.calls import Histories, Operation
 from tellwhy.explainers.propagation.rules import Handover, Rule
 
 BATCH_NORM = ("merged", "one_linear", "two_linear", "four_coefficients")

@@ -14,16 +14,14 @@ from torch.nn import Module
 from torch.utils.checkpoint import CheckpointError
 
 from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
-from tellwhy.explainers.propagation.engine.capture import Capture
-from tellwhy.explainers.propagation.engine.inputs import Inputs
+from tellwhy.explainers.propagation.engine.calls import Operation, tensors_in
+from tellwhy.explainers.propagation.engine.capture import Capture, ModulePaths
+from tellwhy.explainers.propagation.engine.kinds import OUT_OF_SIGHT, RECOMPUTES, hint
 from tellwhy.explainers.propagation.engine.methods import Method
-from tellwhy.explainers.propagation.engine.refusals import OUT_OF_SIGHT, RECOMPUTES, hint
-from tellwhy.explainers.propagation.inside.course import Course
-from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
-from tellwhy.explainers.propagation.inside.tokens import add_to_tokens
-from tellwhy.explainers.propagation.operations.nested import tensors_in
-from tellwhy.explainers.propagation.operations.operation import Operation
-from tellwhy.scoring.scores.network_passes import TrailingSoftmax, not_one_tensor
+from tellwhy.explainers.propagation.engine.replay import Course
+from tellwhy.explainers.propagation.engine.tokens import add_to_tokens
+from tellwhy.scoring.network_inputs import Inputs
+from tellwhy.scoring.network_passes import TrailingSoftmax, not_one_tensor
 
 # Models that change in place what autograd keeps: only capture, which works on copies, can follow them.
 needs_capture: WeakSet[Module] = WeakSet()

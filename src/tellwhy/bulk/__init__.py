@@ -1,0 +1,1 @@
+"""Tables of any size, judged block by block."""

@@ -1,0 +1,300 @@
+"""One block explained.
+
+One number for each row, by which equal rows of different blocks are found.
+
+One block: read, judge, explain the alarms, write. Pools and clusters run this one function.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from tellwhy.bulk.blocks import Block, ReadBlock, read_block
+from tellwhy.bulk.parts import Record, part_name, write_part, write_record
+from tellwhy.core.errors import TellwhyError
+from tellwhy.core.score import Integers
+from tellwhy.data import Table
+from tellwhy.kinds.batch import Judged
+from tellwhy.kinds.explain_new import changed_request, judge
+from tellwhy.kinds.marks import is_marked
+from tellwhy.kinds.model_files import load_table_model
+from tellwhy.kinds.new_data import counted_beyond
+from tellwhy.kinds.table_model import TableModel
+from tellwhy.kinds.table_rows import as_written
+from tellwhy.kinds.table_run import run_of
+from tellwhy.results.run import Anomaly
+from tellwhy.storage.documents import plain
+
+Hashes = NDArray[np.uint64]
+HASH = "hash"
+_NOT_COMPARED = ("identifier", "constant", "empty")
+_MOST_COLUMNS = 200
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def compared_columns(model: TableModel) -> list[str]:
+    """Columns in which copies of a row agree: names of rows may differ."""
+    names = [name for name, role in model.roles.items() if role.kind not in _NOT_COMPARED]
+    return names[:_MOST_COLUMNS]
+
+
+def row_hashes(frame: pd.DataFrame, columns: Sequence[str]) -> Hashes:
+    """A number for each row, equal for rows that are equal in all of these columns."""
+    whole = np.zeros(len(frame), dtype=np.uint64)
+    for name in columns:
+        series = frame[name] if name in frame else pd.Series(np.zeros(len(frame)))
+        try:
+            found = pd.util.hash_pandas_object(series, index=False)
+        except TypeError:  # lists, dicts
+            found = pd.util.hash_pandas_object(series.map(str), index=False)
+        # Times an odd number that depends on the column: two columns that are swapped make another row.
+        whole = whole * _ODD + found.to_numpy(dtype=np.uint64)
+    return whole
+
+
+EXPLAINED_AT_ONCE = 200  # alarms, between two looks at the clock
+MOST_NAMED = 200  # alarms of a block that the whole run may tell
+_WARMING = 200  # rows
+NOT_EXPLAINED = "not explained: the time for this block was up"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same for every block.
+
+    Attributes
+    ----------
+    model, checksum
+        The model's file, and its SHA-256, so that another model under the same name is noticed.
+    out
+        Folder of the run.
+    explain_all
+        Whether the attributions of every row are written.
+    method
+        Of explaining.
+    budget
+        Seconds for each alarm; 0 for no limit.
+    id_column
+        Column that names rows; "" for that of the model.
+    is_own
+        Whether the model was fitted to these rows: they are judged as if it had not seen them.
+    """
+
+    model: str
+    checksum: str
+    out: str
+    explain_all: bool = False
+    method: str = "auto"
+    budget: float = 0.0
+    id_column: str = ""
+    is_own: bool = False
+
+
+@lru_cache(maxsize=1)
+def _model(path: str, checksum: str) -> TableModel:  # noqa: ARG001
+    return load_table_model(path)
+
+
+def explain_block(job: Job, block: Block) -> Record:
+    """Explain one block and write its parts; the record comes last. One thread: the same bits anywhere."""
+    with threadpool_limits(limits=1):
+        model = _model(job.model, job.checksum)
+        read = read_block(block, required=[*model.encoder.columns_, *model.by_roles])
+        record = _empty(block, read) if read.table is None else _explained(job, model, block, read)
+    write_record(Path(job.out), record)
+    return record
+
+
+def warm_up(job: Job) -> None:
+    """Judge and explain some rows that the model keeps; what this learns and loads serves every block."""
+    # What is wrong with a model is told where a block meets it.
+    with suppress(Exception), threadpool_limits(limits=1):
+        model = _model(job.model, job.checksum)
+        rows = model.reference.head(_WARMING)
+        if model.by_reference is not None:
+            rows = rows.assign(**model.by_reference.head(_WARMING))
+        table = Table(rows, model.source)
+        judged = judge(model, table, changed_request(model, {"method": job.method}), finds_learned=job.is_own)
+        _told(model, judged, np.arange(min(3, len(judged.ranking.scores))))
+
+
+def _empty(block: Block, read: ReadBlock) -> Record:
+    return Record(block.number, failed=[list(each) for each in read.failed])
+
+
+def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Record:
+    settings: dict[str, Any] = {"method": job.method}
+    if job.id_column:
+        settings["id_column"] = job.id_column
+    if read.table is None:
+        raise AssertionError("nothing was read")
+    try:
+        request = changed_request(model, settings)
+        judged = judge(model, read.table, request, finds_learned=job.is_own)
+    except TellwhyError as error:  # columns that are gone in one file of many
+        failed = [*read.failed, (", ".join(sorted(set(read.files))), str(error))]
+        return Record(block.number, failed=[list(each) for each in failed])
+    every = list(_anomalies(job, model, judged))
+    explained = [each for each in every if not each.is_held]
+    held = [each.anomaly.row for each in every if each.is_held]
+    out = Path(job.out)
+    hashes = row_hashes(read.table.frame, compared_columns(model))
+    tables = {"scores": _scores(judged, read, held, hashes), "alarms": _alarms(judged, read, explained)}
+    if job.explain_all:
+        tables["attributions"] = _attributions(job, judged, read)
+    names = {what: part_name(block.number, what) for what in tables}
+    written = {names[what]: write_part(out, names[what], table) for what, table in tables.items()}
+    return Record(
+        block.number,
+        n_read=len(read.rows),
+        n_rows=len(judged.ranking.scores),
+        n_alarms=len(explained),
+        n_explained=sum(each.anomaly.note != NOT_EXPLAINED for each in explained),
+        n_held_back=sum(judged.batch.held.values()) + len(held),
+        highest=float(judged.ranking.scores.max()) if len(judged.ranking.scores) else None,
+        parts=written,
+        failed=[list(each) for each in read.failed],
+        findings=_findings(judged, explained),
+        beyond={name: asdict(count) for name, count in counted_beyond(model, judged.batch.cleaned).items()},
+    )
+
+
+class Explained(NamedTuple):
+    """An alarm, the attributions of its columns (none without reasons), and whether a mark holds it back."""
+
+    anomaly: Anomaly
+    values: list[float]
+    is_held: bool = False
+
+
+def _anomalies(job: Job, model: TableModel, judged: Judged) -> Iterator[Explained]:
+    """The alarms of a block, the oddest first, with their reasons; without, once the time is up."""
+    ranking = judged.ranking
+    alarms = np.argsort(-ranking.scores, kind="stable")[: ranking.n_above]
+    until = time.monotonic() + job.budget * len(alarms) if job.budget else np.inf
+    for start in range(0, len(alarms), EXPLAINED_AT_ONCE):
+        some = alarms[start : start + EXPLAINED_AT_ONCE]
+        if time.monotonic() < until:
+            yield from _told(model, judged, some)
+        else:
+            yield from (Explained(_bare(judged, int(position)), []) for position in some)
+
+
+def _told(model: TableModel, judged: Judged, positions: Integers) -> list[Explained]:
+    chosen = replace(judged.ranking, positions=positions, percentiles=np.full(len(positions), 100.0))
+    run = run_of(replace(judged, ranking=chosen), with_evidence=False)
+    causes = {mark.cause for mark in model.marks}
+    held = [bool(is_marked(anomaly, run.typical, causes)) for anomaly in run.anomalies]
+    told = judged.in_words(run).anomalies
+    return list(map(Explained, told, run.explanation.values.tolist(), held))
+
+
+def _bare(judged: Judged, position: int) -> Anomaly:
+    score = float(judged.ranking.scores[position])
+    row = int(judged.batch.fitted.selection.rows[position])
+    return Anomaly(
+        row, None, score, 100.0, True, [], p_value=judged.ranking.p_value(position), note=NOT_EXPLAINED
+    )
+
+
+def _places(read: ReadBlock, rows: Integers) -> dict[str, Any]:
+    """File and row of each row, in columns."""
+    files = np.array(read.files, dtype=object)[rows]
+    return {
+        "file": pa.array(files, pa.string()).dictionary_encode(),
+        "row": pa.array(np.array(read.rows, dtype=np.int64)[rows]),
+    }
+
+
+def _scores(judged: Judged, read: ReadBlock, held: list[int], hashes: Hashes) -> pa.Table:
+    """Every row that was read; one that was dropped for its gaps has no score."""
+    ranking = judged.ranking
+    judged_rows = judged.batch.fitted.selection.rows
+    scores = np.full(len(read.rows), np.nan)
+    scores[judged_rows] = ranking.scores
+    is_alarm = np.nan_to_num(scores, nan=-np.inf) > ranking.threshold
+    is_alarm[held] = False
+    places = _places(read, np.arange(len(scores)))
+    told = {**places, "score": pa.array(scores, from_pandas=True), "is_alarm": is_alarm}
+    return pa.table({**told, HASH: hashes})
+
+
+def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.Table:
+    """One line per alarm: where it is, why, the row as the table has it, and all that a run tells of it."""
+    anomalies = [each.anomaly for each in explained]
+    rows = np.array([anomaly.row for anomaly in anomalies], dtype=np.int64)
+    reasons = [[reason.text for reason in anomaly.reasons[:3]] for anomaly in anomalies]
+    told = {
+        f"reason_{k + 1}": pa.array([texts[k] if k < len(texts) else None for texts in reasons], pa.string())
+        for k in range(3)
+    }
+    table = (
+        judged.batch.table if read.table is None else read.table
+    )  # texts as they are, not how odd they are
+    written = as_written(table.frame.iloc[rows]).to_dict("records") if len(rows) else []
+    return pa.table(
+        {
+            **_places(read, rows),
+            "id": pa.array([anomaly.id for anomaly in anomalies], pa.string()),
+            "score": pa.array([anomaly.score for anomaly in anomalies], pa.float64()),
+            "p_value": pa.array([anomaly.p_value for anomaly in anomalies], pa.float64()),
+            **told,
+            "holds": pa.array([anomaly.holds for anomaly in anomalies], pa.bool_()),
+            "note": pa.array([anomaly.note for anomaly in anomalies], pa.string()),
+            "cells": pa.array([_json(_cells(cells)) for cells in written], pa.string()),
+            "values": pa.array([each.values for each in explained], pa.list_(pa.float64())),
+            "anomaly": pa.array([_json(asdict(anomaly)) for anomaly in anomalies], pa.string()),
+        }
+    )
+
+
+def _cells(cells: dict[Any, Any]) -> dict[str, Any]:
+    """Cells as JSON can hold them; what is missing is null."""
+    return {str(name): None if _is_gap(cell) else cell for name, cell in cells.items()}
+
+
+def _is_gap(cell: Any) -> bool:
+    return cell is None or bool(cell != cell)  # noqa: PLR0124  NaN and NaT differ from themselves
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def _attributions(job: Job, judged: Judged, read: ReadBlock) -> pa.Table:
+    """What each column contributes to the score of every row, by the detector."""
+    everyone = np.arange(len(judged.ranking.scores))
+    found = judged.batch.fitted.explain(everyone, job.method)
+    columns = {name: found.values[:, c] for c, name in enumerate(found.names())}
+    places = _places(read, judged.batch.fitted.selection.rows)
+    return pa.table({**places, "score": found.scores, **{f"value: {n}": v for n, v in columns.items()}})
+
+
+def _findings(judged: Judged, explained: list[Explained]) -> list[dict[str, Any]]:
+    """What is wrong with the rows as data; of the rows, those that the run may tell are named."""
+    told = {each.anomaly.row for each in explained[:MOST_NAMED]}
+    rows = judged.batch.fitted.selection.rows
+    return [
+        {
+            "kind": finding.kind,
+            "columns": list(finding.columns),
+            "n_rows": len(finding.rows),
+            "text": finding.text,
+            "rows": sorted(told & set(rows[list(finding.rows)].tolist())),
+        }
+        for finding in judged.batch.found.findings
+        if finding.rows
+    ]

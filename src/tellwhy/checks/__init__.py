@@ -1,0 +1,13 @@
+"""What is wrong with a table as data: placeholders, broken relations, slips, repeats; before any detector."""
+
+from typing import TYPE_CHECKING
+
+from tellwhy.core.optional import lazy_names
+
+if TYPE_CHECKING:
+    from tellwhy.checks.check import check_table as check_table
+    from tellwhy.checks.findings import Finding as Finding, Quality as Quality
+
+_PLACES = {"Finding": "findings", "Quality": "findings", "check_table": "check"}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__all__ = list(_PLACES)

@@ -1,0 +1,66 @@
+"""Dates that do not exist (31 February), and dates in the future where the others are past."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tellwhy.checks.bounds import below_zero
+from tellwhy.checks.chance import LEVEL, most
+from tellwhy.checks.facts import Facts
+from tellwhy.checks.findings import MISSING, TOLD, Finding
+from tellwhy.checks.words import as_rows, cell_words, day_words, rows_words
+from tellwhy.core.score import Integers
+
+_LOOKS_LIKE_DATE = re.compile(
+    r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{8})([T ].*)?\s*"
+)
+_MOST_UNREAD = 0.02  # more unreadable dates than this are another way of writing dates
+
+
+def find_unread_cells(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+    """Cells written like a date that no calendar has, and words in columns of numbers and dates."""
+    findings: list[Finding] = []
+    for column, values in seen.measured().items():
+        written = seen.raw[column] if column in seen.raw.columns else seen.frame[column]
+        unread = np.flatnonzero(seen.frame[column].isna().to_numpy() & written.notna().to_numpy())
+        if not 0 < len(unread) <= max(_MOST_UNREAD * seen.n, 1) or len(values.filled) < 2:
+            continue
+        is_date = [_LOOKS_LIKE_DATE.fullmatch(str(cell)) is not None for cell in written.iloc[unread]]
+        impossible = np.array(is_date) & (column in seen.dates)
+        findings += _unread(seen, column, unread[impossible], "impossible_date")
+        findings += _unread(seen, column, unread[~impossible], "placeholder")
+    return findings
+
+
+def _unread(seen: Facts, column: str, rows: Integers, kind: str) -> Iterator[Finding]:
+    if not len(rows):
+        return
+    cell = str(seen.raw[column].iloc[rows[0]])[:60]
+    what = "there is no such date" if kind == "impossible_date" else "a word among "
+    if kind == "placeholder":
+        what += "dates" if column in seen.dates else "numbers"
+    text = f"{rows_words(len(rows))}: {column} = {cell!r}: {what}."
+    surprise = math.log(seen.n / len(rows))
+    yield Finding(kind, (column,), as_rows(rows), text, f"{column} = {cell}", TOLD, surprise)
+
+
+def find_future_dates(seen: Facts, learn: Facts) -> list[Finding]:
+    """Dates after now, where the others end before it."""
+    findings = []
+    for column, days in seen.dates.items():
+        below = below_zero(seen.now - days.values, seen.now - learn.dates[column].values, step=days.step)
+        evidence = below.evidence - math.log(max(len(seen.dates), 1))
+        chosen = evidence > LEVEL
+        if not chosen.any():
+            continue
+        rows = as_rows(below.rows[chosen])
+        last = day_words(seen.now - float(below.rest[0]))
+        text = f"{rows_words(len(rows))}: {column} lies in the future (the others end on {last})."
+        surprise = min(float(evidence[chosen].min()), most(seen.n))
+        example = cell_words(seen, column, rows[0])
+        findings.append(Finding("future_date", (column,), rows, text, example, MISSING, surprise))
+    return findings

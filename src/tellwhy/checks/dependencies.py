@@ -1,0 +1,256 @@
+"""City to country: columns that follow from others, also in what is empty.
+
+Rows that break a dependency: a city that is elsewhere in another country, a product with another price.
+
+Cells that are filled where they are otherwise always empty: a closing date of an open case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+
+from tellwhy.checks.chance import LEVEL, agreement, most
+from tellwhy.checks.coded import Coded, coded_labels, coded_numbers
+from tellwhy.checks.facts import Facts
+from tellwhy.checks.findings import MISSING, Finding
+from tellwhy.checks.words import as_rows, row_words, rows_words
+from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.score import Integers
+from tellwhy.data.columns.reading import Labels
+
+RARE = 0.02  # exceptions more frequent than this are no errors
+_MOST_COLUMNS = 30
+_SMALLEST = 5  # rows of a level from which its usual partner is known
+_LIKELY = 0.9
+_GROUP = 3.0
+_SECOND = 5  # rows with the same other partner, and share of their level, from which it is usual too
+_SECOND_SHARE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class _Dependency:
+    """`source` → `target`: the usual code of the target for each code of the source, −1 where not known."""
+
+    source: str
+    target: str
+    usual: Integers
+    evidence: float
+    broken: Integers  # rows
+    holds: np.ndarray  # of each row: whether it has the usual partner
+
+
+def find_broken_dependencies(seen: Facts, learn: Facts) -> list[Finding]:
+    """Rows whose value in one column is not the one that another column's value always goes with."""
+    columns = _coded_columns(seen, learn)
+    everything = list(_dependencies(columns, seen))
+    found = [dependency for dependency in everything if len(dependency.broken)]
+    findings = []
+    told: set[tuple[int, str]] = set()
+    for one in sorted(found, key=lambda d: -d.evidence):
+        guilty = _guilty(everything, one)
+        for name in (one.target, one.source):
+            chosen = [
+                row
+                for row, g in zip(one.broken, guilty, strict=True)
+                if g == name and not {(row, one.target), (row, one.source)} & told
+            ]
+            if chosen:
+                findings.append(_finding(seen, columns, one, name, np.array(chosen)))
+                told |= {(row, name) for row in chosen}
+    return findings
+
+
+def dependent_columns(seen: Facts, learn: Facts) -> list[tuple[str, str]]:
+    """(source, target) of the dependencies that hold."""
+    return [(one.source, one.target) for one in _dependencies(_coded_columns(seen, learn), seen)]
+
+
+def _coded_columns(seen: Facts, learn: Facts) -> dict[str, Coded]:
+    """Labels, and numbers that repeat."""
+    columns = {name: coded_labels(seen, learn, name) for name in learn.labels}
+    if "repeating" not in learn.remembered:
+        learn.remembered["repeating"] = [name for name in learn.numbers if _repeats(learn, name)]
+    for name in learn.remembered["repeating"]:
+        columns[name] = coded_numbers(seen, learn, name)
+    columns = {name: c for name, c in columns.items() if len(c.names) > 1}
+    return dict(list(columns.items())[:_MOST_COLUMNS])
+
+
+def _repeats(facts: Facts, column: str) -> bool:
+    """Whether a column of numbers has few values for its rows, as labels have."""
+    probe = facts.numbers[column].values[facts.sample]
+    probe = probe[~np.isnan(probe)]
+    return 1 < len(np.unique(probe)) <= len(probe) / _GROUP
+
+
+def _dependencies(columns: dict[str, Coded], seen: Facts) -> Iterator[_Dependency]:
+    tried = math.log(max(len(columns) * (len(columns) - 1), 1))
+    for source, target in permutations(columns, 2):
+        if source not in seen.labels:
+            continue  # equal numbers need not mean the same thing; equal labels do
+        x = columns[source]
+        y = columns[target]
+        rows = np.flatnonzero((x.learn >= 0) & (y.learn >= 0))
+        sample = rows[evenly_spread(len(rows), 20_000)]
+        if _weight(x.learn[sample], y.learn[sample], len(y.names)) - tried <= LEVEL:
+            continue
+        evidence = _weight(x.learn[rows], y.learn[rows], len(y.names)) - tried
+        if evidence > LEVEL:
+            yield _dependency(source, target, x, y, evidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Of each level of the source: its rows (`n`), its usual target, how often that and the next occur."""
+
+    level: Integers
+    n: Integers
+    usual: Integers
+    most: Integers
+    next: Integers
+
+    def known(self, share: float = 0.0) -> _Groups:
+        """The levels with enough rows, such a share of which have the usual target."""
+        return self._only((self.n >= _SMALLEST) & (self.most >= share * self.n))
+
+    def with_one_partner(self) -> _Groups:
+        """The levels without a second target that is usual, too."""
+        return self._only((self.next < _SECOND) | (self.next <= _SECOND_SHARE * self.n))
+
+    def _only(self, good: np.ndarray) -> _Groups:
+        return _Groups(self.level[good], self.n[good], self.usual[good], self.most[good], self.next[good])
+
+
+def _groups(x: Integers, y: Integers, n_y: int) -> _Groups:
+    pairs, counts = np.unique(x * n_y + y, return_counts=True)
+    level = pairs // n_y
+    order = np.lexsort((-counts, level))
+    levels, first = np.unique(level[order], return_index=True)
+    counts = counts[order]
+    total = np.add.reduceat(counts, first) if len(first) else counts
+    following = np.append(counts, 0)[first + 1]
+    following[np.append(first[1:], len(counts)) == first + 1] = 0  # a level with one target
+    return _Groups(levels, total, (pairs % n_y)[order][first], counts[first], following)
+
+
+def _weight(x: Integers, y: Integers, n_y: int) -> float:
+    """−log of the chance that y follows from x so often when the two are shuffled; 0 where it does not."""
+    if len(x) < 20:
+        return 0.0
+    groups = _groups(x, y, n_y).known()
+    n = int(groups.n.sum())
+    hits = int(groups.most.sum())
+    if len(groups.n) < 2 or n < 0.5 * len(x) or hits < (1 - RARE) * n or len(set(groups.usual)) < 2:
+        return 0.0
+    shuffled = _groups(x, np.random.default_rng(0).permutation(y), n_y).known()
+    chance = float(shuffled.most.sum() / max(int(shuffled.n.sum()), 1))
+    return agreement(hits, n, chance) if chance <= _LIKELY else 0.0
+
+
+def _dependency(source: str, target: str, x: Coded, y: Coded, evidence: float) -> _Dependency:
+    rows = np.flatnonzero((x.learn >= 0) & (y.learn >= 0))
+    known = _groups(x.learn[rows], y.learn[rows], len(y.names)).known(0.8).with_one_partner()
+    usual = np.full(len(x.names) + 1, -1, dtype=np.int64)  # the last is for what is missing
+    usual[known.level] = known.usual
+    expected = usual[x.seen]
+    can_tell = (expected >= 0) & (y.seen >= 0)
+    broken = np.flatnonzero(can_tell & (y.seen != expected))
+    if len(broken) > RARE * len(x.seen):
+        broken = broken[:0]
+    return _Dependency(source, target, usual, evidence, broken, can_tell & (y.seen == expected))
+
+
+def _guilty(everything: list[_Dependency], one: _Dependency) -> list[str]:
+    """Of each broken row: the column that breaks most dependencies and keeps fewest; in doubt the target."""
+    score = {}
+    for name in (one.target, one.source):
+        votes = np.zeros(len(one.broken))
+        for other in everything:
+            if name in (other.source, other.target) and other is not one:
+                votes += np.isin(one.broken, other.broken)
+                votes -= other.holds[one.broken]
+        score[name] = votes
+    return [
+        one.source if s > t else one.target for s, t in zip(score[one.source], score[one.target], strict=True)
+    ]
+
+
+def _finding(
+    seen: Facts, columns: dict[str, Coded], one: _Dependency, guilty: str, rows: Integers
+) -> Finding:
+    x = columns[one.source]
+    y = columns[one.target]
+    code = int(x.seen[rows[0]])
+    usual = y.names[one.usual[code]]
+    same = int(((x.seen == code) & (y.seen == one.usual[code])).sum())
+    kind = "broken_dependency"
+    if one.target in seen.numbers and guilty == one.target:
+        values = seen.numbers[one.target].values[rows]
+        kind = _slip_kind(values, [y.names[one.usual[c]] for c in x.seen[rows]])
+    example = "" if len(np.unique(x.seen[rows])) == 1 else "for example, "
+    text = (
+        f"{rows_words(len(rows))}: {one.target} does not go with {one.source} as elsewhere "
+        f"({example}{one.source} = {x.names[code]} has {one.target} = {usual} in {same:,} others)."
+    )
+    names = (guilty, one.source if guilty == one.target else one.target)
+    surprise = min(one.evidence, most(seen.n))
+    cells = row_words(seen, names, int(rows[0]))
+    return Finding(kind, names, as_rows(rows), text, cells, MISSING, surprise)
+
+
+def _slip_kind(values: np.ndarray, usual: list[str]) -> str:
+    should = np.array([float(name.replace("−", "-")) for name in usual])
+    with np.errstate(all="ignore"):
+        power = np.log10(values / should)
+    is_slip = np.isfinite(power) & (np.abs(power) > 0.5) & (np.abs(power - np.round(power)) < 0.002)
+    return "decimal_slip" if is_slip.all() else "broken_dependency"
+
+
+_FEWEST = 20
+_MOST_LEVELS = 100
+_RARE = 0.03  # of a level's rows
+_OFTEN = 0.5  # share of filled cells that some other level has
+
+
+def find_filled_cells(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+    """Columns that are empty for a level of a label, but for a few rows."""
+    labels = {name: values for name, values in seen.labels.items() if len(values.names) <= _MOST_LEVELS}
+    findings: list[Finding] = []
+    for column in seen.frame.columns:
+        is_filled = seen.frame[column].notna().to_numpy()
+        if not 0.02 * seen.n <= is_filled.sum() <= 0.98 * seen.n:
+            continue
+        for name, values in labels.items():
+            if name != column:
+                findings += _of_label(seen, column, is_filled, name, values)
+    return findings
+
+
+def _of_label(
+    seen: Facts, column: str, is_filled: np.ndarray, name: str, labels: Labels
+) -> Iterator[Finding]:
+    total = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.names))
+    filled = np.bincount(labels.codes[is_filled & (labels.codes >= 0)], minlength=len(labels.names))
+    share = filled / np.maximum(total, 1)
+    if not (share[total >= _FEWEST] > _OFTEN).any():
+        return
+    tried = math.log(len(seen.frame.columns) * max(len(seen.labels), 1) * len(labels.names))
+    for code in np.flatnonzero((total >= _FEWEST) & (filled > 0) & (share <= _RARE)):
+        empty = int(total[code] - filled[code])
+        evidence = agreement(empty, int(total[code]), 1 - float(is_filled.mean())) - tried
+        if evidence <= LEVEL:
+            continue
+        rows = as_rows(np.flatnonzero(is_filled & (labels.codes == code)))
+        text = (
+            f"{rows_words(len(rows))}: {column} is filled although {name} = {labels.names[code]} "
+            f"(it is empty in the other {empty:,})."
+        )
+        columns = (column, name)
+        odd = min(evidence, most(seen.n))
+        example = row_words(seen, columns, rows[0])
+        yield Finding("broken_dependency", columns, rows, text, example, MISSING, odd)

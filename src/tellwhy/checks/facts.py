@@ -1,0 +1,274 @@
+"""The table as the checks see it: numbers, dates as days, labels as codes; each cell read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.checks.findings import MISSING, Finding
+from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data.columns.kinds import has_id_name
+from tellwhy.data.columns.reading import Labels, labels_of, stored_kind
+from tellwhy.storage import clock
+
+SAMPLE = 20_000  # rows on which candidates are chosen; claims are verified on all
+_MOST_DECIMALS = 6
+_FEW_LEVELS = 200
+_FEWEST_COUNTED = 20
+_NUMBERED = 0.9
+
+
+class HasKind(Protocol):
+    """What a column is: "number", "date", "category", …; `Role` of the reader of columns has it."""
+
+    @property
+    def kind(self) -> str:
+        """The kind in one word."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    kind: str
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column of numbers (or of dates, as days since 1970), NaN where a cell is missing."""
+
+    values: Floats
+
+    @cached_property
+    def filled(self) -> Floats:
+        """The values that are there, in rising order."""
+        return np.sort(self.values[~np.isnan(self.values)])
+
+    @cached_property
+    def n_different(self) -> int:
+        """How many different values there are."""
+        return n_different(self.filled)
+
+    @cached_property
+    def step(self) -> float:
+        """The least difference with which values are written: 1 for whole numbers, 0.01 for cents.
+
+        At least the usual distance between neighbouring values of a sample: the coarser step makes
+        coincidences likelier, so that fewer of them are taken for more than chance.
+        """
+        probe = self.filled[evenly_spread(len(self.filled), SAMPLE)]
+        return max(10.0 ** -decimals_of(probe), _usual_gap(probe)) if len(probe) else 1.0
+
+    @cached_property
+    def grain(self) -> float:
+        """Unit of the last decimal: 0.01 for cents; 0 for numbers that are not rounded."""
+        probe = self.filled[evenly_spread(len(self.filled), SAMPLE)]
+        decimals = decimals_of(probe)
+        return 0.0 if decimals >= _MOST_DECIMALS else 10.0**-decimals
+
+
+def n_different(rising: Floats) -> int:
+    """How many different values are among values in rising order.
+
+    Examples
+    --------
+    >>> n_different(np.array([1.0, 1.0, 2.5])), n_different(np.zeros(0))
+    (2, 0)
+    """
+    return int(np.count_nonzero(np.diff(rising))) + 1 if len(rising) else 0
+
+
+def decimals_of(values: Floats) -> int:
+    """How many decimals 99 % of the values have, at most 6.
+
+    Examples
+    --------
+    >>> decimals_of(np.array([1.5, 2.25, 3.0]))
+    2
+    """
+    for decimals in range(_MOST_DECIMALS):
+        rounded = np.round(values, decimals)
+        if np.mean(np.abs(rounded - values) <= 1e-9 * np.maximum(np.abs(values), 1)) >= 0.99:
+            return decimals
+    return _MOST_DECIMALS
+
+
+def _usual_gap(rising: Floats) -> float:
+    gaps = np.diff(rising)
+    gaps = gaps[gaps > 0]
+    return float(np.median(gaps)) if len(gaps) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """The columns of a table, by what they are. Cells that a finding explains are missing."""
+
+    frame: pd.DataFrame
+    roles: Mapping[str, HasKind]
+    numbers: dict[str, Numbers]
+    dates: dict[str, Numbers]
+    labels: dict[str, Labels]
+    now: float  # days since 1970
+    raw: pd.DataFrame  # as written, before columns were read
+    copies: frozenset[int] = frozenset()  # rows that repeat another row
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.frame)
+
+    @cached_property
+    def sample(self) -> Integers:
+        """Positions of the rows on which candidates are chosen, spread evenly, in order."""
+        return evenly_spread(self.n, SAMPLE)
+
+    def measured(self) -> dict[str, Numbers]:
+        """Columns of numbers and of dates."""
+        return {**self.numbers, **self.dates}
+
+    @cached_property
+    def remembered(self) -> dict[str, Any]:
+        """What checks learned from these rows, for tables that are checked beside them in turn."""
+        return {}
+
+    def like(self, other: Facts) -> Facts:
+        """Keep the columns that were read as the same thing in both tables: others cannot be compared."""
+        numbers = {c: v for c, v in self.numbers.items() if c in other.numbers}
+        dates = {c: v for c, v in self.dates.items() if c in other.dates}
+        labels = {c: v for c, v in self.labels.items() if c in other.labels}
+        if (len(numbers), len(dates), len(labels)) == (len(self.numbers), len(self.dates), len(self.labels)):
+            return self
+        return replace(self, numbers=numbers, dates=dates, labels=labels)
+
+    def without(self, findings: list[Finding]) -> Facts:
+        """Return the facts with the cells missing that these findings explain."""
+        gone: dict[str, list[int]] = {}
+        copies = set(self.copies)
+        for finding in findings:
+            if finding.kind in ("duplicate", "burst"):
+                copies.update(finding.rows)
+            if finding.action == MISSING:
+                gone.setdefault(finding.columns[0], []).extend(finding.rows)
+        if not gone and len(copies) == len(self.copies):
+            return self
+        return replace(
+            self,
+            copies=frozenset(copies),
+            numbers={c: _emptied_numbers(v, gone.get(c)) for c, v in self.numbers.items()},
+            dates={c: _emptied_numbers(v, gone.get(c)) for c, v in self.dates.items()},
+            labels={c: _emptied_labels(v, gone.get(c)) for c, v in self.labels.items()},
+        )
+
+
+def _emptied_numbers(numbers: Numbers, rows: list[int] | None) -> Numbers:
+    if not rows:
+        return numbers
+    values = numbers.values.copy()
+    values[rows] = np.nan
+    return Numbers(values)
+
+
+def _emptied_labels(labels: Labels, rows: list[int] | None) -> Labels:
+    if not rows:
+        return labels
+    codes = labels.codes.copy()
+    codes[rows] = -1
+    return Labels(codes, labels.names)
+
+
+def facts_of(
+    frame: pd.DataFrame,
+    roles: Mapping[str, HasKind] | None,
+    *,
+    now: datetime | None = None,
+    raw: pd.DataFrame | None = None,
+) -> Facts:
+    """Read every column once, as what its role says; roles come from the columns' types where not given."""
+    known = dict(roles or {})
+    for column in frame.columns:
+        if column not in known:
+            known[column] = _Kind(default_kind(frame[column]))
+    numbers: dict[str, Numbers] = {}
+    dates: dict[str, Numbers] = {}
+    labels: dict[str, Labels] = {}
+    for column in frame.columns:
+        series = frame[column]
+        kind = known[column].kind
+        if kind == "number" and _is_numeric(series):
+            numbers[column] = Numbers(_floats(series))
+        elif kind == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):
+            dates[column] = Numbers(_days(series))
+        elif kind in ("category", "boolean"):
+            labels[column] = labels_of(frame, column)
+    for column in [name for name, found in numbers.items() if counts_rows(found.values)]:
+        known[column] = _Kind("identifier")
+        del numbers[column]
+    written = frame if raw is None else raw
+    return Facts(frame, known, numbers, dates, labels, _days_of(now or clock.now().astimezone()), written)
+
+
+def _days_of(moment: datetime) -> float:
+    """Days since 1970, on the clock of whoever wrote the moment."""
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds() / 86_400
+
+
+def counts_rows(values: Floats) -> bool:
+    """Tell whether whole numbers go up by the same step nearly everywhere: they number the rows.
+
+    Examples
+    --------
+    >>> counts_rows(np.r_[np.arange(100.0), 17, np.arange(200.0, 300)]), counts_rows(np.ones(100))
+    (True, False)
+    """
+    filled = values[~np.isnan(values)]
+    if len(filled) < _FEWEST_COUNTED or (filled[:100] != np.round(filled[:100])).any():
+        return False
+    steps = np.diff(filled)
+    usual = float(np.median(steps))
+    return usual != 0 and float(np.mean(steps == usual)) >= _NUMBERED
+
+
+def _is_numeric(series: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
+
+
+def _floats(series: pd.Series) -> Floats:
+    values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values
+
+
+def _days(series: pd.Series) -> Floats:
+    stamps = series.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+    days = (stamps - np.datetime64("1970-01-01", "us")) / np.timedelta64(1, "D")
+    return np.asarray(days, dtype=np.float64)
+
+
+def default_kind(series: pd.Series) -> str:
+    """Tell what a column is from its type alone, for callers that did not read columns before.
+
+    Examples
+    --------
+    >>> default_kind(pd.Series([1.5, 2.5, 1.5])), default_kind(pd.Series(["a", "b", "a"]))
+    ('number', 'category')
+    """
+    filled = series.dropna()
+    try:
+        n_distinct = filled.nunique()
+        kind = stored_kind(series)
+    except (TypeError, ValueError):  # lists and dicts cannot be counted; complex numbers are not compared
+        return "text"
+    if n_distinct < 2:
+        return "constant" if n_distinct else "empty"
+    is_own = n_distinct == len(filled)
+    if kind == "number":
+        is_whole = pd.api.types.is_integer_dtype(series.dtype)
+        return "identifier" if is_own and is_whole and has_id_name(str(series.name)) else "number"
+    if kind == "text":
+        few = n_distinct <= max(_FEW_LEVELS, len(filled) // 20)
+        return "identifier" if is_own else "category" if few else "text"
+    return kind

@@ -1,0 +1,334 @@
+"""New and rare labels, pairs and patterns.
+
+Levels that are new, gone, or far rarer than every other level of their column.
+
+Two common levels that hardly ever come together: country = US with payment = invoice.
+
+Codes that are written otherwise than all others: 'AB-12X' where every code has four digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.checks.chance import LEVEL, beyond_evidence, edge_evidence, few, most
+from tellwhy.checks.coded import Coded, coded_labels, coded_numbers
+from tellwhy.checks.facts import Facts
+from tellwhy.checks.findings import MISSING, TOLD, Finding
+from tellwhy.checks.words import as_rows, cell_words, row_words, rows_words
+from tellwhy.core.score import Floats, Integers
+
+_RATIO_OF_LABELS = 30  # a rare level is so many times rarer than the rarest of the others
+_MOST_RARE_LABELS = 3
+_MOST_OFF = 6
+_RATIO_OFF = 8
+_OFF = 0.005  # a step with more rows than this is one of the scale
+_MOST_WHOLE = 15  # different whole numbers up to which a column is a scale (ratings, grades)
+_SURE = 1.5  # a smaller surprise makes no row odd
+_ODD_ROWS = 3  # a rare level of more rows than this, and of a larger share, is small but no error
+_ODD_SHARE = 0.002
+_FEW = 5
+
+
+def find_levels(seen: Facts, learn: Facts) -> list[Finding]:
+    """New and vanished levels against a reference, and single ones among common ones."""
+    findings: list[Finding] = []
+    columns = [name for name in seen.labels if seen.roles[name].kind != "boolean"]
+    for column in columns:
+        coded = coded_labels(seen, learn, column)
+        if seen is not learn:
+            findings += _new(seen, column, coded, len(columns))
+            findings += _vanished(column, coded, len(columns))
+        findings += _rare(seen, column, coded, len(columns))
+    for column in _scales(learn):
+        findings += _off_scale(seen, column, coded_numbers(seen, learn, column))
+    return findings
+
+
+def _new(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+    """Levels that the reference lacks: each one where they are odd, all in one line where they are not."""
+    counts = coded.counts()
+    here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    usual: list[int] = []
+    for code in np.flatnonzero((counts == 0) & (here > 0)):
+        surprise = _news(counts, here, int(code)) - math.log(n_columns)
+        if surprise < _SURE:
+            usual.append(int(code))
+            continue
+        rows = as_rows(np.flatnonzero(coded.seen == code))
+        text = f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a level that the reference lacks."
+        odd = min(surprise, most(seen.n))
+        yield Finding("new_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
+    if usual:
+        rows = as_rows(np.flatnonzero(np.isin(coded.seen, usual)))
+        levels = f"{len(usual)} level{'' if len(usual) == 1 else 's'}"
+        text = (
+            f"{rows_words(len(rows))}: {column} has {levels} that the reference lacks, "
+            f"such as {coded.names[usual[0]]!r} (it has many rare levels)."
+        )
+        yield Finding("new_level", (column,), rows, text, cell_words(seen, column, rows[0]))
+
+
+def _news(counts: Integers, here: Integers, code: int) -> float:
+    """−log of how often a level that was never met comes up.
+
+    As Good and Turing have it, the rare levels of the reference tell; these count fivefold, for where there
+    are some there are more.
+    """
+    n_learned = int(counts.sum())
+    as_rare = 3 * here[code] * n_learned / max(int(here.sum()), 1)
+    n_rare = int(counts[counts <= max(as_rare, _FEW)].sum())
+    return -math.log((5 * n_rare + 1) / (n_learned + 1))
+
+
+def _vanished(column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+    counts = coded.counts()
+    here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    expected = counts * here.sum() / max(int(counts.sum()), 1)
+    for code in np.flatnonzero((here == 0) & (expected > 0)):
+        if few(0, float(expected[code])) - math.log(n_columns * len(coded.names)) > LEVEL:
+            text = (
+                f"0 rows: {column} = {coded.names[code]!r} is gone "
+                f"({counts[code]:,} rows of the reference have it)."
+            )
+            yield Finding("vanished_level", (column,), (), text, f"{column} = {coded.names[code]}")
+
+
+def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+    """A level with a handful of rows where every other level has many times more."""
+    counts = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    codes = rare_codes(counts)
+    n_levels = int((counts > 0).sum())
+    for code in codes:
+        if not coded.counts()[code]:
+            continue  # told as new
+        surprise = math.log(counts.sum() / counts[code]) - math.log(n_levels * n_columns)
+        if surprise < _SURE:
+            continue
+        rows = as_rows(np.flatnonzero(coded.seen == code))
+        least = int(np.min(np.delete(counts, codes)[np.delete(counts, codes) > 0]))
+        text = (
+            f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a rare level "
+            f"(each of the other {n_levels - len(codes)} has at least {least:,} rows)."
+        )
+        is_odd = len(rows) <= max(_ODD_ROWS, _ODD_SHARE * seen.n)
+        odd = min(surprise, most(seen.n)) if is_odd else 0.0
+        yield Finding("rare_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
+
+
+def rare_codes(
+    counts: Integers, most_rare: int = _MOST_RARE_LABELS, ratio: float = _RATIO_OF_LABELS, *, fewest: int = 2
+) -> Integers:
+    """Codes of the levels below a gap in the counts, if these are few; none in a column of many sizes."""
+    order = np.argsort(counts, kind="stable")
+    order = order[counts[order] > 0]
+    for n_rare in range(1, min(most_rare, len(order) - fewest) + 1):
+        if counts[order[n_rare]] >= ratio * counts[order[n_rare - 1]]:
+            return order[:n_rare]
+    return order[:0]
+
+
+def _scales(learn: Facts) -> Iterator[str]:
+    """Columns of few whole numbers: ratings, grades, numbers of children."""
+    for column, numbers in learn.numbers.items():
+        probe = numbers.filled
+        if len(probe) >= 50 and numbers.grain == 1 and probe[-1] - probe[0] < 1000:
+            n_values = len(np.unique(probe))
+            if 4 <= n_values <= _MOST_WHOLE:
+                yield column
+
+
+def _off_scale(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
+    """Whole numbers off a scale all of whose steps are common: a rating of 7 among 1 to 5."""
+    values = seen.numbers[column].values
+    counts = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    rare = rare_codes(counts, _MOST_OFF, _RATIO_OFF)
+    others = np.sort(values[(coded.seen >= 0) & ~np.isin(coded.seen, rare)])
+    if not len(rare) or not _is_scale(others):
+        return
+    with np.errstate(invalid="ignore"):
+        sides = (np.flatnonzero(values < others[0]), np.flatnonzero(values > others[-1]))
+    for rows, ends in zip(sides, (others, -others[::-1]), strict=True):
+        if not 0 < len(rows) <= max(_OFF * seen.n, 3):
+            continue
+        gap = int(np.abs(values[rows][:, None] - others[[0, -1]]).min())
+        # The step after the last common one may be its tail: 40 families of 3 children, and one of 4.
+        evidence = edge_evidence(ends, beyond=len(rows), step=1.0)
+        evidence = max(evidence, beyond_evidence(ends, k=len(rows), gap=gap, step=1.0))
+        evidence -= math.log(len(seen.numbers))
+        if evidence <= LEVEL:
+            continue
+        text = (
+            f"{rows_words(len(rows))}: {column} = {_listed(values[rows])}, off the scale of the others "
+            f"({others[0]:g} to {others[-1]:g})."
+        )
+        example = cell_words(seen, column, int(rows[0]))
+        odd = min(evidence, most(seen.n))
+        yield Finding("rare_level", (column,), as_rows(rows), text, example, MISSING, odd)
+
+
+def _listed(values: np.ndarray) -> str:
+    return ", ".join(f"{value:g}" for value in np.unique(values))
+
+
+def _is_scale(others: np.ndarray) -> bool:
+    """Whether every step between the least and the greatest value is taken."""
+    return len(np.unique(others)) == int(others[-1] - others[0]) + 1
+
+
+_MOST_COLUMNS = 30
+_MOST_LEVELS = 60
+_MOST_VALUES = 20  # of a column of numbers
+_RATIO_OF_PAIRS = 0.1  # of the rows that independent columns would have
+_RARE_PAIR = 0.001  # of all rows: a pair that more rows have is a habit of the data
+_RARE_ROWS = 3
+_ENOUGH = 5  # rows expected, from which a pair can be told to be rare
+_FORBIDDEN = 0.02
+_USUAL = 0.3  # a level's other partners come together at least so often as independent ones would
+
+
+def find_rare_pairs(seen: Facts, learn: Facts) -> list[Finding]:
+    """Rows with a pair of levels, each common, that is much rarer than if the columns were independent."""
+    columns = dict(list(_coded_columns(seen, learn).items())[:_MOST_COLUMNS])
+    tables = {
+        pair: _counted(columns[pair[0]], columns[pair[1]])
+        for pair in combinations(columns, 2)
+        if set(pair) & set(seen.labels)
+    }
+    n_tried = sum(table.size for table in tables.values())
+    findings: list[Finding] = []
+    for pair, table in tables.items():
+        findings += _of_pair(seen, pair, (columns[pair[0]], columns[pair[1]]), table, n_tried)
+    return findings
+
+
+def _coded_columns(seen: Facts, learn: Facts) -> dict[str, Coded]:
+    """Labels, and beside labels also numbers with few values, such as doors of a car."""
+    names = [name for name in seen.labels if 2 <= len(learn.labels[name].counts()) <= _MOST_LEVELS]
+    columns = {name: coded_labels(seen, learn, name) for name in names}
+    for name, numbers in learn.numbers.items():
+        if columns and 2 <= numbers.n_different <= _MOST_VALUES:
+            columns[name] = coded_numbers(seen, learn, name)
+    return columns
+
+
+def _counted(x: Coded, y: Coded) -> Integers:
+    """How often each pair of levels occurs in the rows to learn from."""
+    rows = (x.learn >= 0) & (y.learn >= 0)
+    n_y = len(y.names)
+    pairs = np.bincount(x.learn[rows] * n_y + y.learn[rows], minlength=len(x.names) * n_y)
+    return pairs.reshape(len(x.names), n_y)
+
+
+def _of_pair(
+    seen: Facts, pair: tuple[str, str], coded: tuple[Coded, Coded], table: Integers, n_tried: int
+) -> Iterator[Finding]:
+    n = int(table.sum())
+    expected = table.sum(axis=1)[:, None] * table.sum(axis=0)[None, :] / max(n, 1)
+    suspects = (
+        (table <= _RATIO_OF_PAIRS * expected)
+        & (expected >= LEVEL)
+        & (table <= max(_RARE_PAIR * n, _RARE_ROWS))
+    )
+    for i, j in np.argwhere(suspects):
+        evidence = few(float(table[i, j]), float(expected[i, j])) - math.log(n_tried)
+        if evidence <= LEVEL or not _stands_alone(table, expected, int(i), int(j)):
+            continue
+        rows = as_rows(np.flatnonzero((coded[0].seen == i) & (coded[1].seen == j)))
+        if not rows:
+            continue
+        text = (
+            f"{rows_words(len(rows))}: {pair[0]} = {coded[0].names[i]} with {pair[1]} = {coded[1].names[j]} "
+            f"({table[i].sum():,} and {table[:, j].sum():,} rows; together {expected[i, j]:,.0f} expected)."
+        )
+        odd = min(evidence, math.log(n / max(int(table[i, j]), 1)) + LEVEL, most(seen.n))
+        yield Finding("rare_pair", pair, rows, text, row_words(seen, pair, rows[0]), TOLD, odd)
+
+
+def _stands_alone(table: Integers, expected: Floats, i: int, j: int) -> bool:
+    """Whether other pairs of these two levels are either as frequent as by chance, or as good as forbidden.
+
+    Pairs in between say that one column goes with the other more or less, and a rare pair is then one end of
+    that: the lowest mark in one subject with the highest in another.
+    """
+    with np.errstate(all="ignore"):
+        ratio = table / expected
+    row = np.delete(ratio[i], j)[np.delete(expected[i], j) >= _ENOUGH]
+    column = np.delete(ratio[:, j], i)[np.delete(expected[:, j], i) >= _ENOUGH]
+    both = np.concatenate([row, column])
+    if not (row > _USUAL).any() or not (column > _USUAL).any():
+        return False
+    mostly = float((both > _USUAL).mean()) >= 0.7
+    return mostly or bool(((both > _USUAL) | (both <= _FORBIDDEN)).all())
+
+
+_FEWEST_LEVELS = 30
+_MOST_PATTERNS = 8
+_RATIO_OF_PATTERNS = 30
+_MOST_RARE_PATTERNS = 5
+_RARE_PATTERN = 0.005
+
+
+def find_odd_patterns(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+    """Texts whose letters, digits and signs follow another pattern than those of all other rows."""
+    columns = [c for c in seen.frame.columns if seen.roles[c].kind in ("category", "text", "identifier")]
+    findings: list[Finding] = []
+    for column in columns:
+        series = seen.frame[column]
+        if not pd.api.types.is_numeric_dtype(series.dtype):
+            findings += _of_column(seen, column, len(columns))
+    return findings
+
+
+def _of_column(seen: Facts, column: str, n_columns: int) -> Iterator[Finding]:
+    try:
+        codes, levels = pd.factorize(seen.frame[column])
+    except TypeError:  # cells that cannot be hashed
+        return
+    if len(levels) < _FEWEST_LEVELS or not all(isinstance(level, str) for level in levels):
+        return
+    for is_short in (False, True):
+        pattern_of, patterns = pd.factorize(patterns_of(pd.Series(levels), is_short=is_short))
+        if len(patterns) <= _MOST_PATTERNS:
+            yield from _told(seen, column, np.append(pattern_of, -1)[codes], n_columns)
+            return
+
+
+def patterns_of(texts: pd.Series, *, is_short: bool = False) -> pd.Series:
+    """Capital letters as A, others as a, digits as 9; runs of them as one where short.
+
+    Examples
+    --------
+    >>> patterns_of(pd.Series(["DE-1234", "fr_7"])).tolist()
+    ['AA-9999', 'aa_9']
+    >>> patterns_of(pd.Series(["DE-1234", "fr_7"]), is_short=True).tolist()
+    ['A-9', 'a_9']
+    """
+    marks = texts.str.replace(r"[0-9]", "9", regex=True)
+    marks = marks.str.replace(r"[A-Z]", "A", regex=True).str.replace(r"[^\W\d_A]", "a", regex=True)
+    if not is_short:
+        return marks
+    for mark in "9Aa":  # one by one: strings that Arrow keeps know no back references
+        marks = marks.str.replace(f"{mark}+", mark, regex=True)
+    return marks
+
+
+def _told(seen: Facts, column: str, codes: np.ndarray, n_columns: int) -> Iterator[Finding]:
+    counts = np.bincount(codes[codes >= 0])
+    for code in rare_codes(counts, _MOST_RARE_PATTERNS, _RATIO_OF_PATTERNS, fewest=1):
+        rows = as_rows(np.flatnonzero(codes == code))
+        surprise = math.log(counts.sum() / len(rows)) - math.log(n_columns)
+        if surprise < _SURE or len(rows) > max(_RARE_PATTERN * seen.n, 1):
+            continue
+        usual = seen.frame[column].iloc[int(np.argmax(codes == np.argmax(counts)))]
+        text = (
+            f"{rows_words(len(rows))}: {column} = {seen.frame[column].iloc[rows[0]]!r} is written otherwise "
+            f"than the others (such as {usual!r})."
+        )
+        odd = min(surprise, most(seen.n))
+        yield Finding("rare_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)

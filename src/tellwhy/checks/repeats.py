@@ -1,0 +1,208 @@
+"""Rows that occur again.
+
+Columns that follow from others: they do not tell rows apart that the others do not.
+
+Rows that are there twice, identifiers used twice, and bursts: many rows alike, or at one moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tellwhy.checks.chance import LEVEL, many, most
+from tellwhy.checks.dependencies import dependent_columns
+from tellwhy.checks.facts import Facts
+from tellwhy.checks.findings import TOLD, Finding
+from tellwhy.checks.relations import relations_of
+from tellwhy.checks.words import as_rows, cell_words, day_words, row_words, rows_words
+from tellwhy.core.score import Integers
+from tellwhy.data.columns.kinds import has_id_name
+
+
+def dependents(seen: Facts, learn: Facts) -> set[str]:
+    """Names of columns that an equation, or the labels of another column, make up."""
+    following: set[str] = set()
+    for held in relations_of(seen, learn):
+        target = held.relation.columns[0]
+        if not following & set(held.relation.columns[1:]):
+            following.add(target)
+    for source, target in dependent_columns(seen, learn):
+        if source not in following:
+            following.add(target)
+    return following
+
+
+Hashes = NDArray[np.uint64]
+_NOT_COMPARED = ("identifier", "constant", "empty")
+BURST = 5  # equal rows from which they are a burst
+_OWN = 0.98  # share of different values from which a column tells rows apart
+_COMMON = 0.05
+_MOST_COLUMNS = 200
+
+
+def find_repeats(seen: Facts, learn: Facts) -> list[Finding]:
+    """Copies of rows, identifiers that occur twice, many rows at one moment."""
+    copies = list(_copies(seen, learn))
+    return [*copies, *_identifiers(seen), *_moments(seen.without(copies))]
+
+
+def _copies(seen: Facts, learn: Facts) -> Iterator[Finding]:
+    columns = [c for c in seen.frame.columns if seen.roles[c].kind not in _NOT_COMPARED][:_MOST_COLUMNS]
+    if not columns or seen.n < 2:
+        return
+    hashes = {column: _hashed(seen.frame[column]) for column in columns}
+    whole = _added(list(hashes.values()))
+    n_pairs = _n_pairs(whole)
+    if not n_pairs:
+        return
+    # Columns that follow from others agree by themselves, and would make chance look too rare.
+    following = dependents(seen, learn)
+    own = [one for column, one in hashes.items() if column not in following] or list(hashes.values())
+    evidence = many(n_pairs, _by_chance(own, n_pairs)) - math.log(len(columns))
+    groups = _later_copies(whole)
+    if evidence > LEVEL and sum(map(len, groups)) <= _COMMON * seen.n:
+        yield from _told(seen, columns, groups, min(evidence, most(seen.n)))
+
+
+def _told(seen: Facts, columns: list[str], groups: list[Integers], surprise: float) -> Iterator[Finding]:
+    """Copies in one line; each group of many equal rows in a line of its own."""
+    where = f"in all {len(columns)} columns that tell rows apart."
+    told = []
+    twice = [rows for rows in groups if len(rows) + 1 < BURST]
+    if twice:
+        rows = np.sort(np.concatenate(twice))
+        told.append(("duplicate", rows, f"{rows_words(len(rows))} repeat another row {where}"))
+    for rows in groups:
+        if len(rows) + 1 >= BURST:
+            told.append(("burst", rows, f"{rows_words(len(rows) + 1)} are equal {where}"))
+    for kind, rows, text in told:
+        example = _example(seen, columns, rows)
+        yield Finding(kind, tuple(columns), as_rows(rows), text, example, TOLD, surprise)
+
+
+def _added(hashes: list[Hashes]) -> Hashes:
+    """A number for each row, equal for rows that are equal in all of these columns."""
+    whole = np.zeros(len(hashes[0]), dtype=np.uint64)
+    for one in hashes:
+        whole += one
+    return whole
+
+
+def _example(seen: Facts, columns: list[str], rows: Integers) -> str:
+    return row_words(seen, columns[:3], int(rows[0]))
+
+
+def _hashed(series: pd.Series) -> Hashes:
+    """A number for each cell, equal for equal cells."""
+    try:
+        return np.asarray(pd.util.hash_pandas_object(series, index=False).to_numpy(), dtype=np.uint64)
+    except TypeError:  # lists, dicts
+        text = series.map(str)
+        return np.asarray(pd.util.hash_pandas_object(text, index=False).to_numpy(), dtype=np.uint64)
+
+
+def _n_pairs(hashes: Hashes) -> int:
+    """How many pairs of rows are equal."""
+    counts = np.diff(np.flatnonzero(np.r_[True, np.diff(np.sort(hashes)) != 0, True])).astype(np.float64)
+    return int((counts * (counts - 1) / 2).sum())
+
+
+def _by_chance(hashes: list[Hashes], n_pairs: int) -> float:
+    """How many pairs would be equal by chance, from pairs that are equal in all columns but one.
+
+    Pairs equal elsewhere agree in a column with its own probability c of a coincidence; so c/(1 − c) of the
+    pairs that differ only there would have been equal by chance. Copies leave no pairs that nearly agree.
+    """
+    expected = 0.0
+    whole = _added(hashes)
+    all_pairs = len(whole) * (len(whole) - 1) / 2
+    for one in hashes:
+        nearly = _n_pairs(whole - one) - n_pairs
+        if nearly > 0:
+            chance = min(_n_pairs(one) / all_pairs, 0.999)
+            expected = max(expected, nearly * chance / (1 - chance))
+    return max(expected, _n_pairs(whole) - n_pairs)
+
+
+def _later_copies(hashes: Hashes) -> list[Integers]:
+    """Groups of equal rows, each without its first."""
+    order = np.argsort(hashes, kind="stable")
+    edges = np.flatnonzero(np.r_[True, np.diff(hashes[order]) != 0, True])
+    sizes = np.diff(edges)
+    return [order[edges[g] + 1 : edges[g + 1]] for g in np.flatnonzero(sizes > 1)]
+
+
+def _identifiers(seen: Facts) -> Iterator[Finding]:
+    for column in seen.frame.columns:
+        kind = seen.roles[column].kind
+        if kind in ("date", "constant", "empty", "boolean") or (kind == "number" and not has_id_name(column)):
+            continue
+        series = seen.frame[column]
+        try:
+            is_repeat = series.duplicated().to_numpy() & series.notna().to_numpy()
+        except TypeError:
+            continue
+        n_filled = int(series.notna().sum())
+        rows = np.flatnonzero(is_repeat)
+        if not 0 < len(rows) <= (1 - _OWN) * n_filled or n_filled < 50:
+            continue
+        evidence = many(len(rows), _coincidences(series, n_filled, has_id_name(column)))
+        if evidence <= LEVEL:
+            continue
+        text = (
+            f"{rows_words(len(rows))}: {column} repeats that of another row (it is different in all others)."
+        )
+        surprise = min(evidence, most(seen.n))
+        example = cell_words(seen, column, int(rows[0]))
+        yield Finding("duplicate", (column,), as_rows(rows), text, example, TOLD, surprise)
+
+
+def _coincidences(series: pd.Series, n: int, is_id: bool) -> float:
+    """Repeats to be expected: none where rows are numbered, or named as an identifier with room for all."""
+    texts = series.dropna().astype(str)
+    if any(_is_numbering(texts, marks, n) for marks in (r"\D|$", r"^.*?(?=\d+\D*$)|\D+$")):
+        return 1e-4
+    if not is_id:
+        return float(n)
+    numbers = pd.to_numeric(texts, errors="coerce").dropna()
+    if len(numbers) < 0.9 * n:
+        return 1e-4 if texts.str.len().median() >= 8 else float(n)
+    return n * n / (2 * float(numbers.quantile(0.99) - numbers.quantile(0.01)) + 1)
+
+
+def _is_numbering(texts: pd.Series, marks: str, n: int) -> bool:
+    """Whether the digits, all or the last of each text, are numbers that fill their range."""
+    digits = texts.str.replace(marks, "", regex=True).str[-15:]
+    numbers = pd.to_numeric(digits, errors="coerce").dropna()
+    if len(numbers) < 0.9 * n or numbers.nunique() < 0.95 * n:
+        return False
+    return float(numbers.quantile(0.99) - numbers.quantile(0.01)) + 1 < 2 * n
+
+
+def _moments(seen: Facts) -> Iterator[Finding]:
+    """Very many rows with exactly the same moment."""
+    for column, days in seen.dates.items():
+        values = days.values.copy()
+        values[list(seen.copies)] = np.nan
+        moments, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        if len(moments) < 20:
+            continue
+        top = int(np.argmax(counts))
+        usual = float(np.quantile(counts, 0.99))
+        if counts[top] < 10 * usual + 10 or counts[top] > _COMMON * seen.n:
+            continue
+        evidence = many(float(counts[top]), 2 * usual) - math.log(len(moments))
+        if evidence <= LEVEL:
+            continue
+        rows = as_rows(np.flatnonzero(values == moments[top]))
+        text = (
+            f"{rows_words(len(rows))} at one moment: {column} = {day_words(float(moments[top]))} "
+            f"(other moments have at most {int(np.sort(counts)[-2])} rows)."
+        )
+        surprise = min(evidence, most(seen.n))
+        yield Finding("burst", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, surprise)

@@ -1,1 +1,0 @@
-"""Weights and dual variables in memory, and the compiled loops that move them."""

@@ -1,0 +1,1 @@
+"""Training a multi-class SVM on a file: in this process, or on many ranks."""

@@ -1,1 +1,0 @@
-"""Rows and labels as estimators take them: checked, and brought to comparable scales."""

@@ -1,0 +1,330 @@
+"""Rows of any table as numbers and back (with scoring/table_codes: one coder).
+
+What was explained and what counts as normal; and what a search for normal versions must know of rows.
+
+Normal versions of rows of numbers, which the score takes as they are.
+
+Normal versions of table rows, looked for in the user's columns.
+
+This is for encodings that cannot be undone cell by cell.
+
+Rows of a table as numbers that can be changed, and back: for scores that encode the rows themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tellwhy.core.arrays import Frame, PandasRows, as_floats
+from tellwhy.core.score import Floats, Integers, LeavesRowsOut, ScoreFunction
+from tellwhy.counterfactuals.choices import Mask
+from tellwhy.counterfactuals.minimise import column_scales
+from tellwhy.counterfactuals.nearest_normal import nearest_normal
+from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.counterfactuals.written import Limits
+from tellwhy.scoring.distance_scores import points_of
+from tellwhy.scoring.function_scores import EncodedScore
+from tellwhy.scoring.ordinary_rows import Observed, observed_by, whole_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedRows:
+    """Rows whose score was explained.
+
+    Attributes
+    ----------
+    score
+        The score that was explained.
+    data
+        The explained rows, as they were given.
+    values
+        Their attributions: where there are many columns, those with the highest values are looked at.
+    background
+        Ordinary rows like `data`; None: what the model keeps of the rows that it learned from.
+    threshold
+        Score that counts as normal, at most.
+    left_out
+        Training row that each row was scored without, or −1, as `extras["left_out"]` records it; None:
+        nothing.
+    """
+
+    score: Any
+    data: Any
+    values: Floats
+    background: Any
+    threshold: float
+    left_out: Integers | None = None
+
+    def points(self, rows: Integers, score: ScoreFunction) -> Integers | None:
+        """Support point that each row does without, or −1; None for scores that cannot leave one out."""
+        if not isinstance(score, LeavesRowsOut):
+            return None
+        if self.left_out is None:
+            return np.full(len(rows), -1, dtype=np.int64)
+        return points_of(np.asarray(self.left_out)[rows], score.remembered)
+
+
+class UserRows(Protocol):
+    """Rows as the user has them, told in numbers that can be changed."""
+
+    @property
+    def X(self) -> Floats:
+        """The explained rows; one number per column."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """What the numbers may be."""
+        ...
+
+    def nearest(self, rows: Integers) -> Floats:
+        """Return the nearest normal version of some rows; NaN where none was found."""
+        ...
+
+    def is_normal(self, Y: Floats, rows: Integers) -> Mask:
+        """Tell which points score at most the threshold; point i was made from row `rows[i]`."""
+        ...
+
+    def table(self, Y: Floats, rows: Integers) -> Any:
+        """Return points as the user has rows: an array of numbers, or a frame; a row with NaN is empty."""
+        ...
+
+
+class NumberRows:
+    """Rows of numbers; see `UserRows`."""
+
+    def __init__(self, explained: ExplainedRows):
+        self._explained = explained
+        self.X = as_floats(explained.data)
+        ordinary = explained.background
+        seen = observed_by(explained.score) if ordinary is None else Observed.of(as_floats(ordinary))
+        assert seen is not None  # `normal_versions` asks before
+        self._seen = seen
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Whole numbers are found as such and stay as they were found."""
+        nothing = np.zeros(self.X.shape[1])
+        return Limits(~self._seen.whole, nothing, self._seen.low, self._seen.high)
+
+    def nearest(self, rows: Integers) -> Floats:
+        """Search in the columns themselves."""
+        explained = self._explained
+        seen = self._seen
+        return nearest_normal(
+            explained.score,
+            self.X[rows],
+            prototypes=seen.rows,
+            threshold=explained.threshold,
+            low=seen.low,
+            high=seen.high,
+            integers=seen.whole,
+            ranking=explained.values[rows],
+            left_out=explained.points(rows, explained.score),
+        ).points
+
+    def is_normal(self, Y: Floats, rows: Integers) -> Mask:
+        """Score points that were made from some of the rows."""
+        explained = self._explained
+        scores = RowScores(explained.score, self.X[rows], explained.points(rows, explained.score))
+        return np.asarray(scores.value(Y, np.arange(len(Y))) <= explained.threshold)
+
+    def table(self, Y: Floats, rows: Integers) -> Any:  # noqa: ARG002
+        """Numbers are what the user has."""
+        return Y
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """Columns of numbers stay as they are; any other becomes one column of 0 and 1 per value that was seen.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> shirts = pd.DataFrame({"size": ["S", "M", "S"], "price": [9, 12, 10]})
+    >>> space = RowSpace.of([shirts])
+    >>> space.numbers(shirts)[1], space.owner
+    (array([ 0.,  1., 12.]), array([0, 0, 1]))
+    >>> space.rows(np.array([[1.0, 0.0, 8.0]])).to_dict("records")
+    [{'size': 'S', 'price': 8}]
+    """
+
+    names: Sequence[Any]
+    types: Sequence[Any]
+    seen: Sequence[Any]  # values of each column that is not made of numbers, None for the others
+    owner: Integers
+    is_frame: bool
+
+    @classmethod
+    def of(cls, tables: Sequence[Any]) -> RowSpace:
+        """Learn the columns from all the rows that are to be told in numbers."""
+        import pandas as pd
+
+        frames = [as_pandas(table) for table in tables]
+        every = pd.concat([f.set_axis(range(f.shape[1]), axis=1) for f in frames], ignore_index=True)
+        columns = [every.iloc[:, i] for i in range(every.shape[1])]
+        is_number = [pd.api.types.is_numeric_dtype(column.dtype) for column in columns]
+        seen = [None if plain else column.unique() for column, plain in zip(columns, is_number, strict=True)]
+        widths = [1 if values is None else len(values) for values in seen]
+        owner = np.repeat(np.arange(len(widths)), widths)
+        return cls(list(frames[-1].columns), list(every.dtypes), seen, owner, isinstance(tables[-1], Frame))
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all columns hold numbers."""
+        return all(values is None for values in self.seen)
+
+    def numbers(self, table: Any) -> Floats:
+        """Return rows as numbers; a missing number stays NaN."""
+        import pandas as pd
+
+        frame = as_pandas(table)
+        parts = []
+        for i, values in enumerate(self.seen):
+            column = frame.iloc[:, i]
+            if values is None:
+                parts.append(column.to_numpy(dtype=np.float64, na_value=np.nan)[:, None])
+            else:
+                codes = pd.Index(values).get_indexer(pd.Index(column))
+                parts.append((codes[:, None] == np.arange(len(values))).astype(np.float64))
+        return np.hstack(parts)
+
+    def rows(self, Y: Floats) -> Any:
+        """Return rows of numbers as rows of the table: a frame, or an array where an array was given."""
+        import pandas as pd
+
+        cells: dict[Any, Any] = {}
+        for i, (kind, values) in enumerate(zip(self.types, self.seen, strict=True)):
+            block = Y[:, self.owner == i]
+            cells[i] = pd.Series(block[:, 0]).astype(kind) if values is None else values[block.argmax(axis=1)]
+        frame = pd.DataFrame(cells)
+        frame.columns = pd.Index(self.names)
+        return frame if self.is_frame else frame.to_numpy()
+
+
+def named_columns(table: Any, names: Sequence[str] | None) -> Any:
+    """Return the columns of these names; an array, which has none, as a frame with them."""
+    if names is None:
+        return table
+    frame = as_pandas(table)
+    return frame[list(names)] if isinstance(table, Frame) else frame.set_axis(list(names), axis=1)
+
+
+def as_pandas(table: Any) -> pd.DataFrame:
+    """Return an array or a frame as a pandas frame, its columns typed by what they hold."""
+    import pandas as pd
+
+    if isinstance(table, pd.DataFrame):
+        return table
+    if isinstance(table, Frame):  # polars
+        return table.to_pandas()  # type: ignore[attr-defined]
+    return pd.DataFrame(np.asarray(table)).infer_objects()
+
+
+_ROUNDING = 1e-9
+
+
+class TableRows:
+    """Rows of a table whose score encodes them; see `UserRows`. Rows with missing numbers are left aside."""
+
+    def __init__(self, explained: ExplainedRows):
+        self._explained = explained
+        score = explained.score
+        ordinary = ordinary_rows(score, explained.background)
+        self._data = named_columns(explained.data, score.feature_names)
+        self._space = RowSpace.of([ordinary, self._data])
+        self.X = self._space.numbers(self._data)
+        prototypes = self._space.numbers(ordinary)
+        self._prototypes = without_noise(prototypes[~np.isnan(prototypes).any(axis=1)])
+
+    @property
+    def limits(self) -> Limits:
+        """Whole numbers, and the 0 and 1 that stand for labels, stay as they were found."""
+        P = self._prototypes
+        return Limits(~whole_columns(P), np.zeros(P.shape[1]), P.min(axis=0), P.max(axis=0))
+
+    def nearest(self, rows: Integers) -> Floats:
+        """Search in the user's columns; every trial is encoded."""
+        explained = self._explained
+        points = np.full((len(rows), self.X.shape[1]), np.nan)
+        known = np.flatnonzero(~np.isnan(self.X[rows]).any(axis=1))
+        if len(known) and len(self._prototypes):
+            points[known] = nearest_normal(
+                _SpaceScore(explained.score, self._space),
+                self.X[rows[known]],
+                prototypes=self._prototypes,
+                threshold=explained.threshold,
+                owner=self._space.owner,
+                ranking=explained.values[rows[known]],
+                left_out=explained.points(rows[known], explained.score.inner),
+            ).points
+        return points
+
+    def is_normal(self, Y: Floats, rows: Integers) -> Mask:
+        """Score points as the rows of a table that they stand for."""
+        explained = self._explained
+        left_out = explained.points(rows, explained.score.inner)
+        score = _SpaceScore(explained.score, self._space)
+        found = score.value(Y) if left_out is None else score.value(Y, left_out)
+        return np.asarray(found <= explained.threshold)
+
+    def table(self, Y: Floats, rows: Integers) -> Any:
+        """Return rows of numbers as an array, rows with text as a frame."""
+        if self._space.is_numeric:
+            return Y
+        index = self._data.index[rows] if isinstance(self._data, PandasRows) else None
+        return _table(self._space, Y, index)
+
+
+class _SpaceScore:
+    """A score of raw rows as one of the numbers that stand for them."""
+
+    def __init__(self, score: EncodedScore, space: RowSpace):
+        self._score = score
+        self._space = space
+        self.describes = score.describes
+        self.feature_shape = (len(space.owner),)
+        self.feature_names: Sequence[str] | None = None
+        self.threshold = score.threshold
+
+    def value(self, X: ArrayLike, *left_out: Integers) -> Floats:
+        """Score of each row."""
+        inner: Any = self._score.inner
+        rows = self._space.rows(np.asarray(X))
+        return np.asarray(inner.value(self._score.encode(rows), *left_out))
+
+
+def ordinary_rows(score: EncodedScore, background: Any) -> Any:
+    """Ordinary rows in the user's columns: those given, or those that the model keeps."""
+    if background is None:
+        seen: Any = observed_by(score.inner)
+        assert score.decode is not None  # `normal_versions` asks before
+        background = score.decode(seen.rows)
+    return named_columns(background, score.feature_names)
+
+
+def without_noise(X: Floats) -> Floats:
+    """Return rows with whole numbers where decoding missed them by a rounding error."""
+    nearest = np.round(X)
+    missed = np.abs(X - nearest) > _ROUNDING * column_scales(X)[0] if len(X) else nearest != X
+    return np.where(missed.any(axis=0), X, nearest)
+
+
+def _table(space: RowSpace, points: Floats, index: pd.Index | None) -> Any:
+    """Return rows with text as a frame, empty where nothing was found."""
+    import pandas as pd
+
+    found = np.asarray(np.isfinite(points).all(axis=1))
+    frame = pd.DataFrame(space.rows(np.where(found[:, None], points, 0.0)))
+    frame.columns = pd.Index(space.names)
+    frame = frame if found.all() else frame.where(pd.Series(found), np.nan)
+    return frame if index is None else frame.set_axis(index, axis=0)

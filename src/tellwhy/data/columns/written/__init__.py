@@ -1,1 +1,0 @@
-"""Cells as people write them: money, percentages, measurements, thousands, yes and no, dates and times."""

@@ -1,0 +1,153 @@
+"""Grids and edges as people have them in files."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.data.reading.bytes import file_fingerprint
+from tellwhy.data.sources import read_table
+from tellwhy.data.table import Table
+from tellwhy.storage.documents import load_arrays
+
+# What numpy and zipfile raise for files that are cut, overwritten or made up.
+_DAMAGES = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True, eq=False)
+class GridArrays:
+    """Arrays of one shape by name, from a file."""
+
+    arrays: dict[str, NDArray[Any]]
+    shape: tuple[int, ...]
+    source: str
+    notices: tuple[str, ...]
+    fingerprint: str
+
+
+def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> GridArrays:
+    """Read the arrays of an .npz file that share a shape of two or three axes: one feature each.
+
+    Parameters
+    ----------
+    path
+        The file, as `numpy.savez` writes it; or an .npy file, whose array is named after the file.
+    columns
+        Names of the arrays to use; by default all of the most common shape (the larger one where it is a
+        draw).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/cube.npz"
+    >>> np.savez(path, AI=np.ones((4, 5)), SI=np.zeros((4, 5)), note=np.arange(3))
+    >>> found = read_grid(path)
+    >>> list(found.arrays), found.shape, found.notices
+    (['AI', 'SI'], (4, 5), ("Left out 'note': its shape is (3,), the grid's is (4, 5).",))
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput("A grid is one .npz or .npy file; got a table. Name the file alone, without --db.")
+    stored = _arrays(Path(path))
+    missing = [name for name in columns or () if name not in stored]
+    if missing:
+        raise InvalidInput(
+            f"{path} has no array {missing[0]!r}. Its arrays are: {', '.join(map(repr, stored))}."
+        )
+    asked = stored if columns is None else {name: stored[name] for name in columns}
+    usable = {n: a for n, a in asked.items() if a.ndim in (2, 3) and a.dtype.kind in "biuf" and a.size}
+    if not usable:
+        shapes = ", ".join(f"{n} {a.shape} {a.dtype}" for n, a in list(asked.items())[:10])
+        raise InvalidInput(
+            f"{path} holds no array of numbers with two or three axes; expected a grid. Got: {shapes}."
+        )
+    counts = Counter(a.shape for a in usable.values())
+    shape = max(counts, key=lambda s: (counts[s], np.prod(s)))
+    kept = {n: a for n, a in usable.items() if a.shape == shape}
+    notices = tuple(_why_left_out(n, a, shape) for n, a in asked.items() if n not in kept)
+    return GridArrays(kept, shape, str(path), notices, file_fingerprint(Path(path)))
+
+
+def _why_left_out(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> str:
+    if array.shape != shape:
+        return f"Left out {name!r}: its shape is {array.shape}, the grid's is {shape}."
+    return f"Left out {name!r}: it holds {array.dtype}, not numbers."
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        return load_arrays(path)
+    except FileNotFoundError as error:
+        raise UnreadableFile(f"There is no file {path}.") from error
+    except _DAMAGES as error:
+        raise UnreadableFile(
+            f"{path} cannot be read as arrays of numbers ({error or type(error).__name__}). A grid is an "
+            ".npz file, as numpy.savez writes it, with one array per feature, or an .npy file with a "
+            "single one."
+        ) from error
+
+
+def read_edges(path: str | os.PathLike[str], ids: Sequence[str] | None, n_rows: int) -> NDArray[np.int64]:
+    """Read pairs of rows from the first two columns of a table.
+
+    Parameters
+    ----------
+    path
+        The table of edges.
+    ids
+        Name of each row of the data, in which the edges are given; None where they are 0-based row numbers.
+    n_rows
+        Number of rows of the data.
+    """
+    table = read_table(path)
+    if table.frame.shape[1] < 2:
+        raise InvalidInput(f"{path} has {table.frame.shape[1]} column; expected two, the ends of each edge.")
+    if ids is None:
+        return np.column_stack([_row_numbers(table, c, n_rows) for c in range(2)])
+    place = {name: row for row, name in enumerate(ids)}
+    if len(place) < len(ids):
+        raise InvalidInput("Two rows have the same id; edges cannot tell them apart.")
+    return np.column_stack([_named_rows(table, c, place) for c in range(2)])
+
+
+def _row_numbers(table: Table, column: int, n_rows: int) -> NDArray[np.int64]:
+    cells = table.frame.iloc[:, column]
+    name = table.frame.columns[column]
+    try:
+        numbers = cells.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"Column {name!r} of {table.source} holds text; expected 0-based row numbers. To give edges by "
+            "name, say which column of the data holds the names with --id."
+        ) from error
+    wrong = ~((numbers >= 0) & (numbers < n_rows) & (numbers % 1 == 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"Row {row} of {table.source} names {cells.iloc[row]} in column {name!r}; expected a row number "
+            f"of the data from 0 to {n_rows - 1}."
+        )
+    return numbers.astype(np.int64)
+
+
+def _named_rows(table: Table, column: int, place: dict[str, int]) -> NDArray[np.int64]:
+    # A column of whole numbers with a gap is read as floats: the name 30 would become 30.0.
+    cells = [
+        str(int(c)) if isinstance(c, float) and c.is_integer() else str(c)
+        for c in table.frame.iloc[:, column]
+    ]
+    for row, name in enumerate(cells):
+        if name not in place:
+            raise InvalidInput(
+                f"Row {row} of {table.source} names {name!r}, which no row of the data has as its id."
+            )
+    return np.array([place[name] for name in cells], dtype=np.int64)

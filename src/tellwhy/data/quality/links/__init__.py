@@ -1,1 +1,0 @@
-"""Checks of columns against each other: equations, orders, dependencies."""

@@ -1,1 +1,0 @@
-"""Checks of whole rows: copies, bursts, values that are stuck, rows that are nearly empty."""

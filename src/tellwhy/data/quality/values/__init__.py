@@ -1,1 +1,0 @@
-"""Checks of the cells of one column: placeholders, signs, dates, units, slips of the decimal point."""

@@ -1,0 +1,190 @@
+"""One query of a DuckDB or SQLite file, which is opened for reading only."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from tellwhy.core.errors import InvalidParameter, UnreadableFile
+from tellwhy.core.optional import require
+from tellwhy.data.reading.arrow_frames import frame_from_arrow
+from tellwhy.data.reading.bytes import ByteSource, locate
+from tellwhy.data.reading.cells import frame_from_records
+from tellwhy.data.several import join_frames
+from tellwhy.data.table import Table, check_unique, frame_fingerprint
+from tellwhy.storage.files import new_file
+
+_GROUP = 65_536
+_BATCH = 50_000  # rows of SQLite that are held as Python's values at a time
+_ONE_SELECT = "expected a single SELECT (or WITH … SELECT) that ends there"
+_SELECT = re.compile(r"(\s|--[^\n]*(\n|$)|/\*.*?\*/|\()*(SELECT|WITH|VALUES)\b", re.IGNORECASE | re.DOTALL)
+# A query can neither reach files besides the database, nor change it or any setting.
+_DUCKDB_SETTINGS = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",  # otherwise a name can mean a variable of this program
+    "lock_configuration": "true",
+}
+_SQLITE_ALLOWED = (
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+)
+
+
+def read_query(query: str, db: str | os.PathLike[str]) -> Table:
+    """Return the rows that one SELECT gives.
+
+    Parameters
+    ----------
+    query
+        A single SELECT or WITH … SELECT.
+    db
+        The file; its content tells whether it is DuckDB (needs the extra `tellwhy[sql]`) or SQLite.
+
+    Raises
+    ------
+    UnreadableFile, InvalidParameter
+        For a file that is no database, and for a query that is refused or fails.
+    """
+    path = Path(db)
+    source = locate(path)
+    kind = _kind(source)
+    frame = _ask_sqlite(query, path) if kind == "sqlite" else _ask_duckdb(query, path)
+    if len(frame) == 0:
+        raise UnreadableFile(
+            f"The query of {path} gave no rows; expected at least one. Check its conditions."
+        )
+    notice = f"Rows of the query: {' '.join(query.split())}"
+    return Table(frame, str(db), (notice,), frame_fingerprint(frame))
+
+
+def write_query(query: str, db: str | os.PathLike[str], target: Path) -> int:
+    """Write the rows that one SELECT of a DuckDB file gives to a Parquet file; return how many.
+
+    They are held some at a time. Row groups have 65,536 rows. A file that is there already is replaced.
+    """
+    path = Path(db)
+    if _kind(locate(path)) != "duckdb":
+        raise InvalidParameter(
+            f"{path} is a SQLite database, whose rows are read at once only. Leave --workers out, or export "
+            "the query to a Parquet or CSV file."
+        )
+    n_rows = 0
+    with _duckdb(path) as (connection, refused), refused():
+        relation = _duckdb_relation(connection, query, path)
+        reader = relation.to_arrow_reader(_GROUP)
+        with new_file(target) as work, pq.ParquetWriter(work, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
+    return n_rows
+
+
+def _kind(source: ByteSource) -> str:
+    head = source.head(16)
+    if head.startswith(b"SQLite format 3\0"):
+        return "sqlite"
+    if head[8:12] == b"DUCK":
+        return "duckdb"
+    raise UnreadableFile(
+        f"{source.path} is neither a DuckDB nor a SQLite database. Give the database's own file, or name a "
+        "table's file without --db."
+    )
+
+
+def _ask_sqlite(query: str, path: Path) -> pd.DataFrame:
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master").fetchall()]
+            connection.set_authorizer(_allowed)
+            if not _SELECT.match(query):
+                raise _refused(path, _ONE_SELECT, tables)
+            try:
+                cursor = connection.execute(query)
+            except sqlite3.Error as error:
+                raise _refused(path, str(error), tables) from error
+            if cursor.description is None:
+                raise _refused(path, f"it gives no rows; {_ONE_SELECT}", tables)
+            names = [str(column[0]) for column in cursor.description]
+            _check_names(names, path)
+            parts = list(_batches(cursor, names))
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise UnreadableFile(f"{path} cannot be read as a SQLite database: {error}.") from error
+    return join_frames(parts) if parts else pd.DataFrame(columns=names)
+
+
+def _allowed(action: int, _first: str | None, second: str | None, *_: str | None) -> int:
+    is_loading = action == sqlite3.SQLITE_FUNCTION and second == "load_extension"
+    return sqlite3.SQLITE_OK if action in _SQLITE_ALLOWED and not is_loading else sqlite3.SQLITE_DENY
+
+
+def _batches(cursor: sqlite3.Cursor, names: list[str]) -> Iterator[pd.DataFrame]:
+    while rows := cursor.fetchmany(_BATCH):
+        records = (dict(zip(names, map(_plain, row), strict=True)) for row in rows)
+        yield frame_from_records(records)
+
+
+def _plain(cell: Any) -> Any:
+    return cell.decode("utf-8", errors="replace") if isinstance(cell, bytes) else cell
+
+
+def _ask_duckdb(query: str, path: Path) -> pd.DataFrame:
+    with _duckdb(path) as (connection, refused), refused():
+        found = _duckdb_relation(connection, query, path).to_arrow_table()
+    return frame_from_arrow(found)
+
+
+@contextmanager
+def _duckdb(path: Path) -> Iterator[tuple[Any, Callable[[], AbstractContextManager[None]]]]:
+    """Give a connection for reading, and a context in which errors are those of the query."""
+    duckdb = require("duckdb", "Reading DuckDB databases")
+    try:
+        with closing(duckdb.connect(str(path), read_only=True, config=dict(_DUCKDB_SETTINGS))) as connection:
+            tables = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
+
+            @contextmanager
+            def refused() -> Iterator[None]:
+                try:
+                    yield
+                except duckdb.Error as error:
+                    raise _refused(path, str(error).splitlines()[0], tables) from error
+
+            yield connection, refused
+    except duckdb.Error as error:
+        raise UnreadableFile(
+            f"{path} cannot be opened: {str(error).splitlines()[0]} Close other programs that write to it, "
+            "or open it with the version of DuckDB that wrote it."
+        ) from error
+
+
+def _duckdb_relation(connection: Any, query: str, path: Path) -> Any:
+    statements = connection.extract_statements(query)
+    kinds = [str(statement.type).rpartition(".")[2] for statement in statements]
+    if kinds != ["SELECT"]:
+        got = " and ".join(kinds) or "nothing"
+        raise _refused(path, f"{_ONE_SELECT}, got {got}", ())
+    relation = connection.sql(query)
+    _check_names([str(name) for name in relation.columns], path)
+    return relation
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    check_unique(names, where=f"The query of {path}", hint=" In a query: SELECT a.id AS a_id.")
+
+
+def _refused(path: Path, why: str, tables: Any) -> InvalidParameter:
+    listed = ", ".join(map(repr, list(tables)[:10]))
+    hint = f" Its tables are: {listed}." if listed else ""
+    return InvalidParameter(f"The query of {path} was refused: {why.rstrip('.')}.{hint}")

@@ -1,1 +1,0 @@
-"""What people name as a table: a file, several files, standard input, a query of a database."""

@@ -1,0 +1,304 @@
+"""Composite calls in operations that have rules.
+
+Calls that are several operations, written out in operations that have rules.
+
+The model reports them as one function. While they are written out every operation is followed as if the
+model itself had done it, so that the answer does not depend on the spelling.
+
+Fully connected layers in other words: products with a constant matrix, as `linear` would compute them.
+
+A rule depends on the function that is computed, not on its name. So x @ W, `addmm` (as GPT-2 has it) and
+`einsum` with constant weights become calls of `linear`, which gets the rule of a layer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from string import ascii_letters, ascii_lowercase
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tellwhy.explainers.propagation.engine import attention, recurrent
+from tellwhy.explainers.propagation.engine.calls import Call
+
+
+def product_of_matrices(x: Tensor, weight: Tensor, is_constant: Constant) -> Tensor | None:
+    """x @ W with a constant matrix W; None where it is something else."""
+    if x.ndim < 2 or weight.ndim != 2 or is_constant(x) or not is_constant(weight):
+        return None
+    return functional.linear(x, weight.t())
+
+
+def shifted_product(
+    shift: Tensor, x: Tensor, weight: Tensor, is_constant: Constant, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """β·shift + α·x @ W, as `addmm` and `baddbmm` compute it."""
+    is_layer = weight.ndim == 2 and is_constant(weight) and is_constant(shift) and not is_constant(x)
+    if is_layer and shift.numel() == weight.shape[1] and shift.shape[-1] == weight.shape[1]:
+        scaled = weight if alpha == 1 else alpha * weight
+        bias = shift.reshape(-1)
+        return functional.linear(x, scaled.t(), bias if beta == 1 else beta * bias)
+    product = torch.matmul(x, weight)
+    product = product if alpha == 1 else alpha * product
+    if beta == 0:  # PyTorch then ignores the first argument, whatever is in it
+        return product
+    return (shift if beta == 1 else beta * shift) + product
+
+
+def linear_with_computed_weights(
+    x: Tensor, weight: Tensor, bias: Tensor | None, is_constant: Constant
+) -> Tensor | None:
+    """`linear` whose weights depend on the input: a product of two activations; None where they do not."""
+    if is_constant(weight) and (bias is None or is_constant(bias)):
+        return None
+    product = torch.matmul(x, weight.mT)
+    return product if bias is None else product + bias
+
+
+def einsum_layer(equation: Any, operands: tuple[Any, ...], is_constant: Constant) -> Tensor | None:
+    """`einsum` of one activation and constant weights that sums over all axes they share; else None."""
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    if not isinstance(equation, str) or len(operands) != 2 or "->" not in equation:
+        return None
+    inputs, output = equation.replace(" ", "").split("->")
+    x_axes, w_axes = inputs.split(",")
+    x = operands[0]
+    weight = operands[1]
+    if is_constant(x) and not is_constant(weight):
+        return einsum_layer(f"{w_axes},{x_axes}->{output}", (weight, x), is_constant)
+    if is_constant(x) or not is_constant(weight) or "." in w_axes:
+        return None
+    # The axes that "..." stands for get letters that nothing else has.
+    n_more = x.ndim - len(x_axes.replace("...", ""))
+    more = "".join(letter for letter in ascii_letters if letter not in equation)[:n_more]
+    x_axes = x_axes.replace("...", more)
+    output = output.replace("...", more)
+    if len(set(x_axes)) < len(x_axes) or len(x_axes) != x.ndim:
+        return None
+    return _einsum_as_linear(x, weight, x_axes=x_axes, w_axes=w_axes, output=output)
+
+
+def _einsum_as_linear(x: Tensor, weight: Tensor, *, x_axes: str, w_axes: str, output: str) -> Tensor | None:
+    summed = [axis for axis in w_axes if axis in x_axes]
+    free = [axis for axis in w_axes if axis not in x_axes]
+    kept = [axis for axis in x_axes if axis not in summed]
+    # An axis of both that stays makes one layer per entry; one that is summed over alone is no layer either.
+    if not summed or not free or set(output) != set(kept + free):
+        return None
+    sizes = dict(zip(w_axes, weight.shape, strict=True))
+    matrix = weight.permute([w_axes.index(axis) for axis in free + summed])
+    order = kept + summed
+    if order != list(x_axes):
+        x = x.permute([x_axes.index(axis) for axis in order])
+    # Axes are moved and joined only where they have to be: a bias is looked for right behind the layer.
+    if len(summed) > 1:
+        x = x.flatten(len(kept))
+    found = functional.linear(x, matrix.reshape(-1, x.shape[-1]))
+    if len(free) > 1:
+        found = found.unflatten(-1, [sizes[axis] for axis in free])
+    if kept + free == list(output):
+        return found
+    return found.permute([(kept + free).index(axis) for axis in output])
+
+
+Constant = Callable[[Tensor], bool]
+Written = Callable[[Call, Constant], Any]  # None: the call stays as it is
+
+
+def _arguments(function: Callable[..., Any], call: Call) -> dict[str, Any]:
+    bound = inspect.signature(function).bind(*call.args, **call.kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _multi_head(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    return attention.multi_head_attention(_arguments(functional.multi_head_attention_forward, call))
+
+
+def _matmul(call: Call, is_constant: Constant) -> Any:
+    given = call.arguments(("input", "other"))
+    other: Any = given.get("other", given.get("mat2", given.get("tensor2")))
+    # `x @ y` from the right, `__rmatmul__`, has its arguments the other way round.
+    if "rmatmul" in getattr(call.function, "__name__", ""):
+        return product_of_matrices(other, given["input"], is_constant)
+    return product_of_matrices(given["input"], other, is_constant)
+
+
+def _shifted(call: Call, is_constant: Constant) -> Any:
+    given = call.arguments(("input", "first", "second"))
+    first: Any = given.get("mat1", given.get("batch1", given.get("first")))
+    second: Any = given.get("mat2", given.get("batch2", given.get("second")))
+    scales = {name: given.get(name, 1) for name in ("beta", "alpha")}
+    return shifted_product(given["input"], first, second, is_constant, **scales)
+
+
+def _linear(call: Call, is_constant: Constant) -> Any:
+    given = call.arguments(("input", "weight", "bias"))
+    return linear_with_computed_weights(given["input"], given["weight"], given.get("bias"), is_constant)
+
+
+def _einsum(call: Call, is_constant: Constant) -> Any:
+    return einsum_layer(call.args[0], call.args[1:], is_constant)
+
+
+def _addcmul(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    given = call.arguments(("input", "tensor1", "tensor2"))
+    product = given["tensor1"] * given["tensor2"]
+    value = given.get("value", 1)
+    return given["input"] + (product if value == 1 else value * product)
+
+
+def _lerp(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    given = call.arguments(("input", "end", "weight"))
+    weight = given["weight"]
+    return (1 - weight) * given["input"] + weight * given["end"]
+
+
+def _glu(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    given = call.arguments(("input", "dim"))
+    halves = given["input"].chunk(2, dim=given.get("dim", -1))
+    return halves[0] * torch.sigmoid(halves[1])
+
+
+def _softmin(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    given = _arguments(functional.softmin, call)
+    return torch.softmax(-given["input"], given["dim"], dtype=given["dtype"])
+
+
+def _deviation(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    """Variance or standard deviation, alone or with the mean."""
+    given = call.arguments(("input", "dim"))
+    x = given["input"]
+    dim = given.get("dim")
+    if isinstance(dim, bool):  # x.var(unbiased)
+        given = {**given, "unbiased": dim}
+        dim = None
+    axes = tuple(range(x.ndim)) if dim is None else dim
+    correction = given.get("correction", 1)
+    if "unbiased" in given or (len(call.args) > 2 and isinstance(call.args[2], bool)):
+        correction = int(given.get("unbiased", call.args[2] if len(call.args) > 2 else True))
+    mean = x.mean(axes, keepdim=True)
+    squares = (x - mean).square()
+    keeps = bool(given.get("keepdim", False))
+    n = squares.numel() / mean.numel()
+    found = squares.sum(axes, keepdim=keeps) / (n - (1 if correction is None else correction))
+    found = found.sqrt() if call.name.startswith("std") else found
+    if not call.name.endswith("mean"):
+        return found
+    return found, mean if keeps else mean.squeeze(axes)
+
+
+def _norm(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    """Euclidean length; None for other norms, which stay unknown."""
+    named = "norm" if call.name == "norm" else "linalg"
+    names = ("input", "p", "dim", "keepdim") if named == "norm" else ("input", "ord", "dim", "keepdim")
+    given = call.arguments(names)
+    x: Any = given.get("input", given.get("A", given.get("x")))
+    order = given.get("p", "fro") if named == "norm" else given.get("ord", 2)
+    if order not in (2, "fro", None) or (call.name == "linalg_norm" and given.get("dim") is None):
+        return None
+    dim = given.get("dim")
+    axes = tuple(range(x.ndim)) if dim is None else dim
+    return x.square().sum(axes, keepdim=bool(given.get("keepdim", False))).sqrt()
+
+
+def _normalize(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    given = _arguments(functional.normalize, call)
+    if given["p"] != 2 or given["out"] is not None:
+        return None
+    x = given["input"]
+    length = x.square().sum(given["dim"], keepdim=True).sqrt()
+    return x / length.clamp_min(given["eps"])
+
+
+def _local_response(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    given = _arguments(functional.local_response_norm, call)
+    x = given["input"]
+    size = given["size"]
+    # A mean over neighbouring channels; the axes after them are one.
+    squares = x.square().reshape(len(x), 1, x.shape[1], -1)
+    around = (0, 0, size // 2, (size - 1) // 2)
+    mean = functional.avg_pool2d(functional.pad(squares, around), (size, 1), stride=1).reshape(x.shape)
+    return x / (mean * given["alpha"] + given["k"]) ** given["beta"]
+
+
+def _tensordot(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    """The same as `einsum`, which may be a layer."""
+    given = call.arguments(("a", "b", "dims"))
+    dims = given.get("dims", 2)
+    n_first = given["a"].ndim
+    n_second = given["b"].ndim
+    if isinstance(dims, int):
+        dims = (range(n_first - dims, n_first), range(dims))
+    if isinstance(dims, Tensor) or n_first + n_second > len(ascii_lowercase):
+        return None
+    first = list(ascii_lowercase[:n_first])
+    second = list(ascii_lowercase[n_first : n_first + n_second])
+    for one, other in zip(dims[0], dims[1], strict=True):
+        second[other] = first[one]
+    kept = [axis for axis in first + second if (first + second).count(axis) == 1]
+    equation = f"{''.join(first)},{''.join(second)}->{''.join(kept)}"
+    return torch.einsum(equation, given["a"], given["b"])
+
+
+def _cosine(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    given = call.arguments(("x1", "x2", "dim", "eps"))
+    dim = given.get("dim", 1)
+    eps = given.get("eps", 1e-8)
+    unit = [functional.normalize(given[name], dim=dim, eps=eps) for name in ("x1", "x2")]
+    return (unit[0] * unit[1]).sum(dim)
+
+
+def _embedding_bag(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    """Bags that are rows of a matrix of tokens; others stay unknown."""
+    given = _arguments(functional.embedding_bag, call)
+    if given["input"].ndim != 2 or given["offsets"] is not None or given["max_norm"] is not None:
+        return None
+    words = functional.embedding(given["input"], given["weight"])
+    if given["per_sample_weights"] is not None:
+        words = words * given["per_sample_weights"][..., None]
+    if given["padding_idx"] is not None:
+        return None
+    return words.amax(dim=1) if given["mode"] == "max" else getattr(words, given["mode"])(dim=1)
+
+
+def _layers(name: str, call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    return recurrent.layers(name, *call.args)
+
+
+def _cell(name: str, call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    return recurrent.cell(name, *call.args)
+
+
+_RECURRENT: dict[str, Written] = {
+    **{name: partial(_layers, name) for name in recurrent.STEPS},
+    **{f"{name}_cell": partial(_cell, name) for name in recurrent.STEPS},
+}
+WRITTEN_OUT: Mapping[str, Written] = MappingProxyType(
+    {
+        "multi_head_attention_forward": _multi_head,
+        **dict.fromkeys(("matmul", "mm"), _matmul),
+        **dict.fromkeys(("addmm", "baddbmm"), _shifted),
+        "linear": _linear,
+        "einsum": _einsum,
+        "addcmul": _addcmul,
+        "lerp": _lerp,
+        "glu": _glu,
+        "softmin": _softmin,
+        **dict.fromkeys(("var", "std", "var_mean", "std_mean"), _deviation),
+        **dict.fromkeys(("norm", "linalg_norm", "linalg_vector_norm"), _norm),
+        "normalize": _normalize,
+        "local_response_norm": _local_response,
+        "tensordot": _tensordot,
+        "cosine_similarity": _cosine,
+        "embedding_bag": _embedding_bag,
+        **_RECURRENT,
+    }
+)

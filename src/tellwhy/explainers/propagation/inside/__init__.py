@@ -1,1 +1,0 @@
-"""What happens inside the network: modules, places, tokens, the course of a batch, and the ledger."""

@@ -1,0 +1,164 @@
+"""Where relevance went: ledger, latent, from outputs.
+
+The ledger: where the relevance that did not reach the input was absorbed.
+
+Latent relevance: what arrives at the outputs of modules and operations inside the network.
+
+Relevance that was found behind a network, carried back through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score import Floats
+from tellwhy.explainers.propagation.batches import batches
+from tellwhy.explainers.propagation.engine.calls import Operation
+from tellwhy.explainers.propagation.engine.passes import (
+    Forward,
+    choose_rules,
+    run_backward,
+    run_forward,
+    values_of,
+)
+from tellwhy.scoring.network_passes import check_target, of_rows, pick_scores, untouched
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tellwhy.explainers.propagation.base import NetworkExplainer
+
+
+def ledger(explainer: NetworkExplainer, X: Any) -> pd.DataFrame:
+    """One line per operation: the relevance that arrived there, was handed on, and was absorbed."""
+    import pandas as pd
+
+    if explainer.kind != "attribution":
+        raise InvalidInput(
+            f"{type(explainer).__name__} has no ledger: its values are not shares of the output."
+        )
+    lines = [
+        (o.index, o.path, o.name, str(o.rule or o.kind), o.arrived, o.handed_on, o.arrived - o.handed_on)
+        for o in _counted(explainer, X)
+    ]
+    columns = ["index", "path", "operation", "rule", "arrived", "handed_on", "absorbed"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _counted(explainer: NetworkExplainer, X: Any) -> list[Operation]:
+    """Operations of the first batch, with what arrived and was handed on in all batches."""
+    model, rows = explainer.prepare(X)
+    target = check_target(explainer.target, len(rows))
+    (way,) = explainer.passes()  # attributions have one way down
+    total: list[Operation] = []
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        for batch, part in batches(rows, explainer.batch_size, f"the ledger of {type(explainer).__name__}"):
+            forward = run_forward(model, batch, [way.method], ledger=True)
+            pick = partial(pick_scores, target=of_rows(target, part))
+            run_backward(forward, way.method, pick, way.seed)
+            # A layer that was merged with a batch norm has handed its relevance to that one's line.
+            counted = [operation for operation in forward.capture.operations if not operation.merged]
+            if not total:
+                total = counted
+                continue
+            for before, now in zip(total, counted, strict=True):
+                before.arrived += now.arrived
+                before.handed_on += now.handed_on
+    return total
+
+
+def latent_relevance(explainer: NetworkExplainer, X: Any, at: Sequence[str]) -> dict[str, np.ndarray]:
+    """Relevance of the outputs of modules, or of operations in them, shaped like those outputs."""
+    wanted = [at] if isinstance(at, str) else list(at)
+    model, rows = explainer.prepare(X)
+    _check_names(model, wanted)
+    target = check_target(explainer.target, len(rows))
+    (way,) = explainer.passes()
+    found: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        label = f"latent relevance by {type(explainer).__name__}"
+        for batch, part in batches(rows, explainer.batch_size, label):
+            forward = run_forward(model, batch, [way.method], places=wanted)
+            run_backward(forward, way.method, partial(pick_scores, target=of_rows(target, part)), way.seed)
+            _check_places(forward, wanted)
+            for name, tensors in forward.capture.places.found.items():
+                found[name].append(_one_output(name, tensors))
+    return {name: _joined(name, parts, len(rows)) for name, parts in found.items()}
+
+
+def _check_names(model: torch.nn.Module, wanted: Sequence[str]) -> None:
+    modules = dict(model.named_modules())
+    for name in wanted:
+        path = name.partition(":")[0]
+        if path not in modules:
+            near = [known for known in modules if known][:8]
+            raise InvalidInput(f"The network has no module {path!r}; some of its modules are {near}.")
+
+
+def _check_places(forward: Forward, wanted: Sequence[str]) -> None:
+    """Refuse places that relevance goes past, or that the model does not come to."""
+    for name in wanted:
+        if any(o.merged for o in forward.capture.operations if o.path == name):
+            raise InvalidInput(
+                f"The layer {name!r} is one with the batch norm or bias after it, and has no relevance of "
+                "its own: ask for the module after it."
+            )
+        if not forward.capture.places.found[name]:
+            raise InvalidInput(
+                f"Nothing that depends on the input comes out of {name!r}. `coverage(model, x)` lists paths "
+                "and operations; an operation is asked for as 'path:operation'."
+            )
+
+
+def _one_output(name: str, tensors: list[Any]) -> np.ndarray:
+    """Relevance of one call; the sum where a module is used several times and its outputs have one shape."""
+    if len({tuple(t.shape) for t in tensors}) > 1:
+        shapes = [tuple(t.shape) for t in tensors]
+        raise InvalidInput(f"{name!r} has several outputs of different shapes: {shapes}.")
+    return sum(t.double() for t in tensors).cpu().numpy()
+
+
+def _joined(name: str, parts: list[np.ndarray], n_rows: int) -> np.ndarray:
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.concatenate(parts)
+    if len(whole) != n_rows:
+        raise InvalidInput(
+            f"The output of {name!r} does not have rows first: explain all rows in one batch "
+            f"(batch_size={n_rows})."
+        )
+    return whole
+
+
+def relevance_from_outputs(explainer: NetworkExplainer, X: Any, relevance: Floats) -> Floats:
+    """Relevance of the inputs, from that of all outputs, shaped like what the network gives.
+
+    Relevance itself travels, never its quotient by the activation: an output that is 0 may be relevant
+    because it should not be.
+    """
+    model, rows = explainer.prepare(X)
+    (way,) = explainer.passes()
+    method = replace(way.method, carries="relevance", multiply=False)
+    found = []
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        for batch, part in batches(rows, explainer.batch_size, "relevance through the network"):
+            forward = run_forward(model, batch, [method])
+            choose_rules(forward.capture, method)
+            given = torch.as_tensor(relevance[part]).to(forward.outputs)
+            if given.numel() != forward.outputs.numel():
+                raise InvalidInput(
+                    f"relevance has rows of shape {tuple(given.shape[1:])}; the network gives "
+                    f"{tuple(forward.outputs.shape[1:])}."
+                )
+            given = given.reshape(forward.outputs.shape)  # axes of length 1 may be left out
+            leaves = [leaf for leaf, _ in forward.capture.leaves]
+            handed = torch.autograd.grad(forward.outputs, leaves, given, allow_unused=True)
+            found.append(values_of(forward, method, handed)[0].double().cpu().numpy())
+    return np.concatenate(found)

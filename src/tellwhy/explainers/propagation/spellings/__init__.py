@@ -1,1 +1,0 @@
-"""Functions in other words: calls that are several operations, written out in those that have rules."""

@@ -1,1 +1,0 @@
-"""Single rows: their segments, what a model is asked about them, and the mixture of each row."""

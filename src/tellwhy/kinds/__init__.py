@@ -1,0 +1,1 @@
+"""Kinds of data that can be judged, one a file."""

@@ -1,0 +1,134 @@
+"""Which explainer to trust on a table, measured on anomalies injected into its ordinary rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.core.arrays import evenly_spread, take_rows
+from tellwhy.core.params import generator, integer, validate_value
+from tellwhy.core.registry import cards
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data.table import TableLike
+from tellwhy.evaluation import compare
+from tellwhy.kinds.fitted import fit_table
+from tellwhy.kinds.learning import encoded_selection
+from tellwhy.kinds.request import Request
+from tellwhy.kinds.table_rows import as_source, select
+
+COMPARED_ROWS = 100
+# Every method explains every changed row: these numbers keep that below a minute, however large the table is.
+LEARNED_ROWS = 1_000
+BACKGROUND_ROWS = 200
+COALITIONS = 256  # a row, of Shapley values; their own default is up to 2,048
+SAMPLING = ("AnomalyShapley", "KernelShap")
+
+
+@dataclass(frozen=True, eq=False)
+class TableComparison:
+    """The table of `tellwhy.evaluation.compare`, what it was measured on, and a recommendation in words."""
+
+    table: pd.DataFrame
+    source: str
+    detector: str
+    n_rows: int
+    notices: list[str]
+    recommendation: str
+
+
+def compare_table(
+    data: str | Path | TableLike,
+    *,
+    reference: str | Path | TableLike | None = None,
+    n_rows: int = COMPARED_ROWS,
+    n_features: int = 1,
+    **settings: Any,
+) -> TableComparison:
+    """Inject anomalies into ordinary rows of a table, and measure which explainers find the changed columns.
+
+    Parameters
+    ----------
+    data, reference, settings
+        As in `explain_table`.
+    n_rows
+        How many ordinary rows to change, each twice; they are held out from the detector.
+    n_features
+        How many columns of each row are changed.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(200, 4))
+    >>> "OneClassDTD" in set(compare_table(rows, n_rows=20).table["method"])
+    True
+    """
+    validate_value("compare_table", "n_rows", n_rows, integer(2))
+    request = Request(**settings)
+    source = as_source(data)
+    other = None if reference is None else as_source(reference)
+    selection, encoder = encoded_selection(select(source, other, request), request)
+    rng = generator(request.random_state)
+    learned, held_out = _split(len(selection.reference), n_rows, rng)
+    fitted = fit_table(selection.learning_from(learned), encoder, request.detector, rng)
+    used = list(encoder.columns_)  # columns that the encoder left out are no truth to be found
+    ordinary = _least_odd(selection.reference[used].iloc[held_out], fitted.score.value, n_rows)
+    background = take_rows(fitted.ordinary_rows()[used], evenly_spread(len(fitted.sample), BACKGROUND_ROWS))
+    table = compare(
+        [_affordable(card.cls, fitted.score, request.random_state) for card in cards("explainer")],
+        fitted.score,
+        ordinary,
+        n_features=n_features,
+        background=background,
+        random_state=request.random_state,
+    )
+    cheaper = (
+        f"{' and '.join(sorted(SAMPLING))} ask {COALITIONS} coalitions a row here, fewer than by themselves."
+    )
+    notices = [*source.notices, *encoder.notices_, cheaper]
+    return TableComparison(table, source.source, fitted.words, len(ordinary), notices, recommendation(table))
+
+
+def _affordable(explainer: Any, score: object, seed: int) -> Any:
+    """The explainer's class, or for those that score most, an instance that scores less."""
+    if explainer.__name__ not in SAMPLING:
+        return explainer
+    return explainer(score, n_coalitions=COALITIONS, random_state=seed)
+
+
+def _split(n: int, n_rows: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+    """Rows to learn from, and others to change.
+
+    A changed row must not have its original among the support points: it would be found by that alone.
+    """
+    order = rng.permutation(n)
+    n_held_out = min(2 * n_rows, n // 3)
+    return np.sort(order[n_held_out:][:LEARNED_ROWS]), np.sort(order[:n_held_out])
+
+
+def _least_odd(rows: pd.DataFrame, value: Callable[[Any], Floats], n_rows: int) -> pd.DataFrame:
+    """Return the rows that score lowest: what is injected should be the only odd thing about them."""
+    order = np.argsort(value(rows), kind="stable")[:n_rows]
+    return rows.iloc[np.sort(order)]
+
+
+def recommendation(table: pd.DataFrame) -> str:
+    """Say which methods to trust: the best, and those that cannot be told from it."""
+    measured = table[table["mrr"].notna() & (table["method"] != "RandomAttribution")]
+    if not len(measured):
+        return "No method could be measured on this data."
+    best = measured.iloc[0]
+    level = [
+        m for m, high in zip(measured["method"], measured["mrr_high"], strict=True) if high >= best["mrr"]
+    ]
+    others = [name for name in level if name != best["method"]]
+    random = table.loc[table["method"] == "RandomAttribution", "mrr_high"]
+    if len(random) and best["mrr_low"] <= float(random.iloc[0]):
+        return (
+            "No method finds the changed columns better than a random order: trust none of them on this data."
+        )
+    text = f"{best['method']} finds the changed column best (mean reciprocal rank {best['mrr']:.2f})"
+    return f"{text}; {', '.join(others)} cannot be told from it." if others else f"{text}."

@@ -1,0 +1,319 @@
+"""`diff_tables`: what changed from one table to another of the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.core.arrays import random_sample
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import real, validate_value
+from tellwhy.core.progress import stage
+from tellwhy.data import Table
+from tellwhy.data.columns.dates import Dates, WrittenDates, iso_texts, told_by_order
+from tellwhy.data.columns.reading import Role, dates_of
+from tellwhy.data.columns.roles import ReadColumns
+from tellwhy.data.table import TableLike
+from tellwhy.kinds.table_rows import as_source, read_as_told
+from tellwhy.verdicts.column_drift import Drift, hour_drift, missing_drift, values_drift
+from tellwhy.verdicts.samples import adjusted
+
+LEVEL = 0.01  # chance that anything is said to have drifted though nothing has
+MOST_ROWS = 200_000  # of each table whose numbers are compared; more would take longer and say the same
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What changed from an old table to a new one.
+
+    Attributes
+    ----------
+    old, new
+        Where the tables came from.
+    n_rows
+        Numbers of rows, of the old and the new table.
+    drifts
+        Every comparison made: those that drifted first, by their size.
+    new_columns, gone_columns
+        Columns that only one of the tables has.
+    changed
+        Columns that are read otherwise in the new table: column → (words before, words after).
+    ordering
+        Columns that only tell in which order rows came, with the periods of both tables, in words.
+    not_compared
+        Columns that both tables have and that were not compared, with the reason.
+    notices
+        How the columns were read.
+    """
+
+    old: str
+    new: str
+    n_rows: tuple[int, int]
+    level: float
+    drifts: list[Drift]
+    new_columns: list[str]
+    gone_columns: list[str]
+    changed: dict[str, tuple[str, str]]
+    ordering: dict[str, str]
+    not_compared: dict[str, str]
+    roles: dict[str, str]
+    notices: list[str]
+
+    @property
+    def drifted(self) -> list[Drift]:
+        """The comparisons that differ by more than chance, the largest difference first."""
+        return [drift for drift in self.drifts if drift.drifted]
+
+
+def diff_tables(
+    old: str | Path | TableLike,
+    new: str | Path | TableLike,
+    *,
+    exclude: Sequence[str] = (),
+    category: Sequence[str] = (),
+    number: Sequence[str] = (),
+    date: Sequence[str] = (),
+    text: Sequence[str] = (),
+    level: float = LEVEL,
+    random_state: int = 0,
+) -> Difference:
+    """Tell what changed from one table to another: values, levels, missing cells, columns, how they are read.
+
+    Numbers and dates are compared by Kolmogorov–Smirnov, levels by chi-square and by the chance of levels
+    that one table lacks, missing cells by Fisher's test. p-values are corrected for their number (Holm).
+
+    Parameters
+    ----------
+    old, new
+        A file, or a table in memory.
+    exclude
+        Columns to leave out.
+    category, number, date, text
+        Columns to read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
+    level
+        Chance that anything is said to have drifted though nothing has.
+    random_state
+        Seed of the 200,000 rows whose numbers are compared where a table has more.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> january = pd.DataFrame({"price": rng.normal(20, 2, 500), "size": rng.normal(size=500)})
+    >>> february = pd.DataFrame({"price": rng.normal(25, 2, 500), "size": rng.normal(size=500)})
+    >>> [drift.column for drift in diff_tables(january, february).drifted]
+    ['price']
+    """
+    validate_value("diff_tables", "level", level, real(0, 1, closed="neither"))
+    tables = [as_source(old), as_source(new)]
+    stage("reading columns")
+    told = {"category": category, "number": number, "date": date, "text": text}
+    shared = _shared(tables[0], tables[1], set(exclude))
+    told = {kind: _named(entries, shared, set(exclude)) for kind, entries in told.items()}
+    first = read_as_told(tables[0].frame[shared], None, told)
+    pair = _read_pair(first, tables[1].frame[shared], told)
+    return _difference(tables[0], tables[1], pair, exclude=exclude, level=level, seed=random_state)
+
+
+def diff_from_read(
+    old: Table,
+    known: ReadColumns,
+    new: Table,
+    *,
+    cleaned: pd.DataFrame,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Difference:
+    """Tell what changed from a table that was read before.
+
+    Parameters
+    ----------
+    old, new
+        The tables; of the old one only the names of its columns are needed.
+    known
+        Columns of the old one, as they were read; cells that a finding explains are missing.
+    cleaned
+        The same of the new one, read as the old one was.
+    level
+        Chance that anything is said to have drifted though nothing has.
+    seed
+        Of the rows that are compared where there are many.
+    """
+    nothing: dict[str, list[str]] = {kind: [] for kind in ("category", "number", "date", "text")}
+    shared = [name for name in _shared(old, new, set()) if name in known.frame.columns]
+    first = ReadColumns(
+        known.frame[shared], {name: known.roles[name] for name in shared}, list(known.notices)
+    )
+    pair = _read_pair(first, new.frame[shared], nothing)
+    alike = [name for name in shared if name not in pair.changed]
+    frame = pair.new.frame.assign(**{name: cleaned[name].array for name in alike})
+    pair = replace(pair, new=replace(pair.new, frame=frame))
+    return _difference(old, new, pair, exclude=(), level=level, seed=seed)
+
+
+def _difference(
+    old: Table, new: Table, pair: _Pair, *, exclude: Sequence[str], level: float, seed: int
+) -> Difference:
+    stage("comparing columns")
+    found = _Comparison(pair, np.random.default_rng(seed))
+    drifts = _judged(found.drifts(), level)
+    return Difference(
+        old=old.source,
+        new=new.source,
+        n_rows=(len(old.frame), len(new.frame)),
+        level=level,
+        drifts=drifts,
+        new_columns=_only_in(new, old, exclude),
+        gone_columns=_only_in(old, new, exclude),
+        changed=pair.changed,
+        ordering=found.ordering,
+        not_compared=found.not_compared,
+        roles={name: role.words for name, role in pair.old.roles.items()},
+        notices=[*old.notices, *pair.old.notices],
+    )
+
+
+def _only_in(one: Table, other: Table, exclude: Sequence[str]) -> list[str]:
+    return [name for name in one.frame.columns if name not in other.frame.columns and name not in exclude]
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """The columns that both tables have, read; and those that are read otherwise in the new one."""
+
+    old: ReadColumns
+    new: ReadColumns
+    changed: dict[str, tuple[str, str]]
+
+
+def _shared(old: Table, new: Table, exclude: set[str]) -> list[str]:
+    """Columns that both tables have; at least one."""
+    shared = [name for name in old.frame.columns if name in new.frame.columns and name not in exclude]
+    if not shared:
+        raise InvalidInput(
+            f"{old.source} and {new.source} have no column in common; expected tables of the same kind. "
+            f"Their first columns are {', '.join(map(repr, old.frame.columns[:3]))} and "
+            f"{', '.join(map(repr, new.frame.columns[:3]))}."
+        )
+    return shared
+
+
+def _read_pair(first: ReadColumns, new: pd.DataFrame, told: Mapping[str, Sequence[str]]) -> _Pair:
+    """Read the shared columns of the new table as it writes them itself, and say where that is otherwise."""
+    shared = list(new.columns)
+    own = read_as_told(new, None, told)
+    # A column of which the new table alone tells something else is read again, as it was in the old one.
+    unlike = [name for name in shared if first.roles[name] != own.roles[name]]
+    told_of = {kind: [e for e in names if _column(e, unlike) is not None] for kind, names in told.items()}
+    alike = read_as_told(new[unlike], first.roles, told_of)
+    frame = own.frame.copy(deep=False)
+    roles = dict(own.roles)
+    changed = {}
+    for name in unlike:
+        if _is_read_otherwise(first.roles[name], roles[name], frame[name], alike.frame[name]):
+            changed[name] = (first.roles[name].words, roles[name].words)
+        else:
+            frame[name] = alike.frame[name]
+            roles[name] = alike.roles[name]
+    return _Pair(first, ReadColumns(frame, roles, own.notices), changed)
+
+
+def _named(entries: Sequence[str], shared: Sequence[str], exclude: set[str]) -> list[str]:
+    """The entries on columns that are compared, and those on unknown ones, which `read_columns` refuses."""
+    return [entry for entry in entries if _column(entry, sorted(exclude)) is None or _column(entry, shared)]
+
+
+def _column(entry: str, columns: Sequence[str]) -> str | None:
+    """The column that 'COLUMN' or 'COLUMN=FORMAT' names, None where it is not among these."""
+    name = entry if entry in columns else entry.rsplit("=", maxsplit=1)[0]
+    return name if name in columns else None
+
+
+def _is_read_otherwise(old: Role, own: Role, as_own: pd.Series, as_old: pd.Series) -> bool:
+    """Tell whether a column is written otherwise, so that reading it as before loses or changes cells."""
+    if {old.kind, own.kind} & {"constant", "empty"} and not (old.reading and own.reading):
+        return False
+    if isinstance(own.reading, WrittenDates) and not own.reading.is_certain:
+        return False  # the old table tells what this one does not
+    if old.kind != own.kind and {old.kind, own.kind} <= {"category", "text", "identifier"}:
+        return False  # how many labels there are is no matter of writing
+    return not as_own.equals(as_old)
+
+
+class _Comparison:
+    """Every comparison of two tables; what was not compared, and why."""
+
+    def __init__(self, pair: _Pair, rng: np.random.Generator) -> None:
+        self._frames = (pair.old.frame, pair.new.frame)
+        self._samples = [_sampled(frame, rng) for frame in self._frames]
+        self._roles = (pair.old.roles, pair.new.roles)
+        self.ordering: dict[str, str] = {}
+        self.not_compared: dict[str, str] = {}
+
+    def drifts(self) -> list[Drift]:
+        """Compare every column: its values, and how often it is missing."""
+        found = []
+        for name in self._frames[0].columns:
+            missing = missing_drift(name, self._frames[0][name], self._frames[1][name])
+            found += [part for part in (missing, self._values(name)) if part is not None]
+        return found
+
+    def _values(self, name: str) -> Drift | None:
+        old, new = (roles[name] for roles in self._roles)
+        kind = _common_kind(old, new)
+        if kind in ("", "identifier"):
+            told = old.words if kind else f"{old.words} before, {new.words} now"
+            self.not_compared[name] = told
+            return None
+        if kind == "date" and (order := self._order(name)):
+            self.ordering[name] = order
+            dates = self._dates(name)
+            return hour_drift(name, dates[0], dates[1])
+        # Levels are compared on all rows: a rare one must not be called gone because no sample has it.
+        frames = self._samples if kind in ("number", "date", "text") else self._frames
+        return values_drift(name, kind, frames[0][name], frames[1][name])
+
+    def _dates(self, name: str) -> list[Dates]:
+        return [dates_of(frame, name, "iso") for frame in self._samples]
+
+    def _order(self, name: str) -> str:
+        """Say which periods dates cover, where they tell no more than that."""
+        dates = self._dates(name)
+        if not told_by_order(dates[1], dates[0]):
+            return ""
+        periods = []
+        for found in dates:
+            filled = found[~np.isnat(found)].astype("datetime64[D]")
+            periods.append(" to ".join(iso_texts(np.array([filled.min(), filled.max()]))))
+        return " → ".join(periods)
+
+
+def _common_kind(old: Role, new: Role) -> str:
+    """The kind in which two columns can be compared; '' where there is none."""
+    kinds = [role.kind for role in (old, new)]
+    if "empty" in kinds:
+        return ""
+    if kinds[0] == kinds[1]:
+        return kinds[0]
+    varying = [kind for kind in kinds if kind != "constant"]
+    if len(varying) == 1:  # one value before or now, of the kind that the other has
+        return varying[0]
+    return "category" if set(kinds) <= {"category", "text", "identifier", "boolean"} else ""
+
+
+def _sampled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    if len(frame) <= MOST_ROWS:
+        return frame
+    return frame.iloc[np.sort(random_sample(len(frame), MOST_ROWS, rng))]
+
+
+def _judged(drifts: Sequence[Drift], level: float) -> list[Drift]:
+    """Correct the p-values for their number, and put what drifted first, by its size."""
+    corrected = adjusted([drift.p_value for drift in drifts])
+    judged = [
+        replace(drift, p_adjusted=p, drifted=p <= level) for drift, p in zip(drifts, corrected, strict=True)
+    ]
+    return sorted(judged, key=lambda drift: (not drift.drifted, -drift.size))

@@ -1,0 +1,238 @@
+"""`explain_table` and `explain_new`: learn what is ordinary, or take a model of it; judge rows beside it."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.checks.check import check_table
+from tellwhy.checks.findings import Finding
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.progress import stage
+from tellwhy.data import Table, TableEncoder
+from tellwhy.data.columns.notices import left_out_notices
+from tellwhy.data.columns.roles import read_columns
+from tellwhy.data.table import TableLike
+from tellwhy.kinds.batch import Batch, Judged
+from tellwhy.kinds.fitted import FittedTable, KnownRows, encoded_rows, encoded_score
+from tellwhy.kinds.learning import learn
+from tellwhy.kinds.marks import held_back, without_marked
+from tellwhy.kinds.new_data import NewData, new_data_of
+from tellwhy.kinds.new_rows import NewRows, read_new_rows, with_hours, without_later_dates
+from tellwhy.kinds.rare_labels import find_rare_labels
+from tellwhy.kinds.request import Request
+from tellwhy.kinds.segments import context_of, nested_segments
+from tellwhy.kinds.table_model import Mark, TableModel
+from tellwhy.kinds.table_rows import Selection, as_source
+from tellwhy.kinds.table_run import run_of
+from tellwhy.kinds.text_columns import scored_texts
+from tellwhy.results.run import Run
+from tellwhy.verdicts.alarms import Alarms
+from tellwhy.verdicts.findings import RowFindings
+
+CHANGEABLE = ("id_column", "label", "method", "top", "alarms", "contamination", "fdr")
+
+
+def explain_table(
+    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
+) -> Run:
+    """Find the odd rows of a table and tell why they are odd.
+
+    Parameters
+    ----------
+    data
+        A file name, a `Table`, a pandas or polars frame, or an array.
+    reference
+        Ordinary rows to compare with, in the same forms; without it (or `normal`), the table's own rows.
+    settings
+        See `Request`: normal, id_column, detector, method, top, alarms, contamination,
+        fdr, columns, exclude, by, label,
+        missing, random_state.
+
+    Returns
+    -------
+    Run
+        Ranked anomalies with reasons, and the evidence for them.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(200, 3))
+    >>> rows[7, 1] = 9.0
+    >>> run = explain_table(rows, top=1)
+    >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
+    (7, 'x1')
+    """
+    other = None if reference is None else as_source(reference)
+    return told_run(learn(as_source(data), Request(**settings), other).batch.judged())
+
+
+def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Run:
+    """Find the odd rows of a table by a model that was fitted before, and tell why they are odd.
+
+    A row is judged by itself: whether it is an alarm does not depend on the other rows of the table, unless
+    `alarms`, `contamination` or `fdr` ask for a line that is drawn among them.
+
+    Parameters
+    ----------
+    model
+        Of `fit_model`, or read by `tellwhy.load`.
+    data
+        A file name, a `Table`, a pandas or polars frame, or an array.
+    settings
+        id_column, label, method, top, alarms, contamination, fdr; everything else was decided in fitting.
+
+    Examples
+    --------
+    >>> from tellwhy.workflow import fit_model
+    >>> rng = np.random.default_rng(0)
+    >>> model = fit_model(rng.normal(size=(300, 3)))
+    >>> rows = rng.normal(size=(50, 3))
+    >>> rows[7, 1] = 9.0
+    >>> run = explain_new(model, rows, top=1)
+    >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
+    (7, 'x1')
+    """
+    return judged_run(model, judge(model, as_source(data), changed_request(model, settings)))
+
+
+def explain_and_compare(
+    model: TableModel, data: str | Path | TableLike, *, model_file: str | Path = "", **settings: Any
+) -> tuple[Run, NewData]:
+    """The same, and how the rows compare with those of the fitting; the run remembers the model's file."""
+    table = as_source(data)
+    judged = judge(model, table, changed_request(model, settings))
+    run = judged_run(model, judged)
+    stage("comparing with the rows of the fitting")
+    compared = new_data_of(model, judged.batch.table, judged.batch.cleaned)
+    place = os.path.abspath(model_file) if model_file else ""
+    return replace(run, settings={**run.settings, "model": place}), compared
+
+
+def judged_run(model: TableModel, judged: Judged) -> Run:
+    """Explain the alarms among rows that a model judged."""
+    run = told_run(judged, model.marks)
+    return replace(run, settings={**run.settings, "fitted_to": model.source})
+
+
+def told_run(judged: Judged, marks: Sequence[Mark] = ()) -> Run:
+    """Explain the alarms among judged rows; those whose cause is marked are held back."""
+    return judged.in_words(held_back(run_of(judged), marks, judged.batch.held))
+
+
+def changed_request(model: TableModel, settings: dict[str, Any]) -> Request:
+    """What is asked of new rows: as in fitting, but for what may be asked otherwise."""
+    fixed = [name for name in settings if name not in CHANGEABLE]
+    if fixed:
+        raise InvalidParameter(
+            f"{', '.join(fixed)} cannot be changed after fitting; with a model, only "
+            f"{', '.join(CHANGEABLE)} can. Fit the model again."
+        )
+    plain = replace(model.request, normal=None, label=None, alarms=None, contamination=None, fdr=None)
+    return replace(plain, **settings)
+
+
+def judge(model: TableModel, table: Table, request: Request, *, finds_learned: bool = False) -> Judged:
+    """Score new rows, and find what is wrong with them as data.
+
+    `finds_learned` says that rows which the model was fitted to may be among them: they are judged as if it
+    had not seen them.
+    """
+    stage("reading columns")
+    table, texts = scored_texts(table, model.texts)
+    new = read_new_rows(model, table)
+    quality = check_table(
+        new.frame, model.roles, reference=model.facts, raw=table.frame.reindex(columns=list(model.roles))
+    )
+    found = RowFindings.of(quality.findings, len(new.frame))
+    selection = _selection(model, new, quality.frame if model.request.missing == "impute" else new.frame)
+    selection, rare = _in_segments(model, table, selection)
+    found = found.with_more(rare)
+    found, held = without_marked(found, table.frame, model.marks)
+    kept = np.arange(len(selection.frame))
+    if request.missing == "drop":
+        kept = model.encoder.kept_rows(selection.frame)
+        selection = selection.without(kept, np.arange(len(selection.reference)))
+    fitted = replace(_fitted(model, selection), finds_learned=finds_learned)
+    batch = Batch(
+        table,
+        request,
+        fitted,
+        found.without(kept),
+        quality.frame,
+        texts,
+        calibration=model.calibration,
+        drawn=_line(model, request, len(kept)),
+        held=held,
+    )
+    return batch.judged()
+
+
+def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:
+    """The rows to score beside those learned from, both as they are compared."""
+    frame, later = without_later_dates(model, frame)
+    return Selection(
+        frame=with_hours(frame, model.hours),
+        rows=np.arange(len(frame)),
+        reference=with_hours(model.reference, model.hours),
+        own=None,
+        words=f"{model.n_rows:,} rows of {Path(model.source).name}",
+        is_clean=model.is_clean,
+        roles=model.roles,
+        notices=(*new.notices, *later),
+    )
+
+
+def _in_segments(model: TableModel, table: Table, selection: Selection) -> tuple[Selection, list[Finding]]:
+    """Place the rows in the segments that the model knows."""
+    by = list(model.by_roles)
+    if model.by_reference is None:
+        return selection, []
+    scored = read_columns(table.frame[by], roles=model.by_roles).frame
+    levels = nested_segments(scored, model.by_reference, dict(model.by_roles), table.source)
+    n_none = int((levels[0].scored < 0).sum())
+    notices = [f"{n_none:,} rows have no {by[0]}, or one not seen before: the whole table stands in."]
+    placed = replace(
+        selection,
+        context=context_of(selection, levels, by, model.bends),
+        notices=(*selection.notices, *(notices if n_none else [])),
+        words=f"{selection.words}, each with those of the same {' and '.join(by)}",
+    )
+    return placed, find_rare_labels(selection, levels[-1], by)
+
+
+def _fitted(model: TableModel, selection: Selection) -> FittedTable:
+    encoder: TableEncoder = model.encoder
+    known = KnownRows(encoded_rows(selection, encoder, model.sample), encoder.owner_, list(encoder.columns_))
+    score = encoded_score(encoder, model.detector)
+    told = _telling(encoder, selection)
+    fitted = FittedTable(selection, told, score, model.detector, model.words, model.sample, known)
+    if "learned" not in model.remembered:
+        model.remembered["learned"] = fitted.scores_of_learned()
+    return replace(fitted, learned_scores=model.remembered["learned"])
+
+
+def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
+    """A copy of the encoder whose notices are about these rows; the model itself stays as it is."""
+    told = copy.copy(encoder)
+    filled = encoder.missing_in(selection.compared()[0])
+    told.notices_ = [*left_out_notices(encoder.left_out_), *selection.notices, *filled]
+    return told
+
+
+def _line(model: TableModel, request: Request, n_rows: int) -> Alarms | None:
+    """Where alarms begin, where that was decided in fitting; None where it is drawn among the rows."""
+    is_asked = any(value is not None for value in (request.alarms, request.contamination, request.fdr))
+    return None if is_asked else line_of(model, n_rows)
+
+
+def line_of(model: TableModel, n_rows: int) -> Alarms:
+    """Where alarms begin for so many new rows: at the line that was drawn in fitting."""
+    expected = float(n_rows * np.exp(-max(model.level, 0.0)))
+    return Alarms(model.level, f"the line drawn in fitting: {model.rule}", expected)

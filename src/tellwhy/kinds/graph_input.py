@@ -1,0 +1,312 @@
+"""A table as a graph; how many latent classes it has.
+
+Nodes to judge in their context: rows, what is around each, and what to call it.
+
+Latent classes that neighbours share, fitted to the nodes of a grid, a sequence or a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tellwhy import checks as quality
+from tellwhy.checks.in_time.clock import Stamps, read_stamps
+from tellwhy.checks.in_time.series import find_events, season_notices, without_cells
+from tellwhy.core.arrays import Scaling
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Rules, generator, integer, none, one_of, real, seed, validate_parameters
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data import Table, TableEncoder
+from tellwhy.data.columns.roles import read_columns
+from tellwhy.data.graph_files import read_edges, read_grid
+from tellwhy.data.graphs import Graph, chain, from_edges, grid
+from tellwhy.data.table import TableLike
+from tellwhy.detectors import LCCAD, suggest_lccad
+from tellwhy.detectors.lccad.theta import middle_part, spread_of
+from tellwhy.kinds.request import cell_text, check_column
+from tellwhy.kinds.table_rows import as_named, as_source
+from tellwhy.verdicts.findings import RowFindings
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphRequest:
+    """Settings of `explain_graph`, checked once.
+
+    Attributes
+    ----------
+    time
+        Column by which rows are ordered: each is the neighbour of the next.
+    edges
+        File with the two ends of each edge, as 0-based row numbers, or names in `id_column`.
+    id_column
+        Column that names rows; it is no feature.
+    neighbours
+        4 or 8 in a plane (in a volume: in each slice), 6 or 26 in a volume; None for 4 or 6.
+    n_classes
+        Number of latent classes, or None to find it.
+    theta
+        Weight of values against context, or None to find it.
+    top, alarms, contamination, fdr, columns, exclude, random_state
+        As in `Request`.
+    """
+
+    time: str | None = None
+    edges: str | Path | None = None
+    id_column: str | None = None
+    neighbours: int | None = None
+    n_classes: int | None = None
+    theta: float | None = None
+    top: int = 10
+    alarms: int | None = None
+    contamination: float | None = None
+    fdr: float | None = None
+    columns: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    random_state: int = 0
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "neighbours": (none, one_of(4, 8, 6, 26)),
+        "n_classes": (none, integer(1, 127)),
+        "theta": (none, real(0, 1, closed="both")),
+        "top": integer(1, 10_000),
+        "alarms": (none, integer(1)),
+        "contamination": (none, real(0, 0.5, closed="right")),
+        "fdr": (none, real(0, 1)),
+        "random_state": seed,
+    }
+
+    def __post_init__(self) -> None:
+        validate_parameters(self)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeData:
+    """Rows in the user's units (`frame`) and as comparable numbers (`X`), in the order of the graph's nodes.
+
+    `owner[t]` is the column of `frame` that column t of `X` was made from; `names[i]` is what to call node i.
+    """
+
+    kind: str  # "grid" | "time" | "edges"
+    frame: pd.DataFrame
+    X: NDArray[Any]
+    owner: Integers
+    graph: Graph
+    rows: Integers  # 0-based data row of each node
+    names: Callable[[int], str]  # what a node is called
+    source: str
+    notices: tuple[str, ...]
+    fingerprint: str
+    found: RowFindings  # what is wrong with the nodes as data; explained cells are missing in `frame`
+    written: pd.DataFrame  # the nodes before that
+    seasonal: frozenset[str] = frozenset()  # columns that are compared with what their time usually has
+
+
+def nodes_of(data: str | Path | TableLike, request: GraphRequest) -> NodeData:
+    """Read a grid from an .npz file, or rows from a table with a time column or a file of edges."""
+    if request.time is not None and request.edges is not None:
+        raise InvalidInput("Give either time or edges: rows are a sequence, or have edges of their own.")
+    if request.time is None and request.edges is None:
+        return _grid_nodes(data, request)
+    return _table_nodes(as_source(data), request)
+
+
+def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
+    found = read_grid(path, columns=request.columns)
+    kept = {n: a for n, a in found.arrays.items() if n not in request.exclude}
+    if not kept:
+        raise InvalidInput(f"No array of {found.source} is left to use; check columns and exclude.")
+    stacked = np.column_stack([a.reshape(-1) for a in kept.values()])
+    values = stacked if stacked.dtype == np.float32 else stacked.astype(np.float64)
+    there = np.isfinite(values).all(axis=1)
+    written = pd.DataFrame(values, columns=list(kept))
+    placeholders = _placeholders(written, there)
+    values = _without(values, written, placeholders)
+    if not there.any():
+        raise InvalidInput(f"Every node of {found.source} has a value that is missing or infinite.")
+    notices = list(found.notices)
+    if not there.all():
+        notices.append(f"{int((~there).sum()):,} nodes have missing values and are left out of the grid.")
+    neighbours = request.neighbours or (4 if len(found.shape) == 2 else 6)
+    return NodeData(
+        kind="grid",
+        frame=pd.DataFrame(values, columns=list(kept)),
+        # Large grids come in single precision, and stay so: they would not fit otherwise.
+        X=Scaling.of(values[there], constant=1.0).apply(values).astype(values.dtype),
+        owner=np.arange(values.shape[1]),
+        graph=grid(found.shape, neighbours, mask=there),
+        rows=np.arange(len(values)),
+        names=partial(_place, found.shape),
+        source=found.source,
+        notices=tuple(notices),
+        fingerprint=found.fingerprint,
+        found=RowFindings.of(placeholders, len(values)),
+        written=written,
+    )
+
+
+def _placeholders(frame: pd.DataFrame, there: NDArray[np.bool_]) -> list[quality.Finding]:
+    """Placeholders among the nodes that are there: one of them would make a class of its own of its nodes."""
+    places = np.flatnonzero(there)
+    if len(places) < 2:
+        return []
+    found = quality.check_table(frame.iloc[places]).findings
+    return [
+        replace(finding, rows=tuple(places[list(finding.rows)].tolist()))
+        for finding in found
+        if finding.kind == "placeholder" and finding.surprise > 0
+    ]
+
+
+def _without(
+    values: NDArray[Any], frame: pd.DataFrame, placeholders: Sequence[quality.Finding]
+) -> NDArray[Any]:
+    """Put the middle value of a column where it has a placeholder."""
+    if not placeholders:
+        return values
+    filled = values.copy()
+    for finding in placeholders:
+        column = frame.columns.get_loc(finding.columns[0])
+        rows = list(finding.rows)
+        filled[rows, column] = np.nanmedian(np.delete(values[:, column], rows))
+    return filled
+
+
+def _place(shape: tuple[int, ...], node: int) -> str:
+    """Name a node of a grid by its place: '(3, 17)'."""
+    return "(" + ", ".join(str(int(i)) for i in np.unravel_index(node, shape)) + ")"
+
+
+def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
+    chosen = _features(table, request)
+    stamps = Stamps(np.arange(len(table.frame)), None)
+    if request.time is not None:
+        stamps = read_stamps(table, request.time)
+    order = stamps.order
+    read = read_columns(table.frame[chosen])
+    written = read.frame.iloc[order].reset_index(drop=True)
+    checked = quality.check_table(written, read.roles)
+    ids = _ids(table, request, order)
+    names = [str(int(row)) for row in order] if ids is None else ids
+    frame = checked.frame
+    found = RowFindings.of(checked.findings, len(frame))
+    notices = [*table.notices, *stamps.notices, *read.notices]
+    seasonal: frozenset[str] = frozenset()
+    if request.time is not None:
+        events = find_events(frame, stamps, names.__getitem__)
+        frame = without_cells(frame, events.findings)
+        found = found.with_more(events.findings)
+        told = [text for text in events.notices if text not in stamps.notices]
+        notices += [*told, *season_notices(events)]
+        seasonal = frozenset(events.seasons)
+    named = None if request.columns is None else chosen
+    encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
+    X = np.asarray(encoder.transform(frame))
+    graph: Graph = chain(len(X))
+    if request.edges is not None:
+        graph = from_edges(read_edges(request.edges, ids, len(X)), len(X))
+    return NodeData(
+        kind="time" if request.time is not None else "edges",
+        frame=frame[encoder.columns_],
+        X=X,
+        owner=encoder.owner_,
+        graph=graph,
+        rows=order,
+        names=names.__getitem__,
+        source=table.source,
+        notices=(*notices, *encoder.notices_),
+        fingerprint=table.fingerprint,
+        found=found,
+        written=written,
+        seasonal=seasonal,
+    )
+
+
+def _features(table: Table, request: GraphRequest) -> list[str]:
+    """Columns to use, after checking that all columns that were asked for exist."""
+    asked = [request.time, request.id_column, *(request.columns or ()), *request.exclude]
+    for column in asked:
+        if column is not None:
+            check_column(table, column)
+    others = {request.time, request.id_column, *request.exclude}
+    return [column for column in (request.columns or table.frame.columns) if column not in others]
+
+
+def _ids(table: Table, request: GraphRequest, order: Integers) -> list[str] | None:
+    """What each node is called: by its id, else by its time; None where it has neither."""
+    named = request.id_column or request.time
+    if named is None:
+        return None
+    return [cell_text(cell) for cell in table.frame[named].iloc[order]]
+
+
+MOST_CLASSES = 5
+NODES_OF_A_CLASS = 4  # at least, on average, of as many classes as are tried
+SAME = 1.1  # times as wide as before, within the classes, columns are taken to be as they were
+_ROUNDS = 4  # of counting classes and of measuring how wide columns are within them
+
+
+def fit_latent_classes(nodes: NodeData, request: GraphRequest) -> tuple[NodeData, LCCAD]:
+    """Fit twice: with columns of equal spread, then of equal spread within the classes that were found.
+
+    A column that tells the classes apart has most of its spread between them: what is odd within a class
+    would hardly count. Returns the nodes with the columns as they were fitted last, and the model.
+    """
+    n_classes = request.n_classes
+    scale = np.ones(nodes.X.shape[1])
+    if n_classes is None:
+        n_classes, scale = _counted(*middle_part(nodes.X, nodes.graph), request)
+    first = _fitted(nodes.X / scale.astype(nodes.X.dtype), nodes.graph, n_classes, request)
+    again = _spread(first)
+    scale = (scale * again).astype(nodes.X.dtype)
+    nodes = replace(nodes, X=nodes.X / scale)
+    # From the classes that were found on: in other units, k-means might start elsewhere.
+    return nodes, _fitted(nodes.X, nodes.graph, n_classes, request, init=first.centres_ / again)
+
+
+def _counted(X: NDArray[Any], graph: Graph, request: GraphRequest) -> tuple[int, Floats]:
+    """Number of classes, and the spread of columns within them by which it was found.
+
+    Columns of equal spread over all nodes hide classes that one column tells and others do not. Classes that
+    were found tell the spread within them, and with columns of equal spread there more may be found. The
+    criterion by which numbers of classes are compared is that of a density: in other units it is another one
+    by a known number, so that all rounds can be compared.
+    """
+    most = min(MOST_CLASSES, max(1, len(X) // NODES_OF_A_CLASS))
+    n_nodes = len(X) if graph.mask is None else int(graph.mask.sum())
+    scale = np.ones(X.shape[1])
+    best = np.inf
+    chosen = (1, scale)
+    for _ in range(_ROUNDS):
+        scaled = X / scale.astype(X.dtype)
+        found = suggest_lccad(scaled, graph, max_classes=most, random_state=request.random_state)
+        criterion = min(c.criterion for c in found.candidates) + 2 * n_nodes * float(np.log(scale).sum())
+        if criterion >= best:
+            break
+        best = criterion
+        chosen = (found.n_classes, scale)
+        again = _spread(_fitted(scaled, graph, found.n_classes, request))
+        if again.max() <= SAME * again.min():
+            break
+        scale = scale * again
+    return chosen
+
+
+def _spread(model: LCCAD) -> Floats:
+    """Spread of each column within the classes; 1 for columns that have none."""
+    there = model.labels_ >= 0
+    spread = spread_of(model.training_X_[there] - model.centres_[model.labels_[there]])
+    return np.where(spread > 0, spread, 1.0)
+
+
+def _fitted(X: NDArray[Any], graph: Graph, n_classes: int, request: GraphRequest, **start: Any) -> LCCAD:
+    theta: str | float = "auto" if request.theta is None else request.theta
+    seed = int(generator(request.random_state).integers(2**31 - 1))
+    return LCCAD(n_classes, theta, random_state=seed, **start).fit(X, graph)

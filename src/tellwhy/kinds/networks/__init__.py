@@ -1,0 +1,1 @@
+"""Networks: loaded without unpickling, explained, in grids."""

@@ -1,0 +1,430 @@
+"""A network explained: method, output, inputs.
+
+Methods that the command line knows by name, and how far their values are checked.
+
+Outputs of a network for all inputs, the classes they stand for, and which of them is explained.
+
+From the name of a network and pictures or a text to explanations, and how far they can be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import nearest
+from tellwhy.core.progress import stage
+from tellwhy.core.score import Floats
+from tellwhy.kinds.networks.inputs import Entries, Preparation, read_entries, read_labels
+from tellwhy.kinds.networks.loading import LoadedNetwork, load_network
+from tellwhy.kinds.table_run import versions
+from tellwhy.results.network_run import ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
+from tellwhy.verdicts.network_trust import Judged, groups_of, told
+
+PARTS = 14  # patches of occlusion along the shorter side
+Box = tuple[Any, Any]  # least and largest value of an input, per channel
+
+
+@dataclass(frozen=True)
+class Named:
+    """A method: its title, and how an explainer is made of a network, a target and the range of inputs."""
+
+    title: str
+    make: Callable[..., Any]
+
+
+def _of(name: str, **settings: Any) -> Callable[..., Any]:
+    def make(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: ARG001
+        from tellwhy import explainers
+
+        return getattr(explainers, name)(model, target, **settings, **how)
+
+    return make
+
+
+def _deep_taylor(model: Any, target: Any, box: Box, **how: Any) -> Any:
+    from tellwhy.explainers import DeepTaylor
+
+    low, high = box
+    inside = low is not None and bool((np.asarray(low) <= 0).all() and (np.asarray(high) >= 0).all())
+    return (
+        DeepTaylor(model, target, low=low, high=high, **how) if inside else DeepTaylor(model, target, **how)
+    )
+
+
+def _integrated(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: ARG001
+    from tellwhy.explainers import IntegratedGradients
+
+    return IntegratedGradients(model, target=target, **how)
+
+
+class _OfPictures:
+    """A method of scores that changes parts of pictures, of a size that goes with theirs."""
+
+    def __init__(self, name: str, model: Any, target: Any, batch_size: int):
+        self.name = name
+        self.model = model
+        self.target = target
+        self.batch_size = batch_size
+
+    def explain(self, X: Any) -> Any:
+        """Explain pictures (n, channels, height, width): parts become the mean colour of all of them."""
+        from tellwhy import explainers
+        from tellwhy.scoring import NetworkOutput
+
+        rows = np.asarray(X)
+        if rows.ndim != 4 or rows.dtype.kind != "f":
+            raise InvalidParameter(
+                f"--method {self.name.lower()} takes pictures. Use another method for texts."
+            )
+        mean = np.broadcast_to(rows.mean(axis=(0, 2, 3), keepdims=True)[0], rows.shape[1:])
+        score = NetworkOutput(self.model, self.target, batch_size=self.batch_size)
+        if self.name == "Lime":
+            return explainers.Lime(score, baseline=mean).explain(rows)
+        patch = max(1, round(min(rows.shape[2:]) / PARTS))
+        return explainers.Occlusion(score, patch=patch, baseline=mean).explain(rows)
+
+
+def _of_pictures(name: str) -> Callable[..., Any]:
+    def make(model: Any, target: Any, box: Box, *, batch_size: int = 32) -> Any:  # noqa: ARG001
+        return _OfPictures(name, model, target, batch_size)
+
+    return make
+
+
+METHODS: dict[str, Named] = {
+    "lrp": Named("LRP (ε, z+)", _of("LRP", composite="epsilon_plus")),
+    "lrp-detached": Named(
+        "LRP, attention detached", _of("LRP", composite="epsilon_plus", attention="detached")
+    ),
+    "lrp-epsilon": Named("LRP ε", _of("LRP")),
+    "lrp-gamma": Named("LRP γ", _of("LRP", rule="gamma")),
+    "lrp-alpha2beta1": Named("LRP α2β1", _of("LRP", rule="alpha_beta")),
+    "lrp-preset-a": Named("LRP preset A", _of("LRP", composite="preset_a")),
+    "lrp-preset-a-flat": Named("LRP preset A, flat", _of("LRP", composite="preset_a_flat")),
+    "lrp-preset-b": Named("LRP preset B", _of("LRP", composite="preset_b")),
+    "lrp-preset-b-flat": Named("LRP preset B, flat", _of("LRP", composite="preset_b_flat")),
+    "deep-taylor": Named("Deep Taylor", _deep_taylor),
+    "gradient": Named("Gradient", _of("Gradient")),
+    "smoothgrad": Named("SmoothGrad", _of("SmoothGrad", postprocess="square")),
+    "input-gradient": Named("Input × gradient", _of("InputTimesGradient")),
+    "integrated-gradients": Named("Integrated gradients", _integrated),
+    "deconvnet": Named("DeconvNet", _of("DeconvNet")),
+    "guided-backprop": Named("Guided backprop", _of("GuidedBackprop")),
+    "occlusion": Named("Occlusion", _of_pictures("Occlusion")),
+    "lime": Named("LIME", _of_pictures("Lime")),
+    "excitation-backprop": Named("Excitation backprop", _of("ExcitationBackprop")),
+}
+
+
+def named_methods(asked: str) -> dict[str, Named]:
+    """The methods of a list such as "lrp,gradient".
+
+    Examples
+    --------
+    >>> list(named_methods("lrp, Gradient"))
+    ['lrp', 'gradient']
+    >>> named_methods("lpr")
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidParameter: Networks have no method 'lpr'; did you mean 'lrp'? There are: ...
+    """
+    found = {}
+    for word in asked.split(","):
+        name = word.strip().lower().replace("_", "-")
+        if name not in METHODS:
+            hint = nearest(name, METHODS)
+            raise InvalidParameter(
+                f"Networks have no method {word.strip()!r}{hint} There are: {', '.join(METHODS)}."
+            )
+        found[name] = METHODS[name]
+    return found
+
+
+TOP = 5  # classes that are listed
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Outputs of a network for all inputs, before a softmax at its end.
+
+    Attributes
+    ----------
+    model
+        The network, with one tensor of outputs.
+    values
+        Shape (inputs, classes).
+    names
+        Of the classes.
+    words
+        Which of several tensors it is, where the network gives several.
+    """
+
+    model: Any
+    values: Floats
+    names: Sequence[str]
+    words: str
+
+    @property
+    def probabilities(self) -> Floats | None:
+        """Softmax of the outputs; None of a single one."""
+        if self.values.shape[1] == 1:
+            return None
+        powers = np.exp(self.values - self.values.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def target(self, asked: str | None) -> Any:
+        """The output to explain: by its number, by its name, or the largest of each input."""
+        if asked is None:
+            return "max"
+        if asked in self.names:
+            return list(self.names).index(asked)
+        if not asked.lstrip("-").isdigit():
+            raise InvalidParameter(
+                f"There is no class {asked!r}{nearest(asked, self.names)} Classes have numbers "
+                f"from 0 to {len(self.names) - 1}, and the names of --labels."
+            )
+        if not 0 <= int(asked) < len(self.names):
+            raise InvalidParameter(
+                f"--target {asked} is out of range: the network has {len(self.names)} outputs, numbered "
+                f"from 0 to {len(self.names) - 1}."
+            )
+        return int(asked)
+
+    def top(self, row: int) -> list[ClassOutput]:
+        """The likeliest classes of an input."""
+        shares = self.probabilities
+        order = np.argsort(-self.values[row], kind="stable")[:TOP]
+        return [
+            ClassOutput(
+                self.names[j], float(self.values[row, j]), None if shares is None else float(shares[row, j])
+            )
+            for j in order
+        ]
+
+
+def _applied(model: Any, X: np.ndarray, size: int) -> Floats:
+    """Outputs of a network that gives one tensor, before a softmax at its end, in two dimensions."""
+    import torch
+
+    from tellwhy.scoring.network_passes import outputs_of
+
+    with torch.no_grad():
+        rows = torch.from_numpy(X)
+        parts = [outputs_of(model, rows[i : i + size])[0] for i in range(0, len(X), size)]
+    values = np.asarray(torch.cat(parts).double())
+    return values[:, None] if values.ndim == 1 else values
+
+
+def outputs_of_all(model: Any, X: np.ndarray, size: int, labels: Sequence[str]) -> Outputs:
+    """Apply a network to all inputs, and name its classes."""
+    from tellwhy.scoring.network_outputs import read_network
+
+    stage("applying the network")
+    read = read_network(model, X[:1], None)
+    values = _applied(read.model, X, size)
+    if values.ndim != 2:
+        raise InvalidInput(
+            f"The network gives outputs of shape {values.shape[1:]} for each input; expected one number per "
+            "class. Wrap it in a module that gives the numbers to explain."
+        )
+    if not np.isfinite(values).all():
+        raise InvalidInput(
+            "The network gives outputs that are not finite. Check its weights, --mean and --std."
+        )
+    k = values.shape[1]
+    if labels and len(labels) != k:
+        raise InvalidInput(f"There are {len(labels)} labels; the network has {k} outputs. Name each of them.")
+    return Outputs(read.model, values, labels or [str(j) for j in range(k)], read.words)
+
+
+KEPT = 200  # inputs that are kept in the run, with their values; the checks see all
+
+
+@dataclass(frozen=True)
+class NetworkRequest:
+    """How a network is explained.
+
+    Attributes
+    ----------
+    method
+        Names of methods, separated by commas.
+    target
+        Number or name of the class to explain; None: the likeliest of each input.
+    labels
+        File of the names of classes.
+    preparation
+        How inputs are prepared.
+    check
+        Whether regions are painted over to test the explanations.
+    batch_size
+        Inputs that go through the network at once.
+    random_state
+        Seed of every draw.
+    """
+
+    method: str = "lrp"
+    target: str | None = None
+    labels: Path | None = None
+    preparation: Preparation = field(default_factory=Preparation)
+    check: bool = True
+    batch_size: int = 32
+    random_state: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """A network with its inputs and outputs, and what is asked of it."""
+
+    network: str
+    source: str
+    request: NetworkRequest
+    loaded: LoadedNetwork
+    read: Entries
+    X: np.ndarray
+    outputs: Outputs
+
+    @property
+    def batch_size(self) -> int:
+        return 1 if self.loaded.one_by_one else self.request.batch_size
+
+    @property
+    def is_pictures(self) -> bool:
+        return bool(self.X.dtype.kind == "f" and self.X.ndim == 4)
+
+
+def explain_network(network: str, source: str, request: NetworkRequest) -> NetworkRun:
+    """Explain a network's outputs for pictures or a text.
+
+    Parameters
+    ----------
+    network
+        "module:function", or an archive of `torch.export.save` (see `load_network`).
+    source
+        A picture, a folder of them, a text file, or the text itself.
+    request
+        What is asked for.
+    """
+    methods = named_methods(request.method)
+    case = _case(network, source, request)
+    target = case.outputs.target(request.target)
+    explanations = {}
+    judged = []
+    for name, method in methods.items():
+        stage(f"explaining by {method.title}")
+        explainer = method.make(case.outputs.model, target, _box(case), batch_size=case.batch_size)
+        explanations[name] = explainer.explain(case.X)
+        asked = Judged(name, method.title, explainer, explanations[name])
+        judged.append(told(asked, case.outputs.model, _fill(case), seed=request.random_state))
+    return _run(case, explanations, judged)
+
+
+def _case(network: str, source: str, request: NetworkRequest) -> _Case:
+    labels = [] if request.labels is None else read_labels(request.labels)
+    stage("loading the network")
+    loaded = load_network(network)
+    read = read_entries(source, loaded, request.preparation)
+    X = np.stack([entry.row for entry in read.entries])
+    outputs = outputs_of_all(loaded.model, X, 1 if loaded.one_by_one else request.batch_size, labels)
+    return _Case(network, source, request, loaded, read, X, outputs)
+
+
+def _box(case: _Case) -> tuple[Any, Any]:
+    """Least and largest values of a picture's channels, for methods that use the range of their input."""
+    if case.loaded.prepare is not None or not case.is_pictures:
+        return None, None
+    how = case.request.preparation
+    mean, std = (np.asarray(v, dtype=np.float32).reshape(-1, 1, 1) for v in (how.mean, how.std))
+    low, high = (0.0 - mean) / std, (1.0 - mean) / std
+    return (float(low.min()), float(high.max())) if low.size == 1 else (low, high)
+
+
+def _fill(case: _Case) -> Any:
+    """What regions are painted over with in the check; None where there is no check."""
+    if not case.request.check:
+        return None
+    if case.is_pictures:
+        return "mean"
+    return (
+        None
+        if case.read.unknown is None or case.X.ndim != 2
+        else np.full(case.X.shape[1:], case.read.unknown)
+    )
+
+
+def _run(case: _Case, explanations: dict[str, Explanation], judged: Sequence[MethodTold]) -> NetworkRun:
+    first = next(iter(explanations.values()))
+    items = [_item(case, k, explanations) for k in range(min(KEPT, len(case.read.entries)))]
+    groups: list[FoundGroup] = []
+    n_grouped = 0
+    if case.is_pictures:
+        groups, n_grouped = groups_of(first, case.outputs.names, [entry.name for entry in case.read.entries])
+    target = case.request.target or "the likeliest class of each input"
+    prepared = {name: str(value) for name, value in vars(case.request.preparation).items()}
+    settings = {"method": case.request.method, "target": target, **prepared}
+    return NetworkRun(
+        network=case.network,
+        source=case.source,
+        kind="pictures" if case.is_pictures else "texts",
+        explains=f"{first.params['explains']}{case.outputs.words}",
+        headline=_headline(items, len(case.read.entries), groups),
+        n_inputs=len(case.read.entries),
+        items=items,
+        methods=judged,
+        groups=groups,
+        n_grouped=n_grouped,
+        notices=_notices(case),
+        settings={**settings, "seed": case.request.random_state},
+        versions={**versions(), "torch": version("torch")},
+    )
+
+
+def _notices(case: _Case) -> list[str]:
+    said = list(case.read.notices)
+    if case.loaded.runs_code:
+        said.append(f"Loading {case.network} ran the code of its module.")
+    n = len(case.read.entries)
+    if n > KEPT:
+        said.append(f"All {n:,} inputs were explained and checked; the first {KEPT} are shown.")
+    return said
+
+
+def _item(case: _Case, row: int, explanations: dict[str, Explanation]) -> NetworkItem:
+    entry = case.read.entries[row]
+    first = next(iter(explanations.values()))
+    chosen = int(np.asarray(first.extras["output"])[row])
+    notices = list(entry.notices)
+    for name, explanation in explanations.items():
+        undefined = explanation.extras.get("undefined")
+        if undefined is not None and bool(np.asarray(undefined)[row]):
+            notices.append(f"{name} is not defined for negative outputs: its values are zero")
+    left = {name: None if e.residual is None else float(e.residual[row]) for name, e in explanations.items()}
+    return NetworkItem(
+        name=entry.name,
+        classes=case.outputs.top(row),
+        explained=case.outputs.names[chosen],
+        output=float(first.scores[row]),
+        pixels=entry.pixels,
+        words=list(entry.words),
+        values={name: e.values[row] for name, e in explanations.items()},
+        left_over=left,
+        notices=notices,
+    )
+
+
+def _headline(items: Sequence[NetworkItem], n: int, groups: Sequence[FoundGroup]) -> str:
+    """What the network says, and what stands out."""
+    first = items[0]
+    best = first.classes[0]
+    sure = "" if best.probability is None else f" ({best.probability:.0%})"
+    if n == 1:
+        about = "" if first.explained == best.name else f"; explained here is {first.explained}"
+        return f"The network says {best.name}{sure}{about}."
+    odd = f"; {len(groups)} group{'s' if len(groups) > 1 else ''} of them for an odd reason" if groups else ""
+    return f"{n:,} inputs explained{odd}."

@@ -1,0 +1,76 @@
+"""From the columns that a request names to the segments of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tellwhy.checks.findings import Finding
+from tellwhy.core.errors import InvalidInput
+from tellwhy.data import Table
+from tellwhy.data.columns.roles import read_columns
+from tellwhy.kinds.rare_labels import find_rare_labels
+from tellwhy.kinds.request import Request, check_column
+from tellwhy.kinds.segments import Segments, context_of, nested_segments
+from tellwhy.kinds.table_rows import Selection, read_as_told
+
+FEW = 5  # rows of a segment, below which it is told that the whole table stands in
+
+
+def in_segments(
+    selection: Selection, table: Table, reference: Table | None, request: Request
+) -> tuple[Selection, list[Finding]]:
+    """Return the selection with the segments of the columns that `by` names, and labels rare in them.
+
+    Parameters
+    ----------
+    selection
+        All rows of the table, before any is dropped.
+    table, reference
+        What the columns are read from.
+    request
+        What was asked.
+    """
+    by = list(dict.fromkeys(request.by))
+    if not by:
+        return selection, []
+    for name in by:
+        check_column(table, name)
+        if reference is not None:
+            check_column(reference, name)
+    told = request.told_kinds(table, by)
+    known = read_as_told((reference or table).frame[by], None, told)
+    same = reference is None and selection.own is not None and len(selection.own) == len(selection.frame)
+    scored = known.frame if reference is None else read_columns(table.frame[by], roles=known.roles).frame
+    others = known.frame if same or reference is not None else known.frame.iloc[selection.own]
+    levels = nested_segments(scored, others, known.roles, table.source)
+    if not (levels[-1].reference >= 0).any():
+        raise InvalidInput(
+            f"Column {by[-1]!r} of {table.source} is empty; expected values that tell which segment a row is "
+            "in. Choose another column for by."
+        )
+    placed = replace(
+        selection,
+        context=context_of(selection, levels, by),
+        notices=(*selection.notices, *_notices(by, levels)),
+        words=f"{selection.words}, each with those of the same {' and '.join(by)}",
+    )
+    return placed, find_rare_labels(selection, levels[-1], by)
+
+
+def _notices(by: Sequence[str], levels: Sequence[Segments]) -> list[str]:
+    names = " and ".join(by)
+    narrow = levels[-1]
+    sizes = np.bincount(narrow.reference[narrow.reference >= 0], minlength=len(narrow.words))
+    n_small = int((sizes < FEW).sum())
+    n_none = int((levels[0].scored < 0).sum())
+    told = [f"Rows are compared within {len(sizes):,} segments by {names}."]
+    if n_small:
+        told.append(
+            f"{n_small:,} of these segments have fewer than {FEW} rows: what is usual there leans on others."
+        )
+    if n_none:
+        told.append(f"{n_none:,} rows have no {by[0]}, or one not seen before: the whole table stands in.")
+    return told

@@ -1,0 +1,261 @@
+"""`fit_model`: what is ordinary in a table, learned once and kept, to judge other tables by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.checks.facts import Facts, facts_of
+from tellwhy.core.arrays import random_sample
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import generator
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data import Table, TableEncoder
+from tellwhy.data.columns.reading import Role
+from tellwhy.data.columns.roles import read_columns
+from tellwhy.data.table import TableLike
+from tellwhy.kinds.learning import Learned, learn
+from tellwhy.kinds.request import Request, rows_equal_to, split_marker
+from tellwhy.kinds.table_rows import Selection, StoredRows, as_source, read_as_told
+from tellwhy.kinds.table_run import versions
+from tellwhy.kinds.text_columns import TextModel
+from tellwhy.verdicts.alarms import Calibration
+from tellwhy.verdicts.seen_values import SeenValues, seen_values
+
+MOST_ROWS = 50_000  # that a model is learned from and keeps; of more a random sample
+NOT_KEPT = ("text", "identifier")  # what names rows and people write is no part of a model
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A finding that somebody looked at and knows to be no trouble.
+
+    Attributes
+    ----------
+    cause
+        What made the row odd (see `marks.cause_of`), as text.
+    words
+        The reason of the row that was marked, for people.
+    why
+        What the user said.
+    """
+
+    cause: str
+    words: str
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """What is ordinary in a table, to judge other tables by.
+
+    Attributes
+    ----------
+    source, fingerprint, n_rows
+        The table that it was fitted to, the SHA-256 of its content, and its rows.
+    request
+        What was asked when it was fitted.
+    table_columns
+        All columns of that table, in order.
+    roles, by_roles
+        How its features, and the columns that make segments, were read.
+    rows
+        The rows that it was learned from: all, or a random sample of many. Cells that a finding explains are
+        missing. Free text and identifiers are not kept.
+    by_rows
+        The columns that make segments, of the same rows.
+    hours
+        Dates that only tell the order of rows, and whose hour of day is compared.
+    bends
+        Form in which numbers are compared within segments.
+    seen
+        What each column held, over all rows.
+    encoder, detector, words
+        How cells become numbers, the detector of these, and the detector in words.
+    sample
+        Rows that the detector learned from, among those kept.
+    is_clean
+        Whether the user vouched for the rows.
+    calibration
+        How scores become surprises.
+    level, threshold, rule
+        Surprise and score above which a row is an alarm, and how they were drawn.
+    versions
+        Of the packages that it was fitted with.
+    marks
+        Findings that are known to be no trouble.
+    texts
+        Models of the columns of texts, which count by how odd each text is. They keep the words that recur.
+    """
+
+    source: str
+    fingerprint: str
+    n_rows: int
+    request: Request
+    table_columns: tuple[str, ...]
+    roles: Mapping[str, Role]
+    by_roles: Mapping[str, Role]
+    rows: StoredRows
+    by_rows: StoredRows | None
+    hours: tuple[str, ...]
+    bends: Mapping[str, str]
+    seen: Mapping[str, SeenValues]
+    encoder: TableEncoder
+    detector: Any
+    words: str
+    sample: Integers
+    is_clean: bool
+    calibration: Calibration
+    level: float
+    threshold: float
+    rule: str
+    versions: Mapping[str, str]
+    marks: tuple[Mark, ...] = field(default=())
+    texts: Mapping[str, TextModel] = field(default_factory=dict)
+
+    @cached_property
+    def reference(self) -> pd.DataFrame:
+        """The rows that were learned from, as they were read."""
+        return self.rows.frame()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The rows that were learned from, as checks of the data see them."""
+        return facts_of(self.reference, self.roles)
+
+    @cached_property
+    def remembered(self) -> dict[str, Floats]:
+        """Scores of the rows that the detector learned from, once somebody needed them."""
+        return {}
+
+    @cached_property
+    def by_reference(self) -> pd.DataFrame | None:
+        """The columns that make segments, of the rows learned from."""
+        return None if self.by_rows is None else self.by_rows.frame()
+
+    def with_marks(self, marks: Sequence[Mark]) -> TableModel:
+        """Return the same model with other marks."""
+        return replace(self, marks=tuple(marks))
+
+
+def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: Any) -> TableModel:
+    """Learn what is ordinary in a table, to judge other tables by (`explain_new`).
+
+    Parameters
+    ----------
+    data
+        A file name, a `Table`, a pandas or polars frame, or an array.
+    clean
+        Whether all rows are ordinary. Otherwise the oddest tenth is set aside before it is learned what is
+        ordinary. Rows that `normal` names are taken for clean.
+    settings
+        See `Request`: normal, id_column, detector, alarms, contamination, fdr, columns, exclude, category,
+        number, date, text, by, label, missing, random_state.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(300, 3))
+    >>> model = fit_model(rows)
+    >>> model.n_rows, model.words
+    (300, 'committee of six simple detectors')
+    """
+    request = Request(**settings)
+    table = as_source(data)
+    if request.normal is not None:
+        table = _ordinary(table, request.normal)
+        clean = True
+    n = len(table.frame)
+    chosen = np.sort(random_sample(n, MOST_ROWS, generator(request.random_state)))
+    if len(chosen) == n:
+        return fit_rows(table, request, clean=clean, n_rows=n)
+    sampled = replace(table, frame=table.frame.iloc[chosen])
+    model = fit_rows(sampled, request, clean=clean, n_rows=n)
+    others = {name: role for name, role in model.roles.items() if name not in model.texts}
+    read = read_columns(table.frame[list(others)], roles=others)
+    return replace(model, seen={**model.seen, **seen_values(read.frame, others)})
+
+
+def _ordinary(table: Table, normal: str) -> Table:
+    column, value = split_marker(table, normal)
+    if value is None:
+        raise InvalidInput(f"normal must be 'COLUMN=VALUE'. Got {normal!r}, which names a column alone.")
+    return replace(table, frame=table.frame.iloc[rows_equal_to(table, column, value)])
+
+
+def fit_rows(table: Table, request: Request, *, clean: bool, n_rows: int) -> TableModel:
+    """Learn from every row of a table that fits into memory; `n_rows` is what it was drawn from."""
+    told = replace(request, normal=None)
+    table = replace(table, frame=_without_marker(table, request))
+    model = kept_model(learn(table, told, is_clean=clean))
+    return replace(model, n_rows=n_rows, request=replace(model.request, normal=request.normal))
+
+
+def kept_model(learned: Learned) -> TableModel:
+    """What is kept of what was learned from the rows of a table, to judge others by."""
+    judged = learned.batch.judged()
+    batch = judged.batch
+    roles = learned.read.roles
+    selection = batch.fitted.selection
+    encoder = batch.fitted.encoder
+    kept = np.flatnonzero(np.isin(learned.read.rows, selection.rows))
+    by = _segment_columns(batch.table, batch.request, kept)
+    alarms = judged.ranking.alarms
+    return TableModel(
+        source=batch.table.source,
+        fingerprint=batch.table.fingerprint,
+        n_rows=len(batch.table.frame),
+        request=batch.request,
+        table_columns=tuple(map(str, batch.table.frame.columns)),
+        roles=roles,
+        by_roles=by[1],
+        rows=StoredRows.of(_kept_columns(learned.read.frame.iloc[kept], roles)),
+        by_rows=by[0],
+        hours=tuple(name for name, role in roles.items() if role.orders and name in encoder.columns_),
+        bends=_bends(selection),
+        seen=seen_values(learned.read.frame, roles),
+        encoder=encoder,
+        detector=batch.fitted.detector,
+        words=batch.fitted.words,
+        sample=batch.fitted.sample,
+        is_clean=selection.is_clean,
+        calibration=judged.calibration,
+        level=float(alarms.level),
+        threshold=float(judged.ranking.threshold),
+        rule=alarms.rule,
+        versions=versions(),
+        texts={name: each.without_texts() for name, each in batch.texts.models.items()},
+    )
+
+
+def _without_marker(table: Table, request: Request) -> pd.DataFrame:
+    """The table without the column that told which rows are ordinary: it is no feature."""
+    if request.normal is None:
+        return table.frame
+    return table.frame.drop(columns=[split_marker(table, request.normal)[0]])
+
+
+def _kept_columns(frame: pd.DataFrame, roles: Mapping[str, Role]) -> pd.DataFrame:
+    return frame[[name for name in frame.columns if roles[name].kind not in NOT_KEPT]]
+
+
+def _bends(selection: Selection) -> dict[str, str]:
+    if selection.context is None:
+        return {}
+    return {name: column.bend for name, column in selection.context.columns.items()}
+
+
+def _segment_columns(
+    table: Table, request: Request, kept: Integers
+) -> tuple[StoredRows | None, dict[str, Role]]:
+    """The columns that make segments, as they were read."""
+    by = list(dict.fromkeys(request.by))
+    if not by:
+        return None, {}
+    read = read_as_told(table.frame[by], None, request.told_kinds(table, by))
+    return StoredRows.of(read.frame.iloc[kept]), dict(read.roles)

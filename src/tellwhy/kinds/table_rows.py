@@ -1,0 +1,346 @@
+"""Rows and columns read, chosen and kept; cells as they were written.
+
+Which rows are scored, and which ordinary rows they are compared with.
+
+Rows and findings as they can be looked up in the user's table.
+
+Rows of a table as arrays of numbers and lists of names, the form in which a model keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_object_dtype
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.progress import stage
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data import Table, as_table, read_table
+from tellwhy.data.columns.dates import hours_of_day, told_by_order
+from tellwhy.data.columns.reading import Role, dates_of
+from tellwhy.data.columns.roles import ReadColumns, read_columns
+from tellwhy.data.places import file_of, is_marked, line_of
+from tellwhy.data.sources import STANDARD_INPUT, is_query, read_sources
+from tellwhy.data.table import TableLike
+from tellwhy.kinds.request import Request, rows_equal_to, split_marker
+from tellwhy.kinds.segments import Context
+from tellwhy.results.run import Finding
+
+
+def as_source(data: str | Path | Sequence[str | Path] | TableLike) -> Table:
+    """Return a table from a file name, several (their rows are joined), or from what is in memory."""
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, (str, Path)):
+        stage(f"reading {data}")
+        return read_table(data)
+    if isinstance(data, (list, tuple)) and all(isinstance(name, (str, Path)) for name in data):
+        return read_sources(data)
+    return as_table(cast(TableLike, data))
+
+
+def named_source(
+    names: Sequence[str], *, sheet: str | None = None, db: str | Path | None = None
+) -> Path | Table:
+    """Return what a command was given to read: one file as it is named, or the table of anything else."""
+    is_file = len(names) == 1 and names[0] != STANDARD_INPUT and sheet is None and db is None
+    return Path(names[0]) if is_file and not is_query(names[0]) else read_sources(names, sheet=sheet, db=db)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows to score and rows to learn from, features only, with their columns read as `roles` says.
+
+    `notices` tell how columns were read. `rows[i]` is the 0-based data row of frame position i. `own` holds
+    the frame positions of the reference rows where these are rows of the table itself, and is None for a
+    separate reference. `context` holds the segments that rows are judged in, if any.
+    """
+
+    frame: pd.DataFrame
+    rows: Integers
+    reference: pd.DataFrame
+    own: Integers | None
+    words: str
+    is_clean: bool  # whether the user vouches for the reference rows
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+    context: Context | None = None
+
+    def with_hours(self) -> Selection:
+        """Put the hour of day in the place of dates that else only tell in which order rows came."""
+        hours = {name: _hours_of(self, name) for name, role in self.roles.items() if role.orders}
+        found = {name: pair for name, pair in hours.items() if pair is not None}
+        if not found:
+            return self
+        frame = self.frame.assign(**{name: pair[0] for name, pair in found.items()})
+        reference = self.reference.assign(**{name: pair[1] for name, pair in found.items()})
+        roles = dict(self.roles)
+        for name in found:
+            roles[name] = Role("number", f"{roles[name].words}; compared by the hour of day")
+        notices = [
+            f"{name} only tells {self.roles[name].orders}; its hour of day is compared." for name in found
+        ]
+        reference = frame if self.reference is self.frame else reference
+        return replace(self, frame=frame, reference=reference, roles=roles, notices=(*self.notices, *notices))
+
+    def with_cells(self, frame: pd.DataFrame) -> Selection:
+        """Take other cells for the same rows, also where they are the reference."""
+        if self.own is None:
+            return replace(self, frame=frame)
+        is_all = self.reference is self.frame
+        return replace(self, frame=frame, reference=frame if is_all else frame.iloc[self.own])
+
+    def learning_from(self, reference_rows: Integers) -> Selection:
+        """Keep only some of the reference rows to learn from."""
+        own = None if self.own is None else self.own[reference_rows]
+        return replace(self, reference=self.reference.iloc[reference_rows], own=own)
+
+    def without(self, frame_rows: Integers, reference_rows: Integers) -> Selection:
+        """Keep only some frame positions and, of a separate reference, some of its own."""
+        kept = replace(self, frame=self.frame.iloc[frame_rows], rows=self.rows[frame_rows])
+        if self.context is not None:
+            kept = replace(kept, context=self.context.without(frame_rows, reference_rows))
+        if self.own is None:
+            return replace(kept, reference=self.reference.iloc[reference_rows])
+        own = np.flatnonzero(np.isin(frame_rows, self.own))  # counted among the rows that are kept
+        return replace(kept, reference=kept.frame.iloc[own], own=own)
+
+    def context_columns(self) -> list[str]:
+        """Columns that tell a row's segment: every row is compared within its own, so they tell no more."""
+        return [] if self.context is None else [n for n in self.context.by if n in self.frame.columns]
+
+    def compared(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The rows to score and to learn from as they are compared: relative to their segments, if any."""
+        if self.context is None:
+            return self.frame, self.reference
+        frame = self.context.scored_frame(self.frame)
+        is_all = self.reference is self.frame
+        return frame, frame if is_all else self.context.reference_frame(self.reference)
+
+
+def select(table: Table, reference: Table | None, request: Request) -> Selection:
+    """Work out the scored rows, the reference rows and the feature columns of a request."""
+    if reference is not None and request.normal is not None:
+        raise InvalidParameter("Give either a reference table or normal='COLUMN=VALUE', not both.")
+    frame = _features(table, request)
+    other = None if reference is None else _same_columns(reference, frame, table)
+    read, known = _read(frame, other, request.told_kinds(table, list(frame.columns)))
+    roles = _ordered(as_named(read, request.columns), read.frame, known)
+    notices = tuple(dict.fromkeys([*([] if known is None else known.notices), *read.notices]))
+    everyone = np.arange(len(frame))
+    words = "all rows of the table"
+    chosen = Selection(read.frame, everyone, read.frame, everyone, words, False, roles, notices)
+    if reference is not None and known is not None:
+        return replace(chosen, reference=known.frame, own=None, words=str(reference.source), is_clean=True)
+    if request.normal is None:
+        return chosen
+    column, value = split_marker(table, request.normal)
+    if value is None:
+        raise InvalidParameter(
+            f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
+        )
+    own = rows_equal_to(table, column, value)
+    words = f"the rows with {column} = {value}"
+    return replace(chosen, reference=read.frame.iloc[own], own=own, words=words, is_clean=True)
+
+
+def _features(table: Table, request: Request) -> pd.DataFrame:
+    """Columns that are asked for, less those that mark or name rows and those excluded."""
+    dropped = request.not_features(table)
+    frame = table.frame.drop(columns=dropped)
+    if request.columns is not None:
+        frame = frame[[name for name in request.columns if name not in dropped]]
+    frame = frame.drop(columns=[name for name in request.exclude if name in frame.columns])
+    if frame.shape[1] == 0:
+        raise InvalidInput(
+            f"No column of {table.source} is left to use as a feature; check columns and exclude."
+        )
+    return frame
+
+
+def _read(
+    frame: pd.DataFrame, reference: pd.DataFrame | None, told: Mapping[str, list[str]]
+) -> tuple[ReadColumns, ReadColumns | None]:
+    """Read the columns once: those of a reference first, and the table's alike."""
+    if reference is None:
+        return read_as_told(frame, None, told), None
+    known = read_as_told(reference, None, told)
+    return read_as_told(frame, known.roles, told), known
+
+
+def read_as_told(
+    frame: pd.DataFrame, roles: Mapping[str, Role] | None, told: Mapping[str, Sequence[str]]
+) -> ReadColumns:
+    """Read columns as the user says (see `Request.told_kinds`), the others as `roles` or their cells say."""
+    return read_columns(
+        frame,
+        category=told["category"],
+        number=told["number"],
+        date=told["date"],
+        text=told["text"],
+        roles=roles,
+    )
+
+
+def as_named(read: ReadColumns, columns: Sequence[str] | None) -> dict[str, Role]:
+    """Take whole numbers that the user named for numbers, even if they look like names of rows."""
+    named = set(columns or ())
+    return {
+        name: Role("number", "whole numbers")
+        if name in named and role.kind == "identifier" and pd.api.types.is_numeric_dtype(read.frame[name])
+        else role
+        for name, role in read.roles.items()
+    }
+
+
+def _ordered(roles: Mapping[str, Role], frame: pd.DataFrame, known: ReadColumns | None) -> dict[str, Role]:
+    """Mark the dates that only tell in which order rows came, or that they are later than the reference."""
+    found = dict(roles)
+    for name, role in roles.items():
+        if role.kind == "date":
+            reference = None if known is None else dates_of(known.frame, name, "iso")
+            told = told_by_order(dates_of(frame, name, "iso"), reference)
+            found[name] = replace(role, orders=told)
+    return found
+
+
+def _hours_of(selection: Selection, name: str) -> tuple[Floats, Floats] | None:
+    """Hours of day of the scored rows and of the reference rows; None where either has none to speak of."""
+    frame = hours_of_day(dates_of(selection.frame, name, "iso"))
+    reference = hours_of_day(dates_of(selection.reference, name, "iso"))
+    return None if frame is None or reference is None else (frame, reference)
+
+
+def _same_columns(reference: Table, frame: pd.DataFrame, table: Table) -> pd.DataFrame:
+    missing = [name for name in frame.columns if name not in reference.frame.columns]
+    if missing:
+        raise InvalidInput(
+            f"The reference {reference.source} lacks the column(s) {', '.join(map(repr, missing[:5]))} of "
+            f"{table.source}. Leave them out with exclude, or give a reference with the same columns."
+        )
+    return reference.frame[list(frame.columns)]
+
+
+MOST_LINES = 1_000  # of a finding; nobody looks more of them up by hand
+
+
+def as_written(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the cells that the table has, in columns that any file can hold."""
+    kept = rows.reset_index(drop=True)
+    kept.attrs = {}
+    for name in kept.columns:
+        cells = kept[name]
+        if is_object_dtype(cells.dtype):  # cells of several kinds, such as numbers among words
+            kept[name] = cells.map(_text, na_action="ignore")
+    return kept
+
+
+def _text(cell: object) -> str:
+    return cell if isinstance(cell, str) else str(cell)
+
+
+def with_lines(findings: Sequence[Finding], frame: pd.DataFrame) -> list[Finding]:
+    """Add the lines of the file to findings, where they are known."""
+    if not is_marked(frame):
+        return list(findings)
+    made = []
+    for finding in findings:
+        found = [(line_of(frame, row), file_of(frame, row)) for row in finding.rows[:MOST_LINES]]
+        lines = [line for line, _ in found if line is not None]
+        files = [file for line, file in found if line is not None and file is not None]
+        made.append(replace(finding, lines=lines, files=files))
+    return made
+
+
+LARGEST_STEP = 2**62  # microseconds; beyond it sums of dates overflow
+
+
+@dataclass(frozen=True, eq=False)
+class StoredColumn:
+    """One column.
+
+    Attributes
+    ----------
+    kind
+        'number', 'whole', 'boolean', 'date', 'label' or 'category'.
+    values
+        Numbers; microseconds since 1970 of dates; for labels their places in `names`, −1 where one is
+        missing.
+    is_missing
+        Which cells of whole numbers, booleans and dates are missing; empty where none is.
+    names
+        The labels.
+    """
+
+    kind: str
+    values: NDArray[Any]
+    is_missing: NDArray[np.bool_]
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, series: pd.Series) -> StoredColumn:
+        """Take a column apart."""
+        dtype = series.dtype
+        gaps = series.isna().to_numpy()
+        gaps = gaps if gaps.any() else np.zeros(0, dtype=bool)
+        if pd.api.types.is_bool_dtype(dtype):
+            return cls("boolean", series.fillna(False).to_numpy(dtype=np.uint8), gaps)
+        if pd.api.types.is_datetime64_any_dtype(dtype):
+            stamps = series.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+            return cls("date", np.where(np.isnat(stamps), 0, stamps.astype(np.int64)), gaps)
+        if pd.api.types.is_integer_dtype(dtype) and not len(gaps):
+            return cls("whole", series.to_numpy(dtype=np.int64), gaps)
+        if pd.api.types.is_numeric_dtype(dtype):
+            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+            return cls("number", np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), ~np.isfinite(values))
+        return cls._of_labels(series)
+
+    @classmethod
+    def _of_labels(cls, series: pd.Series) -> StoredColumn:
+        is_category = isinstance(series.dtype, pd.CategoricalDtype)
+        codes, found = pd.factorize(series.astype(object).map(str, na_action="ignore"))
+        names = tuple(str(name) for name in found)
+        kind = "category" if is_category else "label"
+        return cls(kind, codes.astype(np.int32), np.zeros(0, dtype=bool), names)
+
+    def series(self) -> pd.Series:
+        """Put the column together again."""
+        if self.kind in ("label", "category"):
+            names = np.array([*self.names, None], dtype=object)
+            cells = pd.Series(names[self.values])
+            return cells.astype("category") if self.kind == "category" else cells
+        gaps = self.is_missing if len(self.is_missing) else np.zeros(len(self.values), dtype=bool)
+        if self.kind == "boolean":
+            flags = self.values.astype(bool)
+            return pd.Series(pd.arrays.BooleanArray(flags, gaps) if gaps.any() else flags)
+        if self.kind == "date":
+            stamps = self.values.astype("datetime64[us]")
+            return pd.Series(np.where(gaps, np.datetime64("NaT", "us"), stamps))
+        if self.kind == "whole":
+            return pd.Series(self.values)
+        return pd.Series(np.where(gaps, np.nan, self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """Some rows of a table."""
+
+    columns: Mapping[str, StoredColumn]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> StoredRows:
+        """Take a table apart."""
+        if not frame.shape[1]:
+            raise InvalidInput("There is no column whose rows a model could keep.")
+        return cls({str(name): StoredColumn.of(frame[name]) for name in frame.columns})
+
+    def frame(self) -> pd.DataFrame:
+        """Put the table together again."""
+        return pd.DataFrame({name: column.series() for name, column in self.columns.items()})

@@ -1,0 +1,320 @@
+"""From judged rows of a table to a run: ranked, explained anomalies, and how far to trust the explanation."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.progress import stage
+from tellwhy.core.score import Integers
+from tellwhy.data import Table, describe_column
+from tellwhy.data.places import file_of, line_of
+from tellwhy.kinds.batch import Judged
+from tellwhy.kinds.detection import detection_of
+from tellwhy.kinds.fitted import FittedTable
+from tellwhy.kinds.request import Request, cell_text
+from tellwhy.kinds.table_rows import as_written, with_lines
+from tellwhy.kinds.usual_in_segments import InSegments
+from tellwhy.results.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
+from tellwhy.storage import clock
+from tellwhy.verdicts.alarms import Ranking
+from tellwhy.verdicts.causes import Cause, causes_of
+from tellwhy.verdicts.evidence import LEAST_EVIDENCE_ROWS, evidence_of
+from tellwhy.verdicts.findings import RowFindings, finding_reasons, told_findings, with_findings
+from tellwhy.verdicts.headline import headline_of, uncertainty
+from tellwhy.verdicts.reasons import groups_of, typical_of, unattributed_parts, verified_reasons
+from tellwhy.verdicts.repair import nearest_normals, repaired
+
+ORDINARY = float(-np.log(0.01))  # surprise up to which a row is ordinary: one in a hundred is beyond
+
+
+def run_of(judged: Judged, *, with_evidence: bool = True) -> Run:
+    """Explain the ranked rows of a table, and tell everything as a `Run`.
+
+    Without evidence the explanation is not tested as a whole; the reasons of each row are verified anyway.
+    """
+    batch = judged.batch
+    told = _findings(
+        batch.table, batch.request, batch.fitted, judged.ranking, batch.found, with_evidence=with_evidence
+    )
+    return _run(told)
+
+
+@dataclass(frozen=True, eq=False)
+class _Findings:
+    """Everything that a run is written from."""
+
+    table: Table
+    request: Request
+    fitted: FittedTable
+    ranking: Ranking
+    found: RowFindings  # of the quality pass
+    explanation: Explanation  # of the ranked rows, as the user has them
+    evidence: Evidence
+    causes: Sequence[Cause]  # of each of these rows, verified
+    normal: Sequence[Mapping[str, Any] | None]  # what to change in each of these rows
+    typical: Mapping[str, Typical]
+    segments: InSegments | None = None  # what is usual in the segments of these rows, where there are any
+
+
+def _findings(
+    table: Table,
+    request: Request,
+    fitted: FittedTable,
+    ranking: Ranking,
+    found: RowFindings,
+    *,
+    with_evidence: bool = True,
+) -> _Findings:
+    """Explain the ranked rows, and check the explanation, on the rows that were encoded for scoring."""
+    told = fitted.explain(ranking.positions, request.method)
+    stage("checking the explanation")
+    trials = fitted.trials(ranking.positions)
+    by_row = found.by_row(ranking.positions)
+    level = _ordinary_level(ranking)
+    # A row that is no alarm has only a little oddness to explain: half of it must go.
+    levels = np.minimum(level, ranking.model_scores[ranking.positions] / 2)
+    causes = causes_of(trials, told.values, levels)
+    causes = repaired(causes, trials, ranking.threshold, by_row, fitted.encoder.columns_)
+    reference = fitted.selection.reference
+    encoder = fitted.encoder
+    as_told = replace(told, data=fitted.selection.frame.iloc[ranking.positions])
+    raised = (ranking.scores - ranking.model_scores)[ranking.positions]
+    typical = {
+        name: typical_of(name, describe_column(reference[name], encoder.kinds_[name]))
+        for name in encoder.columns_
+    }
+    segments = _segments(fitted, ranking, typical)
+    tested = _judged(ranking, by_row, level) if with_evidence else np.zeros(0, dtype=np.int64)
+    return _Findings(
+        table,
+        request,
+        fitted,
+        ranking,
+        found,
+        explanation=with_findings(as_told, raised, by_row),
+        evidence=evidence_of(told[tested], fitted.known_score, fitted.background()),
+        causes=causes,
+        normal=_normal_values(fitted, ranking, causes, segments),
+        typical=typical,
+        segments=segments,
+    )
+
+
+def _normal_values(
+    fitted: FittedTable, ranking: Ranking, causes: Sequence[Cause], segments: InSegments | None
+) -> Sequence[Mapping[str, Any] | None]:
+    """What would make each row look normal, in the row's own segment."""
+    normal = nearest_normals(fitted, ranking, causes)
+    if segments is None:
+        return normal
+    donors = np.array([max(cause.donor, 0) for cause in causes], dtype=np.int64)
+    return segments.normal_values(normal, fitted.decoded_rows(donors))
+
+
+def _segments(fitted: FittedTable, ranking: Ranking, typical: Mapping[str, Typical]) -> InSegments | None:
+    """What is usual in the segments of the ranked rows; None where rows are not segmented."""
+    selection = fitted.selection
+    if selection.context is None:
+        return None
+    return InSegments(selection.context, ranking.positions, selection.reference, typical)
+
+
+def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> Integers:
+    """Explained rows whose scores the detector gave; one that only a finding raised tells nothing of it.
+
+    Beside a few alarms, rows that are none have only noise to be explained.
+    """
+    scores = ranking.model_scores[ranking.positions]
+    judged = np.array([not found or score > level for found, score in zip(by_row, scores, strict=True)])
+    above = judged & (ranking.scores[ranking.positions] > ranking.threshold)
+    return np.flatnonzero(above if above.sum() >= LEAST_EVIDENCE_ROWS else judged)
+
+
+def _ordinary_level(ranking: Ranking) -> float:
+    """Score up to which a row counts as ordinary: below the threshold, and where one row in a hundred is."""
+    usual = np.interp(ORDINARY, np.sort(ranking.surprises), np.sort(ranking.scores))
+    return float(min(ranking.threshold, usual))
+
+
+def _run(found: _Findings) -> Run:
+    anomalies = _anomalies(found)
+    ranking = found.ranking
+    alarms = AlarmRule(ranking.alarms.rule, ranking.n_above, ranking.alarms.expected_false)
+    return Run(
+        source=found.table.source,
+        settings=_settings(found),
+        summary=_summary(found),
+        notices=[*found.table.notices, *found.fitted.encoder.notices_, *_sampling_notices(found.fitted)],
+        columns=list(found.fitted.encoder.columns_),
+        scores=found.ranking.scores,
+        rows=found.fitted.selection.rows,
+        threshold=found.ranking.threshold,
+        anomalies=anomalies,
+        explanation=found.explanation,
+        typical=found.typical,
+        column_shares=column_shares(found.explanation),
+        groups=groups_of(anomalies),
+        evidence=found.evidence,
+        detection=detection_of(
+            found.table,
+            found.request.label,
+            found.fitted.selection.rows,
+            found.ranking.scores,
+            found.ranking.threshold,
+        ),
+        versions=versions(),
+        fingerprint=found.table.fingerprint,
+        created=clock.stamp(),
+        findings=with_lines(
+            told_findings(found.found, found.fitted.selection.rows, anomalies, found.typical),
+            found.table.frame,
+        ),
+        alarms=alarms,
+        headline=headline_of(len(ranking.scores), alarms, anomalies, by_finding=_only_by_finding(found)),
+        roles={name: role.words for name, role in found.fitted.selection.roles.items()},
+        table_rows=as_written(found.table.frame.iloc[[anomaly.row for anomaly in anomalies]]),
+    )
+
+
+def _only_by_finding(found: _Findings) -> set[int]:
+    """Explained rows that the detector alone would not have raised."""
+    ranking = found.ranking
+    is_raised = ranking.scores > ranking.model_scores
+    places = [p for p in ranking.positions if is_raised[p] and ranking.model_scores[p] <= ranking.threshold]
+    return {int(found.fitted.selection.rows[p]) for p in places}
+
+
+def _anomalies(found: _Findings) -> list[Anomaly]:
+    """One entry per explained row, in the order of the ranking."""
+    ranking = found.ranking
+    name = found.request.id_column
+    ids = None if name is None else found.table.frame[name]
+    verdicts = _verdicts(found)
+    segments = found.segments
+    unattributed = unattributed_parts(found.explanation)
+    told = []
+    for i, position in enumerate(ranking.positions):
+        row = int(found.fitted.selection.rows[position])
+        score = float(ranking.scores[position])
+        told.append(
+            Anomaly(
+                row=row,
+                id=None if ids is None else cell_text(ids.iloc[row]),
+                score=score,
+                percentile=float(ranking.percentiles[i]),
+                above_threshold=score > ranking.threshold,
+                reasons=verdicts[i].reasons,
+                nearest_normal=found.normal[i],
+                line=line_of(found.table.frame, row),
+                p_value=ranking.p_value(int(position)),
+                unattributed=float(unattributed[i]),
+                note=verdicts[i].note,
+                file=file_of(found.table.frame, row),
+                **({} if segments is None else segments.told(i, verdicts[i].reasons)),
+            )
+        )
+    return told
+
+
+class _Verdict(NamedTuple):
+    """Why a row is odd, and what is not sure about it."""
+
+    reasons: list[Reason]
+    note: str
+
+
+def _verdicts(found: _Findings) -> list[_Verdict]:
+    """Reasons from findings come first; the detector's are told where the row is odd without them too."""
+    ranking = found.ranking
+    read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
+    segments = found.segments
+    if segments is None:
+        by_model = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
+    else:
+        by_model = segments.reasons(read, found.causes)
+    by_row = found.found.by_row(ranking.positions)
+    written = found.table.frame.iloc[found.fitted.selection.rows[ranking.positions]]
+    told = []
+    for i, position in enumerate(ranking.positions):
+        if not by_row[i]:
+            told.append(_Verdict(by_model[i], uncertainty(found.causes[i])))
+            continue
+        raised = float(1.0 - ranking.model_scores[position] / ranking.scores[position])
+        known = finding_reasons(by_row[i], written.iloc[i], found.typical, raised)
+        if ranking.model_scores[position] <= ranking.threshold:
+            told.append(_Verdict(known, ""))
+            continue
+        # A finding about several columns tells the cells of all of them: their parts are not told again.
+        named = {name for finding in by_row[i] for name in finding.columns}
+        others = [reason for reason in by_model[i] if reason.feature not in named]
+        told.append(_Verdict(known + others, uncertainty(found.causes[i])))
+    return told
+
+
+def column_shares(explanation: Explanation) -> dict[str, float]:
+    """Mean share of each column over the explained rows, largest first, summing to 1."""
+    mean = explanation.shares().mean(axis=0)
+    total = mean.sum()
+    order = np.argsort(-mean, kind="stable")
+    return {explanation.names()[c]: float(mean[c] / total) if total > 0 else 0.0 for c in order}
+
+
+def _settings(found: _Findings) -> dict[str, Any]:
+    asked = asdict(found.request)
+    seed = asked.pop("random_state")
+    return {
+        **asked,
+        "detector": found.fitted.words,
+        "method": found.explanation.method,
+        "reference": found.fitted.selection.words,
+        "rows_learned_from": len(found.fitted.sample),
+        "threshold_rule": found.ranking.alarms.rule,
+        "seed": seed,
+    }
+
+
+def _summary(found: _Findings) -> str:
+    fitted = found.fitted
+    ranking = found.ranking
+    explanation = found.explanation
+    learned = len(fitted.sample)
+    sampled = f" (a random {learned:,} of them)" if learned < len(fitted.selection.reference) else ""
+    verb = "row is" if ranking.n_above == 1 else "rows are"
+    return (
+        f"{len(ranking.scores):,} rows of {Path(found.table.source).name} were compared with "
+        f"{fitted.selection.words}{sampled} in {_columns(len(fitted.encoder.columns_))} by a {fitted.words}. "
+        f"{ranking.n_above:,} {verb} above the threshold ({ranking.alarms.rule}). "
+        f"The {len(explanation)} highest scores were explained by {explanation.method}, each row "
+        f"scored as if the detector had not seen it.{_form(explanation)}"
+    )
+
+
+def _columns(n: int) -> str:
+    return f"{n} column{'' if n == 1 else 's'}"
+
+
+def _form(explanation: Explanation) -> str:
+    """Which of two forms of an explanation is shown and why, where the method had to choose."""
+    words = explanation.params.get("form")
+    return f" Shown is {words}." if words else ""
+
+
+def _sampling_notices(fitted: FittedTable) -> list[str]:
+    n = len(fitted.selection.reference)
+    if len(fitted.sample) == n:
+        return []
+    return [f"The detector learned from a random {len(fitted.sample):,} of {n:,} reference rows."]
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter."""
+    packages = ("tellwhy", "numpy", "scipy", "scikit-learn", "numba", "pandas")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -1,0 +1,326 @@
+"""Columns of text beside numbers.
+
+A one-class model of texts: which words they have, beside those of ordinary texts.
+
+Texts as columns of a table beside numbers: how odd each text is, and the words that make it so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from tellwhy.core.arrays import random_sample
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.running import tracked_batches
+from tellwhy.core.score import Floats, Integers
+from tellwhy.data import Table
+from tellwhy.data.text import OTHERS, BagOfWords, checked_texts
+from tellwhy.detectors import NearestNeighbours, OneClassSVM
+from tellwhy.explainers import OneClassDTD
+from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
+from tellwhy.results.run import Anomaly, Reason, Run
+from tellwhy.scoring.distance_scores import points_of
+
+MOST_TEXTS = 5_000  # learned from
+NEIGHBOURS = 5
+TRIED = 1_000  # ordinary texts that tell which likeness follows the length less
+LIKENESS = ("cosine", "paper")
+DESCRIBES = {
+    "cosine": "the mean distance to the nearest texts, whatever their lengths",
+    "paper": "a one-class SVM of binary words (σ = 10, ν = 0.3)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TextModel:
+    """How texts are told apart.
+
+    Attributes
+    ----------
+    likeness
+        "cosine" or "paper".
+    bag
+        From texts to rows.
+    detector
+        The fitted detector of rows.
+    learned
+        The texts that were learned from, and in `places` where each of the given ones is among them, −1 for
+        those that were not drawn.
+    """
+
+    likeness: str
+    bag: BagOfWords
+    detector: Any
+    learned: list[str]
+    places: Integers
+
+    @classmethod
+    def learn(
+        cls, texts: Sequence[str], *, likeness: str = "auto", random_state: int = 0, **bag: Any
+    ) -> TextModel:
+        """Learn from ordinary texts; "auto" takes the likeness whose scores of them follow lengths less."""
+        chosen = random_sample(len(texts), MOST_TEXTS, np.random.default_rng(random_state))
+        places = np.full(len(texts), -1, dtype=np.int64)
+        places[chosen] = np.arange(len(chosen))
+        learned = [texts[k] for k in chosen]
+        if likeness != "auto":
+            return cls._fitted(likeness, learned, places, bag)
+        tried = [cls._fitted(name, learned, places, bag) for name in LIKENESS]
+        return min(tried, key=lambda model: abs(model.follows_length()))
+
+    @classmethod
+    def _fitted(
+        cls, likeness: str, learned: list[str], places: Integers, settings: dict[str, Any]
+    ) -> TextModel:
+        least = settings.get("min_documents") or max(1, min(5, len(learned) // 20))
+        kind = "cosine" if likeness == "cosine" else "binary"
+        bag = BagOfWords(**{**settings, "min_documents": least, "likeness": kind}).fit(learned)
+        # one of few texts must not be compared with all others: then every text would be as odd
+        nearest = NearestNeighbours(max(1, min(NEIGHBOURS, len(learned) // 4)))
+        detector = nearest if likeness == "cosine" else OneClassSVM(bandwidth=10.0, nu=0.3)
+        return cls(likeness, bag, detector.fit(bag.points(learned)), learned, places)
+
+    @property
+    def describes(self) -> str:
+        """What the score is, in words."""
+        return DESCRIBES[self.likeness]
+
+    def follows_length(self) -> float:
+        """Rank correlation of the scores of ordinary texts with the number of their words, 0 for none."""
+        some = random_sample(len(self.learned), TRIED, np.random.default_rng(0))
+        texts = [self.learned[k] for k in some]
+        lengths = [len({token.feature for token in self.bag.tokens(text)}) for text in texts]
+        scores = self._scored(texts, some)
+        if np.ptp(lengths) == 0 or np.ptp(scores) == 0:
+            return 0.0
+        return float(spearmanr(lengths, scores).statistic)
+
+    def without_texts(self) -> TextModel:
+        """Return the same model for new texts only, which keeps none of those that it learned from.
+
+        What is left of them are the words that recur, and which of these each of them has.
+        """
+        return replace(self, learned=[], places=np.full(1, -1, dtype=np.int64))
+
+    def scores_of_learned(self) -> Floats:
+        """Scores of the texts that were learned from, each without itself."""
+        return self._scored(self.learned, np.arange(len(self.learned)))
+
+    def scores(self, texts: Sequence[str], own: Integers) -> Floats:
+        """Scores of texts; `own` tells which of the texts given to `learn` each one is, −1 for none."""
+        return self._scored(texts, self._learned_as(own))
+
+    def _learned_as(self, own: Integers) -> Integers:
+        return np.where(own >= 0, self.places[np.maximum(own, 0)], -1)
+
+    def relevance(self, texts: Sequence[str], own: Integers) -> Floats:
+        """Relevance of each word, but for common words that a text has."""
+        rows = self._learned_as(own)
+        values = OneClassDTD(self.detector, training_rows=rows).explain(self.bag.transform(texts)).values
+        # A word that most texts have counts less beside many others: to have it is nothing to be told.
+        return np.where(self.bag.is_common_ & (self.bag.counts(texts) > 0), 0.0, values)
+
+    def _scored(self, texts: Sequence[str], own: Integers) -> Floats:
+        """Score texts in batches, each without the learned text that it is."""
+        score = self.detector.to_score()
+        found = np.empty(len(texts))
+        left_out = score.leave_some(points_of(own, score.expansion))
+        for rows in tracked_batches(len(texts), 16 * len(self.bag.words_), "scoring texts"):
+            found[rows] = score.value(self.bag.transform(texts[rows]), left_out[rows])
+        return found
+
+
+NAMED = 4  # words named of a text
+SHOWN = 80  # characters of a text in a reason
+SENTENCE = 3  # words of a cell from which it is a text, and not a label
+LEAST_SHARE = 0.05  # of a text's oddness, for a word to be named
+
+
+@dataclass(frozen=True, eq=False)
+class TextColumns:
+    """The texts of a table, and the model of each column of them.
+
+    Attributes
+    ----------
+    texts
+        By column, one per row of the table.
+    models
+        By column.
+    own
+        Which of the texts that were learned from each row has, −1 for none.
+    """
+
+    texts: Mapping[str, list[str]]
+    models: Mapping[str, TextModel]
+    own: Integers
+
+    def told_in(self, run: Run) -> Run:
+        """Return a run whose reasons name words where a column of texts makes a row odd."""
+        if not self.texts:
+            return run
+        told = [self._told(anomaly) for anomaly in run.anomalies]
+        phrases = _phrases(run, told)
+        rows = run.table_rows
+        if rows is not None:
+            at = [anomaly.row for anomaly in run.anomalies]
+            rows = rows.assign(**{name: [texts[row] for row in at] for name, texts in self.texts.items()})
+        return replace(
+            run,
+            anomalies=told,
+            headline=[_reworded(line, phrases) for line in run.headline],
+            findings=[replace(f, text=_reworded(f.text, phrases)) for f in run.findings],
+            notices=[*run.notices, *(self._notice(name) for name in self.texts)],
+            settings={**run.settings, "text": [*self.texts, *run.settings["text"]]},
+            roles={**run.roles, **dict.fromkeys(self.texts, "texts, told by how odd each is")},
+            table_rows=rows,
+        )
+
+    def _notice(self, name: str) -> str:
+        return f"Texts of {name!r} count by how odd each is: {self.models[name].describes}."
+
+    def _told(self, anomaly: Anomaly) -> Anomaly:
+        reasons = [
+            self._with_words(reason, anomaly.row)
+            if reason.feature in self.texts
+            else self._without_numbers(reason)
+            for reason in anomaly.reasons
+        ]
+        # a number in the place of a text would be no advice
+        normal = {k: v for k, v in (anomaly.nearest_normal or {}).items() if k not in self.texts}
+        return replace(anomaly, reasons=reasons, nearest_normal=normal or None)
+
+    def _without_numbers(self, reason: Reason) -> Reason:
+        """A reason that compares with how odd a text is, said without that number, which means nothing."""
+        words = reason.text
+        for name in self.texts:
+            words = re.sub(rf" with {re.escape(name)} = [^ ]+", f" with a {name} as odd as this", words)
+        return reason if words == reason.text else replace(reason, text=words)
+
+    def _with_words(self, reason: Reason, row: int) -> Reason:
+        text = self.texts[reason.feature][row]
+        share = reason.text.rpartition(" · ")[2]
+        told = f"{reason.feature}: {self.words(reason.feature, row)} · {share}"
+        return replace(reason, value=text[:SHOWN], typical=(), text=told)
+
+    def words(self, name: str, row: int) -> str:
+        """Return the words that make a text odd, those that it lacks told as such."""
+        model = self.models[name]
+        text = self.texts[name][row]
+        if not text.strip():
+            return "no text"
+        values = np.clip(model.relevance([text], self.own[[row]])[0], 0.0, None)
+        present = {token.feature for token in model.bag.tokens(text)}
+        new = sorted(present - set(model.bag.columns_), key=text.lower().find)
+        told = []
+        for column in np.argsort(-values, kind="stable")[:NAMED]:
+            if values[column] < LEAST_SHARE * values.sum():
+                break
+            word = str(model.bag.words_[column])
+            if word == OTHERS:
+                told += [f"“{each}”" for each in new[:NAMED]]
+            else:
+                told.append(f"“{word}”" if word in present else f"lacks “{word}”")
+        return ", ".join(told) or "its words together"
+
+
+def _phrases(run: Run, told: Sequence[Anomaly]) -> dict[str, str]:
+    """What was said of numbers that stand for texts, and what is said of the words instead."""
+    pairs = [
+        (old.text.rpartition(" · ")[0], new.text.rpartition(" · ")[0])
+        for before, after in zip(run.anomalies, told, strict=True)
+        for old, new in zip(before.reasons, after.reasons, strict=True)
+    ]
+    return {old: new for old, new in pairs if old != new}
+
+
+def _reworded(words: str, phrases: Mapping[str, str]) -> str:
+    for old, new in phrases.items():
+        words = words.replace(old, new)
+    return words
+
+
+@dataclass(frozen=True, eq=False)
+class TextsTold:
+    """Tables whose texts are numbers, what is asked of them, and the texts."""
+
+    table: Table
+    other: Table | None
+    request: Request
+    columns: TextColumns
+
+
+def texts_as_numbers(table: Table, other: Table | None, request: Request) -> TextsTold:
+    """Put how odd each text is in the place of the columns that `text` names; nothing else is changed.
+
+    A column of single words, or without words that recur (names, numbers of orders), stays what it is, and is
+    left out later.
+    """
+    used = request.columns if request.columns is not None else request.text
+    named = [name for name in request.text if name in used and name not in request.exclude]
+    chosen = _ordinary_rows(table, other, request) if named else None
+    own = np.full(len(table.frame), -1, dtype=np.int64)
+    if chosen is not None:
+        own[chosen] = np.arange(len(chosen))
+    found = {name: _learned(table, other, name, chosen, request.random_state) for name in named}
+    models = {name: model for name, model in found.items() if model is not None}
+    texts = {name: _texts(table, name) for name in models}
+    scores = {name: model.scores(texts[name], own) for name, model in models.items()}
+    if other is not None:
+        known = np.arange(len(other.frame))
+        theirs = {name: model.scores(_texts(other, name), known) for name, model in models.items()}
+        other = replace(other, frame=_with(other.frame, theirs))
+    asked = replace(request, text=tuple(name for name in request.text if name not in models))
+    told = replace(table, frame=_with(table.frame, scores))
+    return TextsTold(told, other, asked, TextColumns(texts, models, own))
+
+
+def scored_texts(table: Table, models: Mapping[str, TextModel]) -> tuple[Table, TextColumns]:
+    """Put how odd each text is in the place of columns of new texts, by models that were learned before."""
+    texts = {name: _texts(table, name) for name in models if name in table.frame}
+    own = np.full(len(table.frame), -1, dtype=np.int64)
+    scores = {name: models[name].scores(each, own) for name, each in texts.items()}
+    return replace(table, frame=_with(table.frame, scores)), TextColumns(texts, models, own)
+
+
+def _learned(table: Table, other: Table | None, name: str, chosen: Any, seed: int) -> TextModel | None:
+    """Return a model of ordinary texts; None where no word recurs, or cells are single words."""
+    texts = _texts(table, name) if other is None else _texts(other, name)
+    good = texts if chosen is None else [texts[k] for k in chosen]
+    n_words = [len(text.split()) for text in good if text.strip()]
+    if not n_words or np.mean(n_words) < SENTENCE:
+        return None
+    try:
+        return TextModel.learn(good, random_state=seed)
+    except InvalidInput:
+        return None
+
+
+def _with(frame: Any, scores: Mapping[str, Any]) -> Any:
+    """The frame with other columns; what is known of its lines stays."""
+    if not scores:
+        return frame
+    changed = frame.assign(**scores)
+    changed.attrs = dict(frame.attrs)
+    return changed
+
+
+def _ordinary_rows(table: Table, other: Table | None, request: Request) -> Any:
+    """Rows to learn from; None where another table is learned from."""
+    if other is not None:
+        return None
+    if request.normal is None:
+        return np.arange(len(table.frame))
+    column, value = split_marker(table, request.normal)
+    return np.arange(len(table.frame)) if value is None else rows_equal_to(table, column, value)
+
+
+def _texts(table: Table, name: str) -> list[str]:
+    check_column(table, name)
+    cells = table.frame[name]
+    return checked_texts(cells.astype(object).where(cells.notna(), "").map(str))

@@ -1,0 +1,1 @@
+"""`tellwhy.explain(model, X)`: any model in one line."""

@@ -1,0 +1,302 @@
+"""The one-liner: explain what any model says of each row, right by default or with the sentence to type."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tellwhy.core.arrays import Frame, random_sample, take_rows
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import generator
+from tellwhy.core.progress import shown
+from tellwhy.core.registry import Card, cards, explainer_card, explainer_cards
+from tellwhy.one_liner import question as networks
+from tellwhy.one_liner.background import as_rows, check_background, ordinary_rows
+from tellwhy.one_liner.method import (
+    FIRST,
+    check_instance,
+    chosen_card,
+    made,
+    named_card,
+    tried,
+    with_background,
+)
+from tellwhy.one_liner.question import Asked, is_network, read_score, task_of
+from tellwhy.scoring import NetworkOutput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["chosen_card", "explain", "methods"]
+
+
+def explain(
+    model: object,
+    X: ArrayLike,
+    method: str | type | Explains = "auto",
+    background: ArrayLike | None = None,
+    *,
+    task: str = "auto",
+    target: Any = None,
+    output: str = "auto",
+    progress: bool | None = None,
+    **params: Any,
+) -> Explanation:
+    """Explain the score, or the prediction, of each row of X.
+
+    Parameters
+    ----------
+    model
+        A fitted detector (of this library, scikit-learn or PyOD), a classifier or a regressor (scikit-learn,
+        XGBoost, LightGBM, and what is written like them), a pipeline, a function giving one number per row,
+        or a PyTorch module.
+    X
+        Rows to explain: an array or a frame, in the columns the model was fitted on. A function gets frames
+        as frames, with their names, types and categories.
+    method
+        Name of an explainer (see `tellwhy.methods()`), its class, an explainer that is already made, or
+        'auto': the cheapest exact method that applies, named in the result's `method`.
+    background
+        Ordinary rows that those of X are compared with. Methods that need them take them from the model where
+        it keeps some; X serves itself only where it has at least 50 different rows, of which the model calls
+        at most a quarter anomalous; else this says what to pass. `params["ordinary_rows"]` tells.
+    task
+        "anomaly" (a high number is anomalous), "prediction", or "auto": a prediction for classifiers and
+        regressors and their methods, an anomaly score for everything else, functions among it.
+    target
+        The class to explain, by its name, or "predicted" (of each row the class that the model predicts, the
+        default); of a network or a function of several outputs, which one.
+    output
+        Of a classifier "margin", "probability", or "auto": the margin where the model has one.
+    progress
+        Whether to show progress; None: on a terminal and in notebooks, after two seconds.
+    params
+        Parameters of the explainer, and further ones of its `explain`, such as `against` of
+        `LinearRelevance`.
+
+    Examples
+    --------
+    >>> import numpy as np, tellwhy
+    >>> from sklearn.svm import OneClassSVM
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> explanation = tellwhy.explain(OneClassSVM(nu=0.1).fit(X), np.array([[0.0, 9.0, 0.0]]))
+    >>> explanation.method, int(explanation.values.argmax())
+    ('OneClassDTD', 1)
+
+    A classifier: of each row the class that it predicts, against the mean of the background.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> classifier = LogisticRegression().fit(X, np.where(X[:, 2] > 0, "high", "low"))
+    >>> explanation = tellwhy.explain(classifier, [[0.0, 0.0, 2.0]], background=X)
+    >>> explanation.method, str(explanation.extras["explained"][0]), int(explanation.values.argmax())
+    ('LinearShapley', 'high', 2)
+    """
+    X, background = as_rows(X), as_rows(background)
+    question = _Question(model, X, background, Asked(task=task, target=target, output=output), params)
+    with shown(progress):
+        chosen = named_card(method)
+        if chosen is None and not isinstance(method, str):
+            return _by_instance(method, question)
+        if chosen is None and _is_text(X):
+            chosen = _label_card(model)
+        if is_network(model) and (chosen is None or _takes_networks(chosen)):
+            card = chosen or explainer_card("IntegratedGradients")
+            return _by_network(card, question, is_auto=chosen is None)
+        if chosen is not None and (chosen.role != "explainer" or chosen.family == "surrogate"):
+            return _by_model(chosen, question)
+        return _by_score(chosen, question)
+
+
+def _takes_networks(chosen: Card) -> bool:
+    """Whether a method explains one output of a network; surrogates read its classes themselves."""
+    return chosen.role == "network explainer" or (chosen.role == "explainer" and chosen.family != "surrogate")
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What the user asked, but for the method."""
+
+    model: object
+    X: Any
+    background: Any
+    asked: Asked
+    params: dict[str, Any]
+
+
+def _by_score(chosen: Card | None, question: _Question) -> Explanation:
+    """Explain the score of a model: it is read only once."""
+    as_trees = chosen is None or chosen.name == "TreeShapley"
+    score = read_score(question.model, question.X, question.background, question.asked, as_trees=as_trees)
+    card = chosen or chosen_card(score, "auto")
+    if chosen is None and card.name == FIRST:
+        return _by_trial(score, question)
+    # what a method leaves to a rule of its own, where nobody asked for it by name
+    preset = {} if chosen else getattr(card.cls, "when_automatic", {})
+    params = with_background(card, {**preset, **question.params}, question.background)
+    # a method of trees gets the model itself where that has none, to say so
+    is_other = card.name == "TreeShapley" and not (card.applies or bool)(getattr(score, "inner", score))
+    explainer, further = made(card, question.model if is_other else score, params)
+    said = _show_ordinary_rows(explainer, score, question)
+    if chosen is None:
+        said["chosen"] = "automatically: the cheapest that applies"
+    return _explained(explainer, further, question, said)
+
+
+def _by_trial(score: Any, question: _Question) -> Explanation:
+    """Explain a score that no method decomposes, by the one that does best on altered ordinary rows."""
+    made(explainer_card(FIRST), score, question.params)  # what is no parameter is told before anything else
+    if question.background is not None and not isinstance(question.X, (tuple, dict)):
+        check_background(question.X, question.background)
+    ordinary = ordinary_rows(score, question.X, question.background, FIRST)
+    trial = tried(score, ordinary, question.params)
+    explainer, further = made(trial.card, score, trial.params)
+    rows = ordinary.rows
+    if trial.most_rows is not None and np.shape(rows)[0] > trial.most_rows:
+        rows = take_rows(rows, np.sort(random_sample(np.shape(rows)[0], trial.most_rows, generator(0))))
+    explainer.fit(rows)
+    return _explained(explainer, further, question, {"ordinary_rows": ordinary.words, "chosen": trial.words})
+
+
+def _explained(
+    explainer: Any, further: dict[str, Any], question: _Question, said: dict[str, str]
+) -> Explanation:
+    """Explain the rows, and record what is to be said of that."""
+    said["task"] = task_of(question.model, question.asked)  # views call high numbers odd, or do not
+    explanation: Explanation = explainer.explain(question.X, **further)
+    if "background" in explanation.params:
+        said["ordinary_rows"] = explanation.params["background"]
+    return replace(explanation, params={**explanation.params, **said})
+
+
+def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanation:
+    """Explain one output of a network: a method of networks gets the network, one of scores its output."""
+    network, params = networks.read(question.model, question.X, question.asked.target, card, question.params)
+    if network.target is not None:
+        params["target"] = network.target
+    explainer, further = made(card, network.model, params)
+    said: dict[str, Any] = {}
+    if card.role == "explainer":
+        said = _show_ordinary_rows(explainer, explainer.score, question)
+    else:
+        _show_network_rows(card, explainer, question)
+    explanation = explainer.explain(question.X, **further)
+    said["task"] = "anomaly" if network.is_anomaly else "prediction"
+    if is_auto:
+        said["chosen"] = "automatically: the cheapest that applies"
+    return networks.with_words(explanation, said, network.words)
+
+
+def _show_network_rows(card: Card, explainer: Any, question: _Question) -> None:
+    """Let a method of networks that learns (patterns) do so; others compare with no rows."""
+    if isinstance(explainer, LearnsFromRows):
+        if question.background is None:
+            raise InvalidParameter(
+                f"{card.name} learns from rows like those of the training: "
+                f"tellwhy.explain(model, X, {card.name!r}, background=rows)."
+            )
+        explainer.fit(question.background)
+    elif question.background is not None:
+        _refuse_background(card)
+
+
+def _refuse_background(card: Card) -> None:
+    raise InvalidParameter(
+        f"{card.name} compares with no other rows, so that a background would be ignored. Leave it out, or "
+        "use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
+    )
+
+
+def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict[str, str]:
+    """Let an explainer learn from ordinary rows, or remember them; return what is to be said of them."""
+    background = question.background
+    if background is not None and not isinstance(question.X, (tuple, dict)):
+        check_background(question.X, background)
+    if isinstance(explainer, LearnsFromRows) and not _starts_from_zero(explainer, score, background):
+        ordinary = ordinary_rows(score, question.X, background, type(explainer).__name__)
+        explainer.fit(ordinary.rows)
+        return {"ordinary_rows": ordinary.words}
+    if isinstance(explainer, RemembersRows) and background is not None:
+        explainer.remember(background)
+    return {}
+
+
+def _starts_from_zero(explainer: Any, score: Any, background: Any) -> bool:
+    """Whether an explainer needs no rows, or has a reference of its own, and no rows to take another from."""
+    if not getattr(explainer, "needs_rows", True):
+        return background is None
+    has_reference = getattr(explainer, "reference", None) is not None
+    is_network = isinstance(score, NetworkOutput) and hasattr(explainer, "reference")
+    has_rows = not isinstance(getattr(explainer, "references", ""), str)
+    return has_rows or (background is None and (has_reference or is_network))
+
+
+def _by_model(chosen: Card, question: _Question) -> Explanation:
+    """Explain by a method that takes the model itself: networks, graphs, labels, patches, ensembles."""
+    params = question.params
+    if question.asked.target is not None:
+        name = "of" if chosen.role == "classifier explainer" else "target"
+        params = {**params, name: question.asked.target}
+    explainer, further = made(chosen, question.model, params)
+    background = question.background
+    if isinstance(explainer, LearnsFromRows):
+        explainer.fit(question.X if background is None else background)
+    elif background is not None:
+        _refuse_background(chosen)
+    explanation: Explanation = explainer.explain(question.X, **further)
+    return explanation
+
+
+def _by_instance(method: Any, question: _Question) -> Explanation:
+    """Explain by an explainer that the user has made; it is not changed."""
+    check_instance(method, question.model, question.params)
+    explainer: Explainer = copy.copy(method)
+    if isinstance(explainer, LearnsFromRows) and question.background is not None:
+        explainer.fit(question.background)
+    elif isinstance(explainer, RemembersRows) and question.background is not None:
+        explainer.remember(question.background)
+    return explainer.explain(question.X)
+
+
+def _is_text(X: Any) -> bool:
+    """Whether rows are texts."""
+    if isinstance(X, str):
+        is_file = X.rpartition(".")[2].lower() in ("csv", "tsv", "xlsx", "parquet", "json")
+        advice = "Read the file first, e.g. with pandas.read_csv." if is_file else "Pass [text]."
+        raise InvalidInput(f"X is one text, {X[:40]!r}; expected rows, or a list of texts. {advice}")
+    if isinstance(X, (Frame, tuple, dict)) or np.ndim(X) != 1 or len(X) == 0:
+        return False
+    return all(isinstance(item, str) for item in X)
+
+
+def _label_card(model: object) -> Card | None:
+    """Return the explainer of labels that applies to a classifier of texts."""
+    labels = cards("classifier explainer")
+    found = next((c for c in labels if c.applies is not None and c.applies(model)), None)
+    if found is None:
+        raise InvalidInput(
+            f"X is a list of texts, whose words are explained for linear classifiers only; got "
+            f"{type(model).__name__}. Turn texts into columns first, or fit "
+            "tellwhy.classifiers.TextClassifier."
+        )
+    return found
+
+
+def methods() -> pd.DataFrame:
+    """Return the table of explainers: name, family, needs, cost, exactness, citation.
+
+    Examples
+    --------
+    >>> import tellwhy
+    >>> "OneClassDTD" in set(tellwhy.methods()["name"])
+    True
+    """
+    import pandas as pd
+
+    fields = ("name", "family", "needs", "cost", "exactness", "citation")
+    return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in explainer_cards()])

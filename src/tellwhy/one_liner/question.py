@@ -1,0 +1,292 @@
+"""What is asked of the model: score, task, network.
+
+Models of trees, whose Shapley values are exact and need no background.
+
+What is explained: an anomaly score or a prediction, of any model, for rows as the user has them.
+
+Networks in the one-liner: which of their outputs is explained, and of which inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from tellwhy.core.arrays import Frame, as_floats, refuse_sparse, take_rows
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.optional import require
+from tellwhy.core.params import one_of, validate_value
+from tellwhy.core.registry import Card
+from tellwhy.core.score import GivesScore, IsPrediction, ScoreFunction
+from tellwhy.explainers.trees import Trees, TreeScore, read_trees, tree_score
+from tellwhy.scoring import (
+    EncodedScore,
+    FunctionScore,
+    NetworkOutput,
+    PredictionScore,
+    as_prediction,
+    as_score,
+)
+from tellwhy.scoring.adapters.pipelines import flat_steps
+from tellwhy.scoring.as_score import refuse_classes
+from tellwhy.scoring.model_rows import estimator_kind, lookup, predicts_only
+from tellwhy.scoring.network_output import has_parts
+from tellwhy.scoring.prediction_scores import PREDICTED
+from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
+
+# What the sum of the trees is, by the function that makes a probability of it.
+_OUTPUT_OF_LINK = {"identity": "probability", "logistic": "margin", "softmax": "margin"}
+
+
+def trees_of(model: Any, task: str, target: Any, output: str) -> ScoreFunction | None:
+    """Return the score of a model of trees on the scale on which trees add up; None for other models.
+
+    None too where another scale is asked for, and for pipelines that mix columns.
+    """
+    model = getattr(model, "best_estimator_", model)
+    trees = _trees_inside(model)
+    if trees is None or (trees.task == "anomaly") != (task == "anomaly"):
+        return None
+    is_classifier = trees.task == "classification"
+    if is_classifier and output not in ("auto", _OUTPUT_OF_LINK.get(trees.link)):
+        return None
+    score = tree_score(model, PREDICTED if is_classifier and target is None else target)
+    if isinstance(score, EncodedScore):
+        return score if score.owner is not None else None
+    return score if isinstance(score, TreeScore) else None
+
+
+def _trees_inside(model: Any) -> Trees | None:
+    """Return the trees of a model, or of the last step of a pipeline; None where there are none."""
+    is_pipeline = hasattr(model, "steps") and hasattr(model, "named_steps")
+    try:
+        return read_trees(flat_steps(model)[-1][1] if is_pipeline else model)
+    except UnsupportedModel:  # trees that do more than add up: explained like any other model
+        return None
+
+
+TASKS = ("auto", "anomaly", "prediction")
+_BOOSTERS = {"xgboost.core.Booster": True, "lightgbm.basic.Booster": True}
+_SPARSE_GAPS = {"xgboost.core.Booster": True, "xgboost.sklearn.XGBModel": True}
+_TRIED = 20  # rows on which weights are compared with what the model gives
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the user says of the number to explain: the arguments of `tellwhy.explain` of the same names."""
+
+    task: str = "auto"
+    target: Any = None
+    output: str = "auto"
+
+
+def task_of(model: Any, asked: Asked) -> str:
+    """Whether an anomaly score or a prediction is explained."""
+    validate_value("explain", "task", asked.task, one_of(*TASKS))
+    refuse_classes(model)
+    return _task(*_owner_of_method(model, asked))
+
+
+def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: bool = False) -> ScoreFunction:
+    """Return what is explained, as a score of rows like X; of trees as such where that is asked for."""
+    validate_value("explain", "task", asked.task, one_of(*TASKS))
+    _refuse_sparse_gaps(model, X)
+    refuse_sparse(X)
+    refuse_classes(model)
+    refuse_one_row(X)
+    model, asked = _owner_of_method(model, asked)
+    task = _task(model, asked)
+    trees = trees_of(model, task, asked.target, asked.output) if as_trees else None
+    if trees is not None:
+        return trees
+    if task == "anomaly":
+        score: Any = as_score(model)
+        if not isinstance(score, NetworkOutput):
+            _refuse_choice(model, asked)
+    elif isinstance(model, ScoreFunction):
+        score = model
+    else:
+        target = PREDICTED if asked.target is None else asked.target
+        score = as_prediction(model, target=target, output=asked.output)
+    return _of_rows(score, X, background)
+
+
+def _refuse_sparse_gaps(model: Any, X: Any) -> None:
+    """Refuse sparse rows of XGBoost, to which the zeros that they leave out are empty cells."""
+    if issparse(X) and lookup(_SPARSE_GAPS, model) is not None:
+        raise InvalidInput(
+            f"X is a sparse {type(X).__name__} of shape {X.shape}, and XGBoost takes zeros that it leaves "
+            "out for empty cells. Pass an array that says so: dense = X.toarray(); "
+            "dense[dense == 0] = numpy.nan."
+        )
+
+
+def refuse_one_row(X: Any) -> None:
+    """Raise for a single row, or a single number, in the place of rows."""
+    if np.ndim(X) < 2 and not isinstance(X, (tuple, dict)):
+        hint = "row.to_frame().T" if hasattr(X, "to_frame") else "X.reshape(1, -1)"
+        raise InvalidInput(
+            f"Expected a 2D array for X, one row per observation. Got {np.ndim(X)}D, shape {np.shape(X)}. "
+            f"Make a table of a single row with {hint}."
+        )
+
+
+def _task(model: Any, asked: Asked) -> str:
+    if asked.task != "auto":
+        return asked.task
+    if isinstance(model, GivesScore) or (
+        isinstance(model, ScoreFunction) and not isinstance(model, IsPrediction)
+    ):
+        return "anomaly"
+    is_predictor = estimator_kind(model) in ("classifier", "regressor") or isinstance(model, IsPrediction)
+    is_other = lookup(_BOOSTERS, model) is not None or predicts_only(model)
+    return "prediction" if is_predictor or is_other else "anomaly"
+
+
+def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
+    """Return the estimator whose method was passed, such as `model.predict`, and what that says."""
+    owner = getattr(model, "__self__", None)
+    name = getattr(model, "__name__", "")
+    kind = None if owner is None or isinstance(owner, type) else estimator_kind(owner)
+    if kind in ("classifier", "regressor") and asked.task != "anomaly":
+        outputs = {"predict": asked.output, "predict_proba": "probability", "decision_function": "margin"}
+        if name in outputs:
+            return owner, Asked(task="prediction", target=asked.target, output=outputs[name])
+    if kind == "outlier_detector" and name in ("score_samples", "decision_function", "predict"):
+        if asked.task == "prediction" or type(owner).__module__.startswith("pyod."):
+            return model, asked
+        raise UnsupportedModel(
+            f"{type(owner).__name__}.{name} is low for anomalies, and scores are to be high for them. Pass "
+            "the detector itself, whose sign tellwhy knows; or task='prediction' to explain the number as it "
+            "is."
+        )
+    return model, asked
+
+
+def _refuse_choice(model: Any, asked: Asked) -> None:
+    """Refuse a choice of output for an anomaly score, which is one number."""
+    if asked.target is None and asked.output == "auto":
+        return
+    name, value = ("target", asked.target) if asked.target is not None else ("output", asked.output)
+    raise InvalidParameter(
+        f"{name}={value!r} chooses an output of a classifier, a network or a prediction, and "
+        f"{type(model).__name__} is explained by its one anomaly score. Leave it out, or pass "
+        "task='prediction'."
+    )
+
+
+def _of_rows(score: Any, X: Any, background: Any) -> ScoreFunction:
+    """Return the score for rows as they are given: tables reach a user's function as tables."""
+    _check_linear(score, X)
+    is_plain = type(score) is FunctionScore and score.model is None
+    if not is_plain and (type(score) is not PredictionScore or score.linear is not None):
+        return score
+    if isinstance(X, Frame) or np.ndim(X) == 2:
+        tables = [X] if background is None else [X, background]
+        return coded(score, TableCodes.of(*tables)) if any(map(needs_codes, tables)) else score
+    if score.feature_shape is None and np.ndim(X) > 2:
+        score.any_shape = True  # images, sequences: each cell gets a value
+    return score
+
+
+def _check_linear(score: Any, X: Any) -> None:
+    """Forget weights that do not give the outputs: a link function, or whatever else, comes behind them."""
+    inner = score.inner if isinstance(score, EncodedScore) else score
+    if not isinstance(inner, PredictionScore) or inner.linear is None:
+        return
+    rows = take_rows(X, np.arange(min(_TRIED, len(X))))
+    try:
+        numbers = score.encode(rows) if isinstance(score, EncodedScore) else as_floats(rows)
+    except InvalidInput:  # cells that are no numbers are told where the rows are read
+        return
+    if numbers.shape[1] != inner.linear.weights.shape[1]:
+        return  # the wrong number of columns is told by the check of the rows
+    given = inner.outputs(numbers)
+    if given.shape[1] != len(inner.linear.weights) or not np.allclose(
+        given, inner.linear.value(numbers), rtol=1e-6, atol=1e-6 * (1.0 + np.abs(given).max())
+    ):
+        inner.linear = None
+
+
+_MODULE = {"torch.nn.modules.module.Module": True}
+_OF_PARTS = "IntegratedGradients"  # the method of scores that takes tokens and several inputs as they are
+
+
+def is_network(model: object) -> bool:
+    """Whether a model is a PyTorch module, told without loading PyTorch."""
+    return lookup(_MODULE, model) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network as a method takes it, the target among its outputs, and words on where that output is."""
+
+    model: Any
+    target: Any
+    words: str
+    is_anomaly: bool = False  # whether it is the error of an autoencoder
+
+
+def read(
+    model: Any, X: Any, target: Any, chosen: Card, params: Mapping[str, Any]
+) -> tuple[Network, dict[str, Any]]:
+    """Return a network with one tensor of outputs, for a method that takes networks or scores.
+
+    With it come the parameters that are left for the method: `batch_size` and `device` are the network's own
+    where the method has no such parameters.
+    """
+    require("torch", "explaining a network")
+    from tellwhy.scoring.network_outputs import read_network
+
+    check_inputs(X)
+    found = read_network(model, _as_floats(model, X), target)
+    if chosen.role != "explainer" or chosen.name == _OF_PARTS:
+        return Network(found.model, found.target, found.words, found.is_error), dict(params)
+    if isinstance(X, (tuple, dict)):
+        raise InvalidInput(
+            f"{chosen.name} takes one array of rows, and X holds {len(X)} inputs. IntegratedGradients, LRP "
+            "and the other methods of networks take several."
+        )
+    own = {name: params[name] for name in ("batch_size", "device") if name in params}
+    score = NetworkOutput(found.model, found.target, **own)
+    score.has_levels = has_parts(model, X)
+    left = {name: value for name, value in params.items() if name not in own}
+    return Network(score, None, found.words, found.is_error), left
+
+
+def check_inputs(X: Any) -> None:
+    """Raise for rows that no network takes: frames of texts, lists of arrays."""
+    if isinstance(X, list) and X and not isinstance(X[0], (int, float, list)):
+        raise InvalidInput(
+            "X is a list: give several inputs of a network as a tuple or a dict, and rows as one array "
+            "(numpy.stack, torch.stack)."
+        )
+
+
+def _as_floats(model: Any, X: Any) -> Any:
+    """Return rows of whole numbers as floats where the network has no embedding that would take them."""
+    if isinstance(X, (tuple, dict)):
+        return X
+    if hasattr(X, "detach"):
+        return X if X.is_floating_point() or has_parts(model, X) else X.double()
+    array = np.asarray(X)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(
+            f"X holds values of dtype {array.dtype}; a network takes numbers. Encode texts and categories as "
+            "numbers first."
+        )
+    return array if has_parts(model, X) else array.astype(np.float64)
+
+
+def with_words(explanation: Any, said: dict[str, Any], words: str) -> Any:
+    """Return explanations, one or one per input, with further things said in their parameters."""
+    if isinstance(explanation, tuple):
+        return tuple(with_words(each, said, words) for each in explanation)
+    if isinstance(explanation, dict):
+        return {name: with_words(each, said, words) for name, each in explanation.items()}
+    explains = f"{explanation.params['explains']}{words}"
+    return replace(explanation, params={**explanation.params, **said, "explains": explains})

@@ -1,0 +1,1 @@
+"""What judging data came to, as one document."""

@@ -1,0 +1,190 @@
+"""What `tellwhy network` found, and its folder on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.score import Floats
+from tellwhy.storage.documents import Format, plain
+from tellwhy.storage.files import check_new_folder
+
+FOLDER = Format(
+    "an explained network",
+    "network.json",
+    keys={"network": (str,), "source": (str,), "kind": (str,), "items": (list,), "methods": (list,)},
+)
+
+
+@dataclass(frozen=True)
+class ClassOutput:
+    """One of the classes that a network finds likeliest: its name, its output, and its probability."""
+
+    name: str
+    output: float
+    probability: float | None
+
+
+@dataclass(frozen=True)
+class Absorbed:
+    """An operation that kept relevance to itself: where, which, and how much of the output."""
+
+    where: str
+    operation: str
+    share: float
+
+
+@dataclass(frozen=True)
+class MethodTold:
+    """What is known of a method on these inputs.
+
+    Attributes
+    ----------
+    name, title, kind
+        As it was asked for, as people call it, and what its values are.
+    left_over
+        Median share of the explained output that no input got; None for values that are no shares.
+    ledger
+        Where that was absorbed, the most first.
+    area, random_area
+        Area below the curve of the output as regions are painted over, in the order of the method and in
+        random order, medians; None where it was not measured.
+    n_better
+        Inputs where the method's order has the smaller area.
+    n_judged
+        Inputs that both orders were measured on: those whose output falls when all is painted over.
+    is_checked
+        Whether it was tried to measure that.
+    """
+
+    name: str
+    title: str
+    kind: str
+    left_over: float | None = None
+    ledger: Sequence[Absorbed] = ()
+    area: float | None = None
+    random_area: float | None = None
+    n_better: int = 0
+    n_judged: int = 0
+    is_checked: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkItem:
+    """One explained input.
+
+    Attributes
+    ----------
+    classes
+        The likeliest classes, the first first.
+    explained, output
+        The class that is explained, and its output.
+    pixels, words
+        What people see: pixels from 0 to 255, or words.
+    values
+        Relevance by method, shaped like the network's input.
+    left_over
+        Output that no part of the input got, by method; None for values that are no shares.
+    notices
+        What was done to the input, and what a method says of it.
+    """
+
+    name: str
+    classes: Sequence[ClassOutput]
+    explained: str
+    output: float
+    pixels: Floats
+    words: Sequence[str]
+    values: Mapping[str, Floats]
+    left_over: Mapping[str, float | None]
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class FoundGroup:
+    """Explanations that are alike and look where others do not, in words, with the names of the inputs."""
+
+    text: str
+    names: Sequence[str]
+    box: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkRun:
+    """Everything that a view needs of an explained network."""
+
+    network: str
+    source: str
+    kind: str  # "pictures" or "texts"
+    explains: str
+    headline: str
+    n_inputs: int  # that were explained; of many, `items` are the first
+    items: Sequence[NetworkItem]
+    methods: Sequence[MethodTold]
+    groups: Sequence[FoundGroup]
+    n_grouped: int  # explanations that were looked through for odd groups
+    notices: Sequence[str]
+    settings: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+
+def check_place(folder: Path) -> None:
+    """Raise now what `save_network_run` would raise."""
+    check_new_folder(folder, marker=FOLDER.head)
+
+
+def save_network_run(run: NetworkRun, folder: Path, *, add: Callable[[Path], Any] | None = None) -> Path:
+    """Write `network.json` and `arrays.npz`, and what `add(folder)` writes, whole or not at all."""
+    arrays: dict[str, np.ndarray] = {}
+    for k, item in enumerate(run.items):
+        arrays[f"pixels.{k}"] = item.pixels.astype(np.uint8)
+        for method, values in item.values.items():
+            arrays[f"{method}.{k}"] = values.astype(np.float32)
+    return FOLDER.write(folder, run_record(run), arrays, add=add)
+
+
+def run_record(run: NetworkRun) -> dict[str, Any]:
+    """All of a run but its arrays, as JSON holds it."""
+    head = {name: value for name, value in vars(run).items() if name not in ("items", "methods", "groups")}
+    made = {
+        **head,
+        "methods": [asdict(method) for method in run.methods],
+        "groups": [asdict(group) for group in run.groups],
+        "items": [item_record(item) for item in run.items],
+    }
+    return dict(plain(made))
+
+
+def item_record(item: NetworkItem) -> dict[str, Any]:
+    """One input as JSON holds it, without its arrays."""
+    parts = {k: v for k, v in vars(item).items() if k not in ("pixels", "values", "classes")}
+    return {**parts, "classes": [asdict(one) for one in item.classes]}
+
+
+def load_network_run(folder: Path) -> NetworkRun | None:
+    """Read what `save_network_run` wrote; None where the folder holds another run."""
+    if not (folder / FOLDER.head).is_file():
+        return None
+    head, arrays = FOLDER.read(folder)
+    head.pop("schema", None)
+    methods = [_method(told) for told in head.pop("methods")]
+    groups = [FoundGroup(**{**told, "box": tuple(told["box"])}) for told in head.pop("groups")]
+    items = [_item(told, k, methods, arrays) for k, told in enumerate(head.pop("items"))]
+    return NetworkRun(**head, methods=methods, groups=groups, items=items)
+
+
+def _method(told: dict[str, Any]) -> MethodTold:
+    return MethodTold(**{**told, "ledger": tuple(Absorbed(**line) for line in told["ledger"])})
+
+
+def _item(
+    told: dict[str, Any], k: int, methods: Sequence[MethodTold], arrays: Mapping[str, Any]
+) -> NetworkItem:
+    classes = [ClassOutput(**one) for one in told.pop("classes")]
+    values = {m.name: np.asarray(arrays[f"{m.name}.{k}"], dtype=np.float64) for m in methods}
+    pixels = np.asarray(arrays[f"pixels.{k}"], dtype=np.float64)
+    return NetworkItem(**told, classes=classes, values=values, pixels=pixels)

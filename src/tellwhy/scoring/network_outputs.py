@@ -1,0 +1,210 @@
+"""Which tensor of a network's output is explained, where it gives several, or its own input again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.params import nearest
+from tellwhy.scoring.network_inputs import NetworkRows
+from tellwhy.scoring.network_passes import TrailingSoftmax, check_model, placed, untouched
+
+RECONSTRUCTION = "reconstruction"
+_USUAL = "logits"  # what models of Hugging Face call the outputs that classes are read from
+
+
+@dataclass(frozen=True, eq=False)
+class ReadNetwork:
+    """A network that gives one tensor, the target among its outputs, and words for what that is."""
+
+    model: Module
+    target: Any
+    words: str
+    is_error: bool = False  # whether it is the error of a reconstruction, which is high for anomalies
+
+
+class Picked(Module):
+    """A network and the choice of one tensor among what it returns; the weights are the network's own.
+
+    `pick` takes what the network returned and its first input.
+    """
+
+    def __init__(self, model: Module, pick: Callable[[Any, Any], Tensor]):
+        super().__init__()
+        self.model = model
+        self.pick = pick
+        self.train(model.training)
+
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
+        """Apply the network, and pick."""
+        first = inputs[0] if inputs else next(iter(named.values()))
+        return self.pick(self.model(*inputs, **named), first)
+
+
+def read_network(model: Module, X: Any, target: Any) -> ReadNetwork:
+    """Return a network with one tensor of outputs, chosen by `target`, or by what it gives for a row.
+
+    Parameters
+    ----------
+    model
+        In evaluation mode.
+    X
+        Rows: an array, several in a tuple, or a dict by the names of forward's arguments.
+    target
+        None: the tensor that the network returns, or the one called "logits" of several, or, where the output
+        has the shape of the input, the squared error of that reconstruction. A name: that part of a dict or
+        of an object with fields. A pair of a name and an output's number. Everything else is left to
+        `NetworkOutput`.
+    """
+    check_model(model)
+    if _is_choice(target) and not callable(target):
+        return ReadNetwork(model, target, "")
+    outputs, softmax = _tried(model, X)
+    if callable(target):
+        return _by_function(model, outputs, target)
+    if target == RECONSTRUCTION:
+        _check_reconstruction(model, X, outputs)
+        return _reconstruction(model)
+    name, number = target if isinstance(target, tuple) and len(target) == 2 else (target, "max")
+    if name is None and _is_reconstruction(X, outputs, softmax):
+        return _reconstruction(model)
+    if isinstance(outputs, Tensor) and name is None:
+        return ReadNetwork(model, number, "")
+    key = _key(model, outputs, name)
+    return ReadNetwork(Picked(model, _Part(key)), number, f" in {key!r}")
+
+
+def _is_choice(target: Any) -> bool:
+    """Whether a target is one that `NetworkOutput` knows: 'max', a number, numbers, a function."""
+    if isinstance(target, str):
+        return target == "max"
+    return target is not None and not (isinstance(target, tuple) and target and isinstance(target[0], str))
+
+
+def _tried(model: Module, X: Any) -> tuple[Any, str]:
+    """What the network returns for the first row, and the name of a softmax at its end."""
+    there = placed(model, None)
+    rows = NetworkRows.of(X, there.dtype).first(1).to(there.device)
+    watch = TrailingSoftmax()
+    try:
+        with untouched(there.device), torch.no_grad(), watch:
+            outputs = rows.apply(there.model)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{type(model).__name__} cannot be applied to {rows.words} (rows first; a single input gets its "
+            f"rows' axis by X[None]): {error}"
+        ) from error
+    return outputs, watch.left_out(outputs)[1] if isinstance(outputs, Tensor) else ""
+
+
+def _by_function(model: Module, outputs: Any, target: Callable[[Any], Any]) -> ReadNetwork:
+    """A function of the outputs: for `NetworkOutput` where they are a tensor, else put behind the network."""
+    if isinstance(outputs, Tensor):
+        return ReadNetwork(model, target, "")
+    name = getattr(target, "__name__", "a function")
+    return ReadNetwork(Picked(model, _Of(target)), Itself(f"{name} of the outputs"), "")
+
+
+@dataclass(frozen=True)
+class Itself:
+    """A target for a network that gives one number per row already, with the words for it."""
+
+    describes: str
+
+    def __call__(self, outputs: Tensor) -> Tensor:
+        """Return the outputs."""
+        return outputs
+
+
+@dataclass(frozen=True)
+class _Of:
+    """What a user's function makes of all that a network returns."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, outputs: Any, _given: Any) -> Tensor:
+        found = self.function(outputs)
+        if not isinstance(found, Tensor) or found.ndim != 1:
+            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InvalidInput(
+                f"target(outputs) must give one number per row, a tensor (n,). Got {got} instead."
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One part of a dict, of an object with fields, or of a tuple."""
+
+    key: Any
+
+    def __call__(self, outputs: Any, _given: Any) -> Tensor:
+        found = _parts(outputs)[self.key]
+        if not isinstance(found, Tensor):
+            raise InvalidParameter(f"target={self.key!r} names a {type(found).__name__}; expected a tensor.")
+        return found
+
+
+def _parts(outputs: Any) -> dict[str, Any]:
+    """What a network returned, by name: a dict, an object with fields, a tuple by place."""
+    if isinstance(outputs, Mapping):
+        return {str(key): value for key, value in outputs.items()}
+    if hasattr(outputs, "_fields"):  # a named tuple
+        return {name: getattr(outputs, name) for name in outputs._fields}
+    if isinstance(outputs, (tuple, list)):
+        return {str(place): value for place, value in enumerate(outputs)}
+    return {key: value for key, value in getattr(outputs, "__dict__", {}).items() if not key.startswith("_")}
+
+
+def _key(model: Module, outputs: Any, name: Any) -> str:
+    """The part that is explained: the one asked for, "logits", or the only tensor there is."""
+    parts = {} if isinstance(outputs, Tensor) else _parts(outputs)
+    tensors = [key for key, value in parts.items() if isinstance(value, Tensor)]
+    listed = ", ".join(repr(key) for key in tensors) or "no tensor by name"
+    if name is not None:
+        if str(name) in parts:
+            return str(name)
+        raise InvalidParameter(
+            f"target={name!r} is no part of what {type(model).__name__} returns{nearest(str(name), parts)} "
+            f"It has {listed}; 'max' or an output's number chooses among the outputs of one tensor."
+        )
+    if _USUAL in tensors or len(tensors) == 1:
+        return _USUAL if _USUAL in tensors else tensors[0]
+    raise UnsupportedModel(
+        f"{type(model).__name__} returns a {type(outputs).__name__} with {listed}: say which is explained "
+        "with target='<name>', target=('<name>', <number>), or target=<function of all it returns>."
+    )
+
+
+def _is_reconstruction(X: Any, outputs: Any, softmax: str) -> bool:
+    """Whether a network gives its one input again: an output of its shape, with no softmax at the end."""
+    if not isinstance(outputs, Tensor) or softmax or isinstance(X, (tuple, Mapping)):
+        return False
+    shape = tuple(X.shape) if hasattr(X, "shape") else torch.as_tensor(X).shape
+    is_float = X.is_floating_point() if isinstance(X, Tensor) else torch.as_tensor(X).is_floating_point()
+    return is_float and tuple(outputs.shape[1:]) == tuple(shape[1:]) and outputs[0].numel() > 1
+
+
+def _check_reconstruction(model: Module, X: Any, outputs: Any) -> None:
+    if not _is_reconstruction(X, outputs, ""):
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise InvalidParameter(
+            f"target='reconstruction' needs outputs in the shape of the input; {type(model).__name__} gives "
+            f"{got}."
+        )
+
+
+def _reconstruction(model: Module) -> ReadNetwork:
+    name = type(model).__name__
+    words = f"squared reconstruction error ‖x − f(x)‖² of {name}, whose output has the shape of its input"
+    return ReadNetwork(Picked(model, _squared_error), Itself(words), "", is_error=True)
+
+
+def _squared_error(outputs: Tensor, given: Tensor) -> Tensor:
+    return (outputs - given).square().flatten(1).sum(dim=1)

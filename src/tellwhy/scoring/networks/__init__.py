@@ -1,1 +1,0 @@
-"""Networks as people write them: outputs in dicts and tuples, autoencoders, tokens, several inputs."""

@@ -1,1 +1,0 @@
-"""Score functions, one file per kind of model."""

@@ -1,0 +1,1 @@
+"""From scores to anomalies: alarms, causes, reasons, repairs."""

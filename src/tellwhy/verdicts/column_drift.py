@@ -1,0 +1,223 @@
+"""One column of two tables: how far apart it is, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.checks.words import number_text
+from tellwhy.core.score import Floats
+from tellwhy.data.columns.dates import Dates, dates_from_days, days_since_1970, iso_texts
+from tellwhy.data.columns.reading import dates_of, labels_of, numbers_or_missing
+from tellwhy.verdicts.samples import Gap, gap_of_levels, gap_of_numbers, gap_of_rates
+
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_MOST_NAMED = 4  # levels named in a sentence
+_FEW_VALUES = 12  # distinct numbers up to which each is told as a level
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One comparison of a column between two tables.
+
+    Attributes
+    ----------
+    column, what
+        The column, and what of it was compared: 'values', 'missing cells', 'hour of day' or 'length'.
+    size
+        From 0 (alike) to 1 (nothing in common).
+    p_value, p_adjusted
+        Chance of such a difference between two samples of one distribution: alone, and corrected for the
+        number of comparisons.
+    drifted
+        Whether the corrected chance is below the level asked for.
+    text
+        What changed, in the user's units.
+    new_levels, gone_levels
+        Levels that only the new table has, and only the old one, with the number of rows.
+    """
+
+    column: str
+    what: str
+    size: float
+    p_value: float
+    text: str
+    p_adjusted: float = 1.0
+    drifted: bool = False
+    old: Mapping[str, Any] = field(default_factory=dict)
+    new: Mapping[str, Any] = field(default_factory=dict)
+    new_levels: Mapping[str, int] = field(default_factory=dict)
+    gone_levels: Mapping[str, int] = field(default_factory=dict)
+
+
+def missing_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
+    """Compare the shares of missing cells; None where neither table has any."""
+    counts = [(int(column.isna().sum()), len(column)) for column in (old, new)]
+    if not counts[0][0] and not counts[1][0]:
+        return None
+    gap = gap_of_rates(counts[0], counts[1])
+    rates = [part / whole for part, whole in counts]
+    text = f"missing: {percent(rates[0])} → {percent(rates[1])}"
+    return Drift(
+        name, "missing cells", gap.size, gap.p_value, text, old={"share": rates[0]}, new={"share": rates[1]}
+    )
+
+
+def number_drift(name: str, old: Floats, new: Floats, what: str = "values") -> Drift | None:
+    """Compare numbers; None where one table has none."""
+    old = old[np.isfinite(old)]
+    new = new[np.isfinite(new)]
+    if not len(old) or not len(new):
+        return None
+    gap = gap_of_numbers(old, new)
+    quantiles = [np.quantile(values, _LEVELS) for values in (old, new)]
+    text = _numbers_text(old, new, gap, quantiles)
+    told = [_quantile_record(found) for found in quantiles]
+    return Drift(name, what, gap.size, gap.p_value, text, old=told[0], new=told[1])
+
+
+def _quantile_record(quantiles: Floats) -> dict[str, float]:
+    return {f"{100 * level:.0f} %": float(value) for level, value in zip(_LEVELS, quantiles, strict=True)}
+
+
+def _numbers_text(old: Floats, new: Floats, gap: Gap, quantiles: list[Floats]) -> str:
+    """Say how numbers moved: the median; the ends, where these moved more; shares, where neither did."""
+    moves = np.abs(quantiles[1] - quantiles[0])
+    if moves[2] > 0 and moves[2] >= 0.5 * moves.max():
+        return f"median {_moved(quantiles[0][2], quantiles[1][2])}"
+    if len(np.unique(old)) <= _FEW_VALUES and len(np.unique(new)) <= _FEW_VALUES:
+        return _levels_text(_counts(old), _counts(new))
+    ends = [_range(found) for found in quantiles]
+    if moves.max() > 0 and ends[0] != ends[1]:
+        return (
+            f"9 rows in 10 lie in {ends[0]} → {ends[1]} (median {_moved(quantiles[0][2], quantiles[1][2])})"
+        )
+    shares = [float((values <= gap.at).mean()) for values in (old, new)]
+    return f"rows up to {number_text(gap.at)}: {percent(shares[0])} → {percent(shares[1])}"
+
+
+def _moved(before: float, after: float) -> str:
+    told = f"{number_text(before)} → {number_text(after)}"
+    if before > 0 and after > 0 and before != after:
+        told = f"{told} ({100 * (after / before - 1):+.3g} %)"
+    return told
+
+
+def _range(quantiles: Floats) -> str:
+    return f"{number_text(quantiles[0])}–{number_text(quantiles[-1])}"
+
+
+def _counts(values: Floats) -> dict[str, int]:
+    found, n = np.unique(values, return_counts=True)
+    return {number_text(float(value)): int(k) for value, k in zip(found, n, strict=True)}
+
+
+def level_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
+    """Compare levels; None where one table has none."""
+    before = labels_of(old.to_frame(name), name).counts()
+    after = labels_of(new.to_frame(name), name).counts()
+    if not before or not after:
+        return None
+    gap = gap_of_levels(before, after)
+    return Drift(
+        name,
+        "values",
+        gap.size,
+        gap.p_value,
+        _levels_text(before, after),
+        old=_shares(before),
+        new=_shares(after),
+        new_levels={level: n for level, n in after.items() if level not in before},
+        gone_levels={level: n for level, n in before.items() if level not in after},
+    )
+
+
+def _shares(counts: Mapping[str, int]) -> dict[str, float]:
+    total = sum(counts.values())
+    return {level: n / total for level, n in list(counts.items())[:20]}
+
+
+def _levels_text(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """Say which levels changed most, which are new and which are gone."""
+    sums = (sum(before.values()), sum(after.values()))
+    shared = [level for level in before if level in after]
+    shares = {level: (before[level] / sums[0], after[level] / sums[1]) for level in shared}
+    shared.sort(key=lambda level: -abs(shares[level][1] - shares[level][0]))
+    parts = [
+        f"{level} in {percent(before_after[0])} → {percent(before_after[1])}"
+        for level in shared[:_MOST_NAMED]
+        if percent((before_after := shares[level])[0]) != percent(before_after[1])
+    ]
+    new = {level: n for level, n in after.items() if level not in before}
+    gone = {level: n for level, n in before.items() if level not in after}
+    told = f"{', '.join(parts)} of the rows" if parts else ""
+    return "; ".join(filter(None, [_named("new", new), _named("gone", gone), told]))
+
+
+def _named(word: str, levels: Mapping[str, int]) -> str:
+    if not levels:
+        return ""
+    shown = sorted(levels, key=lambda level: -levels[level])[:_MOST_NAMED]
+    more = f" and {len(levels) - len(shown)} more" if len(levels) > len(shown) else ""
+    return f"{word}: " + ", ".join(f"{level} ({levels[level]:,})" for level in shown) + more
+
+
+def date_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
+    """Compare dates by their days; None where one table has none."""
+    days = [days_since_1970(dates_of(column.to_frame(name), name, "iso")) for column in (old, new)]
+    found = number_drift(name, days[0], days[1])
+    if found is None:
+        return None
+    middles = [iso_texts(dates_from_days(np.array([np.floor(np.nanmedian(d))])))[0] for d in days]
+    text = f"median {middles[0]} → {middles[1]}"
+    return Drift(
+        name, "values", found.size, found.p_value, text, old={"50 %": middles[0]}, new={"50 %": middles[1]}
+    )
+
+
+def hour_drift(name: str, old: Dates, new: Dates) -> Drift | None:
+    """Compare the hours of day; None where no date has a time of day."""
+    hours = [_hours(dates) for dates in (old, new)]
+    if not len(hours[0]) or not len(hours[1]) or not (hours[0].any() and hours[1].any()):
+        return None
+    return number_drift(name, hours[0], hours[1], "hour of day")
+
+
+def _hours(dates: Dates) -> Floats:
+    filled = dates[~np.isnat(dates)]
+    return np.asarray((filled - filled.astype("datetime64[D]")) / np.timedelta64(1, "h"), dtype=np.float64)
+
+
+def length_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
+    """Compare the lengths of texts, in characters."""
+    lengths = [
+        np.asarray(column.dropna().map(lambda cell: len(str(cell))), dtype=np.float64)
+        for column in (old, new)
+    ]
+    return number_drift(name, lengths[0], lengths[1], "length")
+
+
+def values_drift(name: str, kind: str, old: pd.Series, new: pd.Series) -> Drift | None:
+    """Compare a column of a kind; None where there is nothing to compare."""
+    if kind == "number":
+        return number_drift(name, numbers_or_missing(old), numbers_or_missing(new))
+    if kind == "date":
+        return date_drift(name, old, new)
+    if kind == "text":
+        return length_drift(name, old, new)
+    return level_drift(name, old, new) if kind in ("category", "boolean", "constant") else None
+
+
+def percent(share: float) -> str:
+    """Return a share with as many digits as tell something.
+
+    Examples
+    --------
+    >>> percent(0.1234), percent(0.0004), percent(0.0), percent(1.0)
+    ('12.3 %', '0.04 %', '0 %', '100 %')
+    """
+    return f"{100 * share:.3g} %"

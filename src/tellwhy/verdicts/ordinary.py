@@ -1,0 +1,72 @@
+"""How improbable a score is among ordinary ones, and who is an alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tellwhy.core.score import Floats
+from tellwhy.verdicts.alarms import Calibration, draw_alarms
+
+LEAST = 10  # ordinary scores that a law of scores can be learned from
+
+
+class Law(Protocol):
+    """Scores as surprises, −log p, and back."""
+
+    def surprises(self, scores: Floats) -> Floats:
+        """Return the surprise of each score."""
+
+    def score_of(self, surprise: float) -> float:
+        """Return the score with this surprise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Probability that something ordinary scores as high, the line for alarms, and how it was drawn."""
+
+    p_values: Floats | None
+    threshold: float | None
+    rule: str
+
+
+def judge(
+    scores: Floats,
+    ordinary: Floats | None,
+    *,
+    fdr: float | None = None,
+    is_clean: bool = True,
+    few: str = "above all",
+    learn: Callable[[Floats], Law] | None = None,
+) -> Judged:
+    """Judge scores by those of ordinary things, each scored as if it were new.
+
+    With fewer than ten of them, alarms are what scores above all of them, or nothing is an alarm where `few`
+    is "rank": one of many stretches of a series is above a few ordinary ones by chance. Without any ordinary
+    score there is no line. `learn` makes another law of the ordinary scores than that of rows.
+    """
+    if ordinary is None or (not len(ordinary) and few != "rank"):
+        return Judged(None, None, "no alarms, since nothing says what is ordinary: a ranking only")
+    if len(ordinary) < LEAST and few == "rank":
+        n = len(ordinary)
+        rule = f"no alarms, since {n} ordinary stretches are too few to tell ({LEAST} are needed): a ranking"
+        return Judged(None, None, rule)
+    if len(ordinary) < LEAST:
+        n = len(ordinary)
+        rule = f"above all {n} of the reference: one ordinary picture in {n + 1} would be"
+        p_values = (1 + (ordinary[None, :] >= scores[:, None]).sum(axis=1)) / (n + 1)
+        return Judged(p_values, float(ordinary.max()), rule)
+    calibration = learn(ordinary) if learn else Calibration.learn(ordinary, is_clean=is_clean)
+    surprises = calibration.surprises(scores)
+    alarms = draw_alarms(surprises, fdr=fdr)
+    above = scores[surprises > alarms.level]
+    below = scores[surprises <= alarms.level]
+    # A number between the lowest alarm and the highest other score; one beyond all of them without alarms.
+    if not len(above):
+        threshold = max(calibration.score_of(alarms.level), float(scores.max()))
+    else:
+        threshold = float(np.nextafter(above.min(), -np.inf)) if not len(below) else float(below.max())
+    return Judged(np.exp(-surprises), threshold, alarms.rule)

@@ -1,0 +1,220 @@
+"""Reasons in words: a row's columns, in its own units, against what is usual."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.checks.words import number_text
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.score import Floats
+from tellwhy.data import ColumnSummary
+from tellwhy.results.run import Anomaly, Group, Reason, Typical
+from tellwhy.verdicts.causes import Cause
+from tellwhy.verdicts.words import cell_words, is_number, pair_words, plain_cell
+
+MOST_REASONS = 3
+LEAST_SHARE = (
+    0.05  # of a reason that is told; and of the rows that must have a value for it to be called usual
+)
+LEAST_SHARE_OF_USUAL = 0.15  # of a reason that is told though its value is usual by itself
+GROUP_SHARE = 0.5
+WIDEST = 10**0.5  # times the least: usual values take up half of the way from one power of ten to the next
+
+
+def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list[list[Reason]]:
+    """Return the main reasons of each explained row, largest share first; nothing is verified."""
+    shares = shares_of_score(explanation)
+    return [_by_shares(explanation, i, shares[i], typical) for i in range(len(explanation))]
+
+
+def verified_reasons(
+    explanation: Explanation, typical: Mapping[str, Typical], causes: Sequence[Cause], usual: pd.DataFrame
+) -> list[list[Reason]]:
+    """Return the reasons of each explained row: first the columns of its cause, then others that are odd too.
+
+    Parameters
+    ----------
+    explanation
+        Of the rows, whose data are read as numbers and dates.
+    typical
+        What is usual in each column.
+    causes
+        What was verified of each row.
+    usual
+        Rows to count pairs of values in.
+    """
+    shares = shares_of_score(explanation)
+    found = []
+    for i, cause in enumerate(causes):
+        by_shares = _by_shares(explanation, i, shares[i], typical)
+        if not cause.holds:
+            found.append(by_shares)
+            continue
+        named = [_reason_of(explanation, i, c, shares[i], typical) for c in cause.columns]
+        named = [replace(reason, holds=True) for reason in named]
+        named = _beside_each_other(named, typical, usual, is_share=explanation.kind == "attribution")
+        named = [_with_slip(reason, typical[reason.feature]) for reason in named]
+        features = {reason.feature for reason in named}
+        others = [
+            reason
+            for reason in by_shares
+            if reason.feature not in features and not is_usual(reason.value, typical[reason.feature])
+        ]
+        found.append((named + others)[: max(MOST_REASONS, len(named))])
+    return found
+
+
+def shares_of_score(explanation: Explanation) -> Floats:
+    """Part of each column in the score of each row; what no column received is missing from their sum."""
+    return np.asarray(explanation.shares() * (1.0 - unattributed_parts(explanation))[:, None])
+
+
+def unattributed_parts(explanation: Explanation) -> Floats:
+    """Part of each score that no column received, between 0 and 1; 0 where values are not shares."""
+    if explanation.residual is None:
+        return np.zeros(len(explanation))
+    above = explanation.scores - explanation.base_values
+    parts = np.divide(explanation.residual, above, out=np.zeros(len(explanation)), where=above > 0)
+    return np.clip(parts, 0.0, 1.0)
+
+
+def _by_shares(
+    explanation: Explanation, i: int, shares: Floats, typical: Mapping[str, Typical]
+) -> list[Reason]:
+    order = np.argsort(-shares, kind="stable")[:MOST_REASONS]
+    main = [_reason_of(explanation, i, int(c), shares, typical) for c in order if shares[c] > 0]
+    worth = [reason for reason in main[1:] if _is_worth_telling(reason, typical[reason.feature])]
+    return main[:1] + worth  # the first is told in any case: a row without a reason helps nobody
+
+
+def _beside_each_other(
+    named: Sequence[Reason], typical: Mapping[str, Typical], usual: pd.DataFrame, *, is_share: bool
+) -> list[Reason]:
+    """Tell the first two as a pair where the first is usual by itself."""
+    if len(named) < 2 or not is_usual(named[0].value, typical[named[0].feature]):
+        return list(named)
+    both = pair_words(named[0], named[1], usual)
+    share = f" · {100 * (named[0].share + named[1].share):.0f} %" if is_share else ""
+    return [replace(named[0], text=both + share), *named[1:]]
+
+
+def _with_slip(reason: Reason, usual: Typical) -> Reason:
+    """Add that a number would be usual with its decimal point elsewhere."""
+    if usual.kind != "number" or not is_number(reason.value):
+        return reason
+    low, high = usual_values(usual)
+    words = slip_words(reason.value, low, high)
+    range_told = usual_words(usual)
+    return (
+        replace(reason, text=reason.text.replace(range_told, f"{range_told}; {words}", 1))
+        if words
+        else reason
+    )
+
+
+def slip_words(value: float, low: float, high: float) -> str:
+    """Tell a number that is ten, a hundred or a thousand times a usual one, where few numbers are.
+
+    Examples
+    --------
+    >>> slip_words(578.0, 54.66, 96.89), slip_words(0.7, 54.66, 96.89)
+    ('10 times too large, a slipped decimal point?', '100 times too small, a slipped decimal point?')
+    >>> slip_words(300.0, 54.66, 96.89), slip_words(578.0, 10.0, 96.89)
+    ('', '')
+    """
+    if not 0 < low <= high <= WIDEST * low:
+        return ""
+    for times in (10, 100, 1000):
+        if low <= value / times <= high:
+            return f"{times} times too large, a slipped decimal point?"
+        if low <= value * times <= high:
+            return f"{times} times too small, a slipped decimal point?"
+    return ""
+
+
+def _reason_of(
+    explanation: Explanation, i: int, column: int, shares: Floats, typical: Mapping[str, Typical]
+) -> Reason:
+    name = explanation.names()[column]
+    cell = explanation.data.iloc[i][name]
+    is_share = explanation.kind == "attribution"
+    return _reason(name, cell, typical[name], float(shares[column]), is_share=is_share)
+
+
+def _is_worth_telling(reason: Reason, usual: Typical) -> bool:
+    """A small share is noise; of a value that is usual by itself, a larger one is too."""
+    return reason.share >= (LEAST_SHARE_OF_USUAL if is_usual(reason.value, usual) else LEAST_SHARE)
+
+
+def is_usual(value: Any, usual: Typical) -> bool:
+    """Whether a value, by itself, is nothing special: between 5 % and 95 %, or among the most common."""
+    if value is None:
+        return False
+    low_high = usual_values(usual)
+    if usual.kind in ("number", "date"):
+        return bool(low_high[0] <= value <= low_high[1])
+    return usual.shares.get(str(value), 0.0) >= LEAST_SHARE
+
+
+def _reason(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
+    value = plain_cell(cell)
+    text = f"{name} = {cell_words(value)} ({usual_words(usual)})"
+    if is_share:
+        text = f"{text} · {100 * share:.0f} %"
+    return Reason(name, value, usual_values(usual), share, text)
+
+
+def usual_values(usual: Typical) -> list[Any]:
+    """[low, high] of numbers and dates (5 % and 95 %), the most common values of categories.
+
+    A value that fewer than 5 % of the rows have is not called usual, unless all others are rarer still.
+    """
+    if usual.kind == "number":
+        return [usual.quantiles[1], usual.quantiles[5]]
+    if usual.kind == "date":
+        return [usual.labels[1], usual.labels[5]]
+    common = [value for value, share in usual.shares.items() if share >= LEAST_SHARE]
+    return (common or list(usual.shares)[:1])[:3]
+
+
+def usual_words(usual: Typical) -> str:
+    """'usually 0.9–4.1', 'usually yes or no'."""
+    values = usual_values(usual)
+    if usual.kind == "number":
+        low, high = (number_text(float(v)) for v in values)
+        return f"usually {low}" if low == high else f"usually {low}–{high}"
+    if usual.kind == "date":
+        return f"usually {values[0]} to {values[1]}"
+    if not values:
+        return "never seen"
+    if usual.shares[values[0]] < LEAST_SHARE:
+        return "many different values"
+    return "usually " + " or ".join(str(v) for v in values[:2])
+
+
+def typical_of(name: str, summary: ColumnSummary) -> Typical:
+    """A column's summary under its name."""
+    return Typical(name, summary.kind, summary.quantiles, summary.labels, summary.shares)
+
+
+def groups_of(anomalies: Sequence[Anomaly]) -> list[Group]:
+    """Group anomalies by the columns that make up half of their score: at least two each, largest first."""
+    members: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for anomaly in anomalies:
+        key = []
+        total = 0.0
+        for reason in anomaly.reasons:
+            if total >= GROUP_SHARE:
+                break
+            key.append(reason.feature)
+            total += reason.share
+        if key:
+            members[tuple(sorted(key))].append(anomaly.row)
+    grouped = [Group(list(features), found) for features, found in members.items() if len(found) > 1]
+    return sorted(grouped, key=lambda g: (-len(g.rows), g.features))

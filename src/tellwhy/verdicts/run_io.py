@@ -1,0 +1,152 @@
+"""A run's folder: run.json, spreadsheets, scores and rows, explanation/; a view adds report.html."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.explanation import Explanation
+from tellwhy.results.run import (
+    SCHEMA,
+    Agreement,
+    AlarmRule,
+    Anomaly,
+    Detection,
+    Evidence,
+    Finding,
+    Group,
+    Reason,
+    Run,
+    Typical,
+)
+from tellwhy.storage.csv_cells import write_cells
+from tellwhy.storage.documents import plain, read_stored_table, read_versioned, write_json, write_stored_table
+from tellwhy.storage.files import new_folder, temporary_files_in
+from tellwhy.storage.replacing import standing
+from tellwhy.verdicts.sheet_rows import header, sheet_rows
+from tellwhy.verdicts.workbook import can_write_workbook, write_workbook
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEAD = "run.json"
+ROWS = "rows.parquet"
+NOT_IN_HEAD = ("scores", "rows", "explanation", "table_rows")
+
+
+def save_run(run: Run, folder: Path, *, add: Callable[[Path], Any] | None = None) -> Path:
+    """Write the folder, whole or not at all; `add(folder)` may write more into it before it appears."""
+    with new_folder(folder, marker=HEAD) as work:
+        write_json(work / HEAD, _head(run))
+        write_cells(work / "anomalies.csv", header(run), sheet_rows(run))
+        if can_write_workbook():
+            with temporary_files_in(work):
+                write_workbook(run, work / "anomalies.xlsx")
+        _write_scores(run, work / "scores.parquet")
+        if run.table_rows is not None:
+            write_stored_table(run.table_rows, work / ROWS, index=False)
+        run.explanation.save(work / "explanation")
+        if add is not None:
+            add(work)
+    return folder
+
+
+def load_run(folder: Path) -> Run:
+    """Read a folder that `save_run` wrote."""
+    folder = standing(folder)
+    path = folder / HEAD
+    head = read_versioned(path, SCHEMA, "a run of tellwhy")
+    scores = read_stored_table(folder / "scores.parquet")
+    try:
+        run = _run(head, scores, Explanation.load(folder / "explanation"))
+        return replace(run, table_rows=_table_rows(folder / ROWS))
+    except UnreadableFile:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UnreadableFile(f"{path} lacks something a run must have: {error}.") from error
+
+
+def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
+    """One anomaly as `--json` prints it."""
+    record: dict[str, Any] = {
+        "row": anomaly.row,
+        "line": anomaly.line,
+        **({} if anomaly.file is None else {"file": anomaly.file}),
+        "id": anomaly.id,
+        **({"segment": anomaly.segment} if anomaly.segment else {}),
+        "score": anomaly.score,
+        "p_value": anomaly.p_value,
+        "percentile": anomaly.percentile,
+        "above_threshold": anomaly.above_threshold,
+        "reasons": [
+            {
+                "feature": r.feature,
+                "value": r.value,
+                "typical": list(r.typical),
+                "share": r.share,
+                "holds": r.holds,
+                "text": r.text,
+            }
+            for r in anomaly.reasons
+        ],
+        "holds": anomaly.holds,
+        "note": anomaly.note,
+    }
+    if anomaly.nearest_normal is not None:
+        record["nearest_normal"] = dict(anomaly.nearest_normal)
+    result: dict[str, Any] = plain(record)
+    return result
+
+
+def _head(run: Run) -> dict[str, Any]:
+    """Everything of a run that is not an array or the explanation."""
+    parts = {name: value for name, value in vars(run).items() if name not in NOT_IN_HEAD}
+    for name in ("evidence", "detection", "alarms"):
+        parts[name] = None if parts[name] is None else asdict(parts[name])
+    for name in ("anomalies", "groups", "findings"):
+        parts[name] = [asdict(each) for each in parts[name]]
+    parts["typical"] = {name: asdict(each) for name, each in run.typical.items()}
+    return {"schema": parts.pop("schema"), **parts}
+
+
+def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -> Run:
+    evidence = head["evidence"]
+    detection = head["detection"]
+    agreement = [Agreement(**each) for each in evidence["agreement"]]
+    left_over = float(evidence["unattributed"])  # JSON has no NaN: it is stored as text
+    return Run(
+        **{
+            **head,
+            "scores": scores["score"].to_numpy(),
+            "rows": scores["row"].to_numpy(),
+            "explanation": explanation,
+            "anomalies": [read_anomaly(each) for each in head["anomalies"]],
+            "groups": [Group(**each) for each in head["groups"]],
+            "typical": {name: Typical(**each) for name, each in head["typical"].items()},
+            "evidence": Evidence(**{**evidence, "agreement": agreement, "unattributed": left_over}),
+            "detection": None if detection is None else Detection(**detection),
+            "findings": [Finding(**each) for each in head["findings"]],
+            "alarms": None if head["alarms"] is None else AlarmRule(**head["alarms"]),
+        }
+    )
+
+
+def read_anomaly(record: dict[str, Any]) -> Anomaly:
+    """One anomaly as the head of a run holds it."""
+    usual = {name: Typical(**each) for name, each in record.get("usual", {}).items()}
+    reasons = [Reason(**each) for each in record["reasons"]]
+    return Anomaly(**{**record, "reasons": reasons, "usual": usual})
+
+
+def _table_rows(path: Path) -> Any:
+    """The ranked rows as they stand in the table; None for runs that have none."""
+    return read_stored_table(path) if path.exists() else None
+
+
+def _write_scores(run: Run, path: Path) -> None:
+    import pandas as pd
+
+    write_stored_table(pd.DataFrame({"row": run.rows, "score": run.scores}), path, index=False)

@@ -1,0 +1,79 @@
+"""What a spreadsheet of a run holds: one line per explained row, the same columns in each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import pandas as pd
+
+from tellwhy.results.run import Anomaly, Finding, Run
+from tellwhy.verdicts.words import cell_words, plain_cell
+
+N_REASONS = 3
+TOLD = ("rank", "row", "line", "id", "score", "p_value", "flagged")
+REASONS = tuple(f"reason_{k + 1}" for k in range(N_REASONS))
+VERDICT = ("holds", "note", "would_look_normal")
+
+
+def header(run: Run) -> list[str]:
+    """Names of the columns: what is told of a row, then those of the table; each occurs once."""
+    told = [*TOLD, *(["file"] if has_files(run) else []), *REASONS, *VERDICT]
+    return [*told, *(f"{name} (table)" if name in told else name for name in table_columns(run))]
+
+
+def has_files(run: Run) -> bool:
+    """Whether rows came from several files."""
+    return any(anomaly.file is not None for anomaly in run.anomalies)
+
+
+def table_columns(run: Run) -> list[str]:
+    """Columns of the table, in its order."""
+    return [] if run.table_rows is None else [str(name) for name in run.table_rows.columns]
+
+
+def sheet_rows(run: Run) -> Iterator[list[Any]]:
+    """Cells of each line, in the order of the header: None, bool, int, float or text."""
+    with_files = has_files(run)
+    columns = _columns(run.table_rows)
+    for at, anomaly in enumerate(run.anomalies):
+        cells = [plain_cell(column[at]) for column in columns]
+        told = [at + 1, anomaly.row, anomaly.line, anomaly.id, anomaly.score, anomaly.p_value]
+        told += [anomaly.above_threshold, *([anomaly.file] if with_files else [])]
+        reasons = [reason.text for reason in anomaly.reasons[:N_REASONS]]
+        verdict = [anomaly.holds, anomaly.note, normal_words(run, at)]
+        yield [*told, *reasons, *[""] * (N_REASONS - len(reasons)), *verdict, *cells]
+
+
+def _columns(frame: pd.DataFrame | None) -> list[list[Any]]:
+    # Column by column: a whole row of mixed kinds would make floats of its whole numbers.
+    return [] if frame is None else [list(frame.iloc[:, j]) for j in range(frame.shape[1])]
+
+
+def normal_words(run: Run, at: int) -> str:
+    """'size = 3.1 instead of 145': what would make a row look ordinary; nothing where that is not known."""
+    changes = run.anomalies[at].nearest_normal or {}
+    rows = run.explanation.data if run.table_rows is None else run.table_rows
+    parts = []
+    for name, value in changes.items():
+        before = plain_cell(rows[name].iloc[at]) if name in getattr(rows, "columns", ()) else None
+        parts.append(f"{name} = {cell_words(value)} instead of {cell_words(before)}")
+    return " and ".join(parts)
+
+
+def named_columns(anomaly: Anomaly, columns: Collection[str]) -> set[str]:
+    """Columns that the reasons which hold name; a pair ('a = 1 with b = 2') names both."""
+    found = set()
+    for reason in anomaly.reasons:
+        if reason.holds:
+            found.add(reason.feature)
+            signs = [(f" with {name} = ", f" and {name} = ", name) for name in columns]
+            found |= {name for first, second, name in signs if first in reason.text or second in reason.text}
+    return found & set(columns)
+
+
+def shown_places(found: Finding, most: int) -> list[str]:
+    """The first few places of a finding: lines, 'file:line' where there are several files, else rows."""
+    if found.files:
+        return [f"{file}:{line}" for file, line in zip(found.files[:most], found.lines[:most], strict=True)]
+    return [str(place) for place in (found.lines or found.rows)[:most]]

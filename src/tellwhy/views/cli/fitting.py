@@ -1,0 +1,209 @@
+"""Tellwhy fit, mark.
+
+The command `tellwhy fit`: learn what is ordinary once, and keep it.
+
+The command `tellwhy mark`: say that an alarm is no trouble, so that its like is not raised again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.views.cli import options, screen
+from tellwhy.views.cli.bulk import is_large
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.table_model import TableModel
+    from tellwhy.results.run import Run
+
+
+def fit_command(
+    files: options.Files,
+    *,
+    save: Annotated[Path, typer.Option(metavar="FILE", help="File for the model, such as orders.tellwhy.")],
+    sheet: options.Sheet = None,
+    db: options.Database = None,
+    normal: options.Normal = None,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="All rows are ordinary; otherwise the oddest are set aside.")
+    ] = False,
+    id: Annotated[str | None, typer.Option(help="Column that names rows in the output.")] = None,
+    detector: options.Detector = "auto",
+    contamination: Annotated[
+        float | None, typer.Option(help="Share of the rows that lie above the line of alarms.")
+    ] = None,
+    fdr: Annotated[
+        float | None, typer.Option(help="Share of false alarms to expect; 0.1 unless told.")
+    ] = None,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
+    by: options.By = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COL[=VALUE]", help="Column of true anomalies: it is no feature.")
+    ] = None,
+    missing: options.Missing = "impute",
+    json: options.Json = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> None:
+    """Learn what is ordinary in a table, and keep it in one file for `tellwhy explain --model`.
+
+    The file holds how columns are read, the ranges, labels and relations of the table, the detector, where
+    alarms begin, and up to 50,000 rows (without free text and identifiers). It holds no code.
+    Rows in time, grids, graphs and pictures are judged in one go by `tellwhy explain`: no model is kept.
+
+    Example: `tellwhy fit january.csv --save orders.tellwhy`
+    """
+    from tellwhy.kinds.model_files import save as write
+    from tellwhy.kinds.table_model import fit_model
+    from tellwhy.kinds.table_rows import named_source
+
+    asked: dict[str, Any] = {
+        "normal": normal,
+        "clean": clean,
+        "id_column": id,
+        "detector": detector,
+        "contamination": contamination,
+        "fdr": fdr,
+        "columns": options.listed(columns),
+        "exclude": options.listed([*(exclude or []), *(ignore or [])]) or (),
+        "by": options.listed(by) or (),
+        "label": label,
+        "missing": missing,
+        "random_state": seed,
+        **options.column_kinds(category, number, date, text),
+    }
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        if sheet is None and db is None and is_large(files):
+            from tellwhy.bulk.fit import fit_bulk
+
+            model = fit_bulk(list(files), **asked)
+        else:
+            model = fit_model(named_source(files, sheet=sheet, db=db), **asked)
+        write(model, save)
+    if json:
+        screen.print_json(as_json(model, save))
+        return
+    screen.notes(model.encoder.notices_, quiet=quiet)
+    screen.say(summary_of(model))
+    screen.say(f"Model: {save}")
+
+
+def as_json(model: TableModel, path: Path) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "model": str(path),
+        "source": model.source,
+        "n_rows": model.n_rows,
+        "rows_kept": len(model.reference),
+        "columns": list(model.encoder.columns_),
+        "roles": {name: role.words for name, role in model.roles.items()},
+        "detector": model.words,
+        "threshold": model.threshold,
+        "threshold_rule": model.rule,
+        "notices": list(model.encoder.notices_),
+    }
+
+
+def summary_of(model: TableModel) -> str:
+    """One paragraph: what was learned from what, and what a sample cannot show."""
+    from tellwhy.kinds import table_model
+
+    n_kept = len(model.reference)
+    most = table_model.MOST_ROWS
+    is_sampled = model.n_rows > most
+    chosen = f"a random {most:,} of them" if is_sampled else f"{n_kept:,} of them, those without gaps"
+    unseen = (
+        " Ranges and labels were counted over all rows. What fewer than one row in 10,000 shows may be in "
+        "none of the rows drawn: relations and segments that rare are not learned."
+    )
+    rows = f"{model.n_rows:,} rows ({chosen})" if n_kept < model.n_rows else f"{n_kept:,} rows"
+    return (
+        f"A {model.words} learned from {rows} of {Path(model.source).name} in "
+        f"{len(model.encoder.columns_)} columns. A row is an alarm above a score of {model.threshold:.4g} "
+        f"({model.rule}).{unseen if is_sampled else ''}"
+    )
+
+
+def mark_command(
+    run_dir: Annotated[
+        Path, typer.Argument(metavar="RUN_DIR", help="Folder that `tellwhy explain --model` wrote.")
+    ],
+    *,
+    row: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Row of the table, as the run names it.")
+    ] = None,
+    benign: Annotated[
+        str | None, typer.Option(metavar="WHY", help="It is no trouble, and why: 'known supplier'.")
+    ] = None,
+    forget: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Remove the mark with this number in the list.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The model; by default the one of the run.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Mark an alarm as no trouble; without --row, list the marks.
+
+    Marks are kept in the model, by what made the row odd: another row that is odd for the same cause is held
+    back by the next run, which says how many it held back. A row that is odd for something else is raised.
+
+    Example: `tellwhy mark tellwhy-feb --row 17 --benign "known supplier"`
+    """
+    from tellwhy.kinds.marks import marks_of, with_marks
+    from tellwhy.kinds.model_files import load_table_model, save
+
+    if (row is None) != (benign is None):
+        raise InvalidParameter("Give --row and --benign together: which row, and why it is no trouble.")
+    run = _run(run_dir)
+    place = _model(run_dir, run, model)
+    found = load_table_model(place)
+    if row is not None and benign is not None:
+        new = marks_of(run, row, benign)
+        found = with_marks(found, new)
+        save(found, place)
+        if not json:
+            for mark in new:
+                screen.say(f"Marked: {mark.words}")
+    if forget is not None:
+        if forget > len(found.marks):
+            raise InvalidParameter(f"There is no mark {forget}; {place} has {len(found.marks)}.")
+        found = found.with_marks([m for i, m in enumerate(found.marks, start=1) if i != forget])
+        save(found, place)
+    if json:
+        screen.print_json({"model": str(place), "marks": [vars(mark) for mark in found.marks]})
+    elif row is None:
+        _list(place, found.marks)
+
+
+def _run(run_dir: Path) -> Run:
+    from tellwhy.verdicts.run_io import load_run
+
+    inside = run_dir / "run"  # of a run block by block
+    return load_run(inside if (inside / "run.json").exists() else run_dir)
+
+
+def _model(run_dir: Path, run: Run, told: Path | None) -> Path:
+    known = str(run.settings.get("model") or "")
+    if told is None and not known:
+        raise InvalidParameter(
+            f"{run_dir} was made without a model, in which a mark could be kept. Fit one "
+            "(`tellwhy fit data.csv --save m.tellwhy`), explain with it, and mark rows of that run."
+        )
+    return told or Path(known)
+
+
+def _list(place: Path, marks: Any) -> None:
+    screen.say(f"{place} has {len(marks)} mark{'s' if len(marks) != 1 else ''}.")
+    for number, mark in enumerate(marks, start=1):
+        screen.say(f"{number}. {mark.why}: {mark.words}")

@@ -1,0 +1,310 @@
+"""Tellwhy check, compare, diff.
+
+The command `tellwhy check`: what is wrong with a table as data.
+
+The command `tellwhy compare`: which explainer to trust on a table.
+
+The command `tellwhy diff`: what changed from one table to another.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.views.cli import options, screen
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.difference import Difference
+    from tellwhy.kinds.table_check import FileQuality
+    from tellwhy.verdicts.column_drift import Drift
+
+
+MOST_LINES = 5
+
+
+def check_command(
+    files: options.Files,
+    *,
+    sheet: options.Sheet = None,
+    db: options.Database = None,
+    reference: options.Reference = None,
+    exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Check a table as data: placeholders, repeats, broken relations, odd levels, dates, units.
+
+    Example: `tellwhy check orders.csv --reference last_month.csv`
+    """
+    from tellwhy.kinds.table_check import check_file
+    from tellwhy.kinds.table_rows import named_source
+
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        checked = check_file(
+            named_source(files, sheet=sheet, db=db),
+            reference=reference,
+            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
+            **options.column_kinds(category, number, date, text),
+        )
+    if json:
+        screen.print_json(quality_as_json(checked))
+        return
+    screen.notes(checked.notices, quiet=quiet)
+    show_findings(checked)
+
+
+def quality_as_json(checked: FileQuality) -> dict[str, Any]:
+    """The findings as `--json` prints them; `rows` count from 0, `lines` are those of the file."""
+    findings = []
+    for finding in checked.quality.findings:
+        told = {
+            "kind": finding.kind,
+            "columns": list(finding.columns),
+            "rows": list(finding.rows),
+            "lines": checked.lines(finding),
+            "text": finding.text,
+            "example": finding.example,
+            "action": finding.action,
+            "surprise": finding.surprise,
+        }
+        if files := checked.files(finding):
+            told["files"] = files
+        findings.append(told)
+    n_rows, n_columns = checked.table.frame.shape
+    return {
+        "source": checked.table.source,
+        "n_rows": n_rows,
+        "n_columns": n_columns,
+        "findings": findings,
+        "n_cells_set_missing": sum(int(mask.sum()) for mask in checked.quality.explained.values()),
+        "notices": checked.notices,
+    }
+
+
+def show_findings(checked: FileQuality) -> None:
+    """Print one line per finding: what, an example, where, and what was done."""
+    from tellwhy.views.cli.terminal import escape
+    from tellwhy.words.wording import cleaned, count
+
+    findings = checked.quality.findings
+    n_rows, n_columns = checked.table.frame.shape
+    size = f"{count(n_rows, 'row')} × {count(n_columns, 'column')}"
+    console = screen.out()
+    if not findings:
+        console.print(f"{escape(checked.table.source)}: {size}, nothing found.")
+        return
+    table = screen.plain_table()
+    for name in ("finding", "example", "lines" if _has_lines(checked) else "rows", "what was done"):
+        table.add_column(name, overflow="fold", style="bold" if name == "finding" else "")
+    for finding in findings:
+        example = escape(cleaned(finding.example))
+        table.add_row(escape(cleaned(finding.text)), example, _where(checked, finding), finding.action)
+    console.print(table)
+    console.print(f"{escape(checked.table.source)}: {size}, {count(len(findings), 'finding')}.")
+
+
+def _has_lines(checked: FileQuality) -> bool:
+    return any(checked.lines(finding, 1) for finding in checked.quality.findings)
+
+
+def _where(checked: FileQuality, finding: Any) -> str:
+    """'7, 12, 19 …': lines of the file, or rows where it has none."""
+    shown: list[Any] = checked.lines(finding, MOST_LINES) or list(finding.rows[:MOST_LINES])
+    if files := checked.files(finding, MOST_LINES):
+        shown = [f"{file}:{line}" for file, line in zip(files, shown, strict=True)]
+    return ", ".join(map(str, shown)) + (" …" if len(finding.rows) > MOST_LINES else "")
+
+
+def compare_command(
+    files: options.Files,
+    *,
+    sheet: options.Sheet = None,
+    db: options.Database = None,
+    reference: options.Reference = None,
+    normal: options.Normal = None,
+    detector: options.Detector = "auto",
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
+    missing: options.Missing = "impute",
+    rows: Annotated[int, typer.Option(min=2, help="How many ordinary rows to change.")] = 100,
+    changed: Annotated[int, typer.Option(min=1, help="How many columns of each row to change.")] = 1,
+    json: options.Json = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure which explainer to trust on this table, on anomalies injected into its ordinary rows.
+
+    Example: `tellwhy compare data.csv --normal diagnosis=healthy`
+    """
+    from tellwhy.kinds.comparison import compare_table
+    from tellwhy.kinds.table_rows import named_source
+
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        result = compare_table(
+            named_source(files, sheet=sheet, db=db),
+            reference=reference,
+            normal=normal,
+            detector=detector,
+            columns=options.listed(columns),
+            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
+            missing=missing,
+            **options.column_kinds(category, number, date, text),
+            n_rows=rows,
+            n_features=changed,
+            random_state=seed,
+        )
+    if json:
+        # JSON has no NaN: what a method did not give is null.
+        lines = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
+        told = {"methods": lines, "recommendation": result.recommendation, "detector": result.detector}
+        screen.print_json(told)
+        return
+    screen.notes(result.notices, quiet=quiet)
+    screen.show_comparison(result)
+
+
+MODEL = ".tellwhy"  # ending of a file that `tellwhy fit` saved
+
+
+def diff_command(
+    old: Annotated[
+        Path,
+        typer.Argument(
+            help="The earlier table: CSV, TSV, Parquet, JSON lines or Excel; or a model fitted to it."
+        ),
+    ],
+    new: Annotated[Path, typer.Argument(help="The later table, of the same kind.")],
+    *,
+    exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
+    level: Annotated[
+        float, typer.Option(help="Chance that anything is called drifted though nothing is.")
+    ] = 0.01,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html) as well.")] = None,
+    json: options.Json = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> None:
+    """Tell what changed from one table to another: values, levels, missing cells, columns, how they are read.
+
+    Examples: `tellwhy diff jan.csv feb.csv`, `tellwhy diff orders.tellwhy feb.csv`
+    """
+    from tellwhy.kinds.difference import diff_tables
+
+    if old.suffix == MODEL:
+        kinds = options.column_kinds(category, number, date, text)
+        told = options.listed(
+            [*(exclude or []), *(ignore or []), *(name for k in kinds.values() for name in k)]
+        )
+        _diff_with_model(old, new, told, level=level, out=out, as_json=json, quiet=quiet)
+        return
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        found = diff_tables(
+            old,
+            new,
+            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
+            **options.column_kinds(category, number, date, text),
+            level=level,
+            random_state=seed,
+        )
+    if out is not None:
+        from tellwhy.views.page.drift import write_drift_report
+
+        write_drift_report(found, out)
+    if json:
+        screen.print_json(difference_as_json(found))
+        return
+    screen.notes(found.notices, quiet=quiet)
+    show_difference(found)
+    if out is not None:
+        screen.say(f"Report: {out}")
+
+
+def _diff_with_model(
+    model: Path,
+    new: Path,
+    told: list[str] | None,
+    *,
+    level: float,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Tell what is new in a table beside the one that a model was fitted to."""
+    from tellwhy.kinds.model_files import load_table_model
+    from tellwhy.kinds.new_data import compare_with_model
+    from tellwhy.views.cli.bulk import new_data_json, show_beyond
+
+    if told or out is not None:
+        raise InvalidParameter(
+            "With a model, give no columns and no --out: how columns are read was decided in fitting."
+        )
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        found = compare_with_model(load_table_model(model), new, level=level)
+    if difference_as_json:
+        screen.print_json(new_data_json(found))
+        return
+    show_difference(found.difference)
+    show_beyond(found)
+
+
+def difference_as_json(found: Difference) -> dict[str, Any]:
+    """What `--json` prints."""
+    changed = [{"column": name, "old": a, "new": b} for name, (a, b) in found.changed.items()]
+    return {
+        "old": {"source": found.old, "n_rows": found.n_rows[0]},
+        "new": {"source": found.new, "n_rows": found.n_rows[1]},
+        "level": found.level,
+        "n_drifted": len(found.drifted),
+        "drifts": [{**vars(drift)} for drift in found.drifts],
+        "new_columns": found.new_columns,
+        "gone_columns": found.gone_columns,
+        "changed": changed,
+        "ordering": found.ordering,
+        "not_compared": found.not_compared,
+        "roles": found.roles,
+        "notices": found.notices,
+    }
+
+
+def show_difference(found: Difference) -> None:
+    """Print what changed: first the columns themselves, then what is in them, the largest first."""
+    from tellwhy.views.cli.terminal import escape
+    from tellwhy.views.page.drift_wording import difference_words
+
+    console = screen.out()
+    if found.drifted:
+        table = screen.plain_table()
+        for name in ("column", "size", "chance", "what changed"):
+            table.add_column(name, overflow="fold", style="bold" if name == "column" else "")
+        for drift in found.drifted:
+            table.add_row(*map(escape, drift_cells(drift)))
+        console.print(table)
+    for line in difference_words(found):
+        console.print(escape(line))
+
+
+def drift_cells(drift: Drift) -> tuple[str, str, str, str]:
+    """The column, the size of its change, the chance of it, and the change in words."""
+    from tellwhy.views.page.drift_wording import chance
+
+    what = "" if drift.what in ("values", "missing cells") else f"{drift.what}: "
+    return drift.column, f"{drift.size:.2f}", chance(drift.p_adjusted), f"{what}{drift.text}"

@@ -1,0 +1,237 @@
+"""The evidence for the explanations, said so that an analyst can act on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from markupsafe import Markup
+
+from tellwhy.results.run import Agreement, Detection, Evidence, Run
+from tellwhy.views.page.anomalies import KIND_WORDS
+from tellwhy.views.page.limits import clipped
+from tellwhy.views.page.scores import MOST_CURVES, curves
+from tellwhy.views.page.svg import bar
+from tellwhy.words import wording
+
+RANDOM = "RandomAttribution"
+MOST_METHODS = 12
+
+# From which figure on a test counts as passed, or half passed. They are claims of the report: see its tests.
+LITTLE_LEFT_OVER = 0.15
+MUCH_LEFT_OVER = 0.4
+MUCH_FASTER = 0.75  # of the area of random order
+HARDLY_FASTER = 0.97
+MOST_AGREE = 0.8
+HALF_AGREE = 0.5
+MOST_HOLD = 0.9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One test of the explanations: a verdict in one word, a figure, and what it means."""
+
+    title: str
+    verdict: str  # "strong" | "fair" | "weak" | "none"
+    figure: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of the legend under the flipping curves."""
+
+    name: Markup | str
+    class_: str
+    area: str
+    is_ours: bool
+
+
+@dataclass(frozen=True)
+class Agreeing:
+    """How far another method agrees."""
+
+    method: Markup | str
+    bar: Markup
+    same: str
+    correlation: str
+    words: str
+
+
+@dataclass(frozen=True)
+class EvidenceView:
+    """The evidence panel."""
+
+    explains: str
+    findings: list[Finding]
+    chart: Markup | None
+    legend: list[Curve]
+    agreement: list[Agreeing]
+
+
+def evidence(run: Run) -> EvidenceView:
+    """Return the evidence panel."""
+    found = run.evidence
+    drawn = _chosen_curves(found, run.explanation.method)
+    classes = [_curve_class(k, name) for k, name in enumerate(drawn)]
+    chart = None
+    if drawn:
+        label = "How fast the score falls as columns are set back to usual values, main columns first."
+        chart = curves(
+            {name: found.flipping[name] for name in drawn},
+            classes,
+            "columns set back to a usual value →",
+            label,
+        )
+    legend = [
+        Curve(_method_name(name), class_, _area(found, name), name == run.explanation.method)
+        for name, class_ in zip(drawn, classes, strict=True)
+    ]
+    known = [a for a in found.agreement if np.isfinite([a.same_top_feature, a.rank_correlation]).all()]
+    others = known[:MOST_METHODS]
+    findings = [*_verified(run), _left_over(run), _flipping(run), _agreement(others)]
+    agreement = [_agreeing(a) for a in others]
+    return EvidenceView(wording.shortened(found.explains, 400), findings, chart, legend, agreement)
+
+
+def _chosen_curves(found: Evidence, method: str) -> list[str]:
+    """The run's own method first, random order last, the best others between."""
+    names = [name for name, curve in found.flipping.items() if len(curve) and np.isfinite(curve).all()]
+    ours = [name for name in names if name == method]
+    random = [name for name in names if name == RANDOM != method]
+    others = [name for name in names if name not in (method, RANDOM)]
+    others.sort(key=lambda name: found.flipping_area.get(name, 2.0))
+    return [*ours, *others[: MOST_CURVES - 2], *random]
+
+
+def _curve_class(k: int, name: str) -> str:
+    return "curve-random" if name == RANDOM else f"curve-{k}"
+
+
+def _method_name(name: str) -> Markup | str:
+    return "random order" if name == RANDOM else clipped(name, 40)
+
+
+def _area(found: Evidence, name: str) -> str:
+    return wording.number(found.flipping_area.get(name), 3)
+
+
+def _verified(run: Run) -> list[Finding]:
+    """How many alarms have a reason that held when it was tried; nothing for runs that try none."""
+    alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
+    if run.alarms is None or not alarms:
+        return []
+    title = "Do the reasons hold?"
+    n_held = sum(anomaly.holds for anomaly in alarms)
+    figure = f"{wording.number(n_held)} of {wording.count(len(alarms), 'alarm')}"
+    if n_held >= MOST_HOLD * len(alarms):
+        words = (
+            "Usual values in the named columns make a row ordinary, or an error in the data was found there."
+        )
+        return [Finding(title, "strong", figure, words)]
+    if n_held >= HALF_AGREE * len(alarms):
+        words = "Most do. The others are marked uncertain: look at those rows before acting."
+        return [Finding(title, "fair", figure, words)]
+    words = "Most could not be verified: take them as hints."
+    return [Finding(title, "weak", figure, words)]
+
+
+def _left_over(run: Run) -> Finding:
+    title = "Is the whole score explained?"
+    if run.explanation.kind != "attribution":
+        words = (
+            f"{wording.shortened(run.explanation.method)} gives the {KIND_WORDS[run.explanation.kind]}, not "
+            "parts of it: it says which columns matter, not how much of the score each one makes up."
+        )
+        return Finding(title, "none", "no parts", words)
+    part = run.evidence.unattributed
+    if not np.isfinite(part):
+        return Finding(title, "none", "not known", "No row's score was divided among columns.")
+    figure = f"{wording.share(max(part, 0.0))} left over"
+    if part <= LITTLE_LEFT_OVER:
+        words = "Nearly all of a typical row's score is divided among its columns."
+        return Finding(title, "strong", figure, words)
+    if part <= MUCH_LEFT_OVER:
+        words = "Read the bars as the main reasons, not as the only ones."
+        return Finding(title, "fair", figure, words)
+    words = "Much of a typical row's score belongs to no single column: take the reasons as hints."
+    return Finding(title, "weak", figure, words)
+
+
+def _flipping(run: Run) -> Finding:
+    title = "Do the named columns matter?"
+    areas = run.evidence.flipping_area
+    ours = areas.get(run.explanation.method)
+    random = areas.get(RANDOM)
+    if ours is None or random is None or not np.isfinite([ours, random]).all():
+        return Finding(title, "none", "not tested", "The order of columns was not tested on this run.")
+    figure = f"area {wording.number(ours, 2)}, random order {wording.number(random, 2)}"
+    test = "Setting the named columns back to usual values"
+    if ours <= MUCH_FASTER * random:
+        words = f"{test} makes the score fall much faster than in random order."
+        return Finding(title, "strong", figure, words)
+    if ours <= HARDLY_FASTER * random:
+        words = f"{test} makes the score fall somewhat faster than in random order."
+        return Finding(title, "fair", figure, words)
+    words = f"{test} lowers the score no faster than random order does: do not rely on the reasons."
+    return Finding(title, "weak", figure, words)
+
+
+def _agreement(others: list[Agreement]) -> Finding:
+    title = "Do other methods agree?"
+    if not others:
+        return Finding(title, "none", "not tested", "No other method was run on the same rows.")
+    same = sum(a.same_top_feature for a in others) / len(others)
+    figure = f"{wording.share(same)} same main column"
+    if same >= MOST_AGREE:
+        return Finding(title, "strong", figure, "Other methods name the same main column for most rows.")
+    if same >= HALF_AGREE:
+        words = "Other methods name the same main column for more than half of the rows."
+        return Finding(title, "fair", figure, words)
+    words = "Other methods often name another column: check a row before acting on it."
+    return Finding(title, "weak", figure, words)
+
+
+def _agreeing(a: Agreement) -> Agreeing:
+    words = "disagrees"
+    if a.same_top_feature >= HALF_AGREE:
+        words = "agrees" if a.same_top_feature >= MOST_AGREE else "partly agrees"
+    label = f"{wording.shortened(a.method)}: same main column in {wording.share(a.same_top_feature)} of rows"
+    drawn = bar(max(a.same_top_feature, 0.0), 0.0, 1.0, label, class_="usual")
+    correlation = wording.number(a.rank_correlation, 2)
+    return Agreeing(clipped(a.method, 40), drawn, wording.share(a.same_top_feature), correlation, words)
+
+
+def detection_words(found: Detection, n_rows: int) -> list[tuple[str, str, str]]:
+    """Return each measure of detection with its figure and what it means."""
+    # A random ranking is as pure at its top as anywhere: its average precision is the share of such rows.
+    chance = found.n_positive / n_rows if n_rows else 0.0
+    short = replace(
+        found, label=wording.shortened(found.label, 40), positive=wording.shortened(found.positive, 40)
+    )
+    positive = wording.label_words(short)
+    return [
+        (
+            "AUROC",
+            wording.number(found.auroc, 3),
+            f"the chance that a row with {positive} scores higher than one without; 0.5 is guessing, 1 is "
+            "perfect",
+        ),
+        (
+            "average precision",
+            wording.number(found.average_precision, 3),
+            "how pure the top of the ranking is in such rows; guessing would give "
+            f"{wording.number(chance, 2)}",
+        ),
+        *_alarm_words(found),
+    ]
+
+
+def _alarm_words(found: Detection) -> list[tuple[str, str, str]]:
+    if found.precision is None:
+        return [("alarms", "0", "no labelled row is above the threshold")]
+    alarms = wording.count(found.n_alarms, "alarm")
+    return [
+        ("precision", wording.number(found.precision, 3), f"the share of such rows among the {alarms}"),
+        ("recall", wording.number(found.recall, 3), "the share of such rows that are alarms"),
+    ]

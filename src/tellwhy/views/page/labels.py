@@ -1,0 +1,189 @@
+"""The page on the labels of texts: every shown text with its words coloured, and the words of each class."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from tellwhy import __version__
+from tellwhy.views.page.limits import clipped, fitting
+from tellwhy.views.page.page import assets, filled, save_page
+from tellwhy.views.page.svg import bar, element
+from tellwhy.words import wording
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.labels import ClassWords, Piece, TextLabels, TextReasons
+
+SHADES = 5  # of each colour
+_BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_EMPTY_LINES = re.compile(r"\n[ \t]*\n[ \t\n]*\n")
+
+Text = Markup | str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A word and its part, as a bar."""
+
+    word: Text
+    bar: Markup
+    amount: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the page shows of one text."""
+
+    row: str
+    label: Text
+    rival: Text
+    truth: Text | None
+    is_wrong: bool
+    lead: str
+    text: Markup
+    is_cut: bool
+    words: list[Bar]
+    rest: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the page shows of one class."""
+
+    name: Text
+    count: str
+    words: list[Bar]
+
+
+def render_texts(found: TextLabels) -> str:
+    """Return the page on the labels of texts: one HTML file of at most 8 MB that makes no request.
+
+    Parameters
+    ----------
+    found
+        What `tellwhy.workflow.explain_texts` gave.
+    """
+    return fitting(lambda n: _page(found, n), len(found.shown))
+
+
+def write_text_report(found: TextLabels, path: str | Path) -> Path:
+    """Write the page on the labels of texts to a file, whole or not at all, and return its path.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tellwhy.classifiers import TextClassifier
+    >>> from tellwhy.workflow import explain_texts
+    >>> texts = ["a new car", "the old car", "the moon", "a moon rocket"]
+    >>> model = TextClassifier().fit(texts, ["c", "c", "s", "s"])
+    >>> found = explain_texts(model, ["a new moon"])
+    >>> write_text_report(found, tempfile.mkdtemp() + "/texts.html").name
+    'texts.html'
+    """
+    return save_page(render_texts(found), path)
+
+
+def _page(found: TextLabels, n: int) -> str:
+    shown = found.shown[:n]
+    fewer = "" if n == len(found.shown) else f" The first {n} fit on this page."
+    return filled(
+        "text_page.html.j2",
+        source=clipped(found.source, 80),
+        headline=_headline(found),
+        figures=_figures(found, n),
+        notes=[wording.shortened(note, 400) for note in found.notes[:20]],
+        order=found.order + fewer,
+        cards=[_card(reasons) for reasons in shown],
+        groups=[_group(words) for words in found.classes],
+        more_classes=found.n_classes - len(found.classes),
+        settings=[("model", found.model), ("input", clipped(found.source, 80)), ("tellwhy", __version__)],
+        shades=range(1, SHADES + 1),
+        **assets("style.css", "text.css"),
+    )
+
+
+def _headline(found: TextLabels) -> str:
+    texts = wording.count(found.n_texts, "text")
+    if found.n_wrong is None:
+        return f"{texts} labelled."
+    if found.n_wrong == 0 and found.n_texts == 1:
+        return "The text got the label it came with."
+    if found.n_wrong == 0:
+        return f"All {texts} got the label they came with."
+    return wording.wrong_labels(found.n_wrong, found.n_texts, texts)
+
+
+def _figures(found: TextLabels, n: int) -> list[tuple[str, Text]]:
+    return [
+        ("texts", wording.number(found.n_texts)),
+        ("classes", wording.number(found.n_classes)),
+        ("words known", wording.number(found.n_words)),
+        ("explained below", wording.number(n)),
+    ]
+
+
+def _card(reasons: TextReasons) -> Card:
+    # Bars and shades are each in proportion to the strongest of their own text.
+    reach = max((abs(value) for _, value in reasons.words), default=1.0)
+    largest = max((abs(piece.relevance) for piece in reasons.marked.pieces), default=0.0)
+    return Card(
+        row=wording.number(reasons.row, 9),
+        label=clipped(reasons.label, 60),
+        rival=clipped(reasons.rival, 60),
+        truth=None if reasons.truth is None else clipped(reasons.truth, 60),
+        is_wrong=reasons.is_wrong,
+        lead=wording.number(reasons.lead, 3),
+        text=Markup("").join(_piece(piece, largest) for piece in reasons.marked.pieces),
+        is_cut=reasons.marked.is_cut,
+        words=[_bar(word, value, reach) for word, value in reasons.words],
+        rest=_rest(reasons, reach),
+    )
+
+
+def _rest(reasons: TextReasons, reach: float) -> str:
+    """What the bars do not show, in a sentence."""
+    words = f"Intercepts {_signed(reasons.base)}."
+    if reasons.n_others:
+        words = f"{wording.count(reasons.n_others, 'other word')} {_signed(reasons.others)}, i{words[1:]}"
+    elsewhere = reasons.marked.elsewhere
+    if abs(elsewhere) > 1e-3 * reach:  # less than that is not worth a sentence
+        words += f" {_signed(elsewhere)} belongs to words that are not marked in the text shown."
+    return words
+
+
+def _piece(piece: Piece, largest: float) -> Markup:
+    """A piece of text, escaped; a word with relevance in the shade of it."""
+    text = _EMPTY_LINES.sub("\n\n", _BREAK.sub("\n", piece.text)).replace("\t", " ")
+    safe = "\n".join(wording.without_unsafe(part) for part in text.split("\n"))
+    shade = round(SHADES * abs(piece.relevance) / largest) if largest > 0 else 0
+    if shade == 0:  # a tenth of the strongest word, or less, stays plain
+        return escape(safe)
+    side = "for" if piece.relevance > 0 else "against"
+    return element("mark", safe, class_=f"{side}-{shade}", title=_signed(piece.relevance))
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{wording.number(value, 2)}"
+
+
+def _bar(word: str, value: float, reach: float) -> Bar:
+    name = wording.shortened(word, 40)
+    drawn = bar(value, -reach, reach, f"{name} {_signed(value)}", class_="usual" if value > 0 else "odd")
+    return Bar(clipped(word, 40), drawn, _signed(value))
+
+
+def _group(words: ClassWords) -> Group:
+    reach = max((value for _, value in words.words), default=1.0)
+    bars = [
+        Bar(
+            clipped(word, 40),
+            bar(value, 0.0, reach, f"{wording.shortened(word, 40)} {_signed(value)}", class_="usual"),
+            wording.number(value, 2),
+        )
+        for word, value in words.words
+    ]
+    return Group(clipped(words.name, 60), wording.count(words.n_texts, "text"), bars)

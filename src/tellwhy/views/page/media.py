@@ -1,0 +1,241 @@
+"""Pictures, stretches, texts.
+
+Pictures with their relevance and series with theirs, drawn inside the page.
+
+The page on pictures, series and texts: each odd one with the places that make it so.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.score import Floats
+from tellwhy.results.media_run import Item, MediaRun
+from tellwhy.views.page.limits import clipped, fitting
+from tellwhy.views.page.nodes import png
+from tellwhy.views.page.page import assets, filled, save_page
+from tellwhy.views.page.svg import element
+from tellwhy.views.plots.colors import INK, ODD
+from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, as_picture, visualise
+from tellwhy.words import wording
+
+WIDTH = 900
+HEIGHT = 110
+MOST_POINTS = 1_500
+MOST_CHANNELS = 8
+SHADES = 5
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A drawing with its title."""
+
+    title: str
+    image: Markup
+
+
+def picture_views(item: Item) -> list[Drawn]:
+    """The picture with its odd places framed, and its relevance in six ways."""
+    drawn = [Drawn("the picture", _framed(as_picture(item.data), item))]
+    for how in VISUALISATIONS:
+        pixels = visualise(item.relevance, item.data, how)
+        drawn.append(Drawn(how, image(pixels, f"{how} of {wording.shortened(item.name, 60)}")))
+    return drawn
+
+
+def image(pixels: Pixels, label: str) -> Markup:
+    """Pixels as an image inside the page."""
+    source = f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
+    drawn = str(element("img", src=source, alt=label, width=pixels.shape[1], height=pixels.shape[0]))
+    return Markup(drawn.removesuffix("</img>"))  # in HTML, an image has no end tag
+
+
+def _framed(pixels: Pixels, item: Item) -> Markup:
+    """The picture as an SVG, with a frame around each odd place."""
+    height, width = pixels.shape[:2]
+    source = f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
+    marks = [element("image", href=source, x=0, y=0, width=width, height=height)]
+    for place in item.places:
+        (top, bottom), (left, right) = place.box[:2], place.box[2:]
+        size = {"x": left, "y": top, "width": right - left, "height": bottom - top}
+        marks.append(element("rect", **size, fill="none", stroke=ODD, stroke_width=max(1.0, width / 160)))
+    label = element("title", f"{wording.shortened(item.name, 60)} with its odd places framed")
+    view = f"0 0 {width} {height}"
+    return element(
+        "svg", label, *marks, role="img", viewBox=view, width=width, height=height, class_="framed"
+    )
+
+
+def stretch_lines(item: Item) -> list[Drawn]:
+    """Each channel around an odd stretch, relevance as bars below its line; channels with most come first."""
+    n = len(item.data)
+    start, stop = (item.places[0].box[0], item.places[0].box[1]) if item.places else (0, 0)
+    weight = np.abs(item.relevance[start:stop]).sum(axis=0)
+    reach = float(np.abs(item.relevance).max()) or 1.0
+    drawn = []
+    for c in np.argsort(-weight, kind="stable")[:MOST_CHANNELS]:
+        name = wording.shortened(item.labels[c], 60)
+        marks = [_band(start / n, stop / n)]
+        marks += _bars(np.abs(item.relevance[:, c]) / reach)
+        marks.append(
+            element(
+                "path", d=_path(item.data[:, c]), fill="none", stroke=INK, stroke_width=1.4, class_="line"
+            )
+        )
+        drawn.append(Drawn(name, _svg(f"{name} around {wording.shortened(item.name, 60)}", marks)))
+    return drawn
+
+
+def score_line(run: MediaRun) -> Markup:
+    """The score of every window along time, the highest of those that a point stands for."""
+    edges = evenly_spread(len(run.scores), MOST_POINTS)
+    highest = np.maximum.reduceat(run.scores, edges)
+    marks = [element("path", d=_path(highest), fill="none", stroke=INK, stroke_width=1.2, class_="line")]
+    if run.threshold is not None and highest.max() > highest.min():
+        y = _height(np.array([run.threshold]), float(highest.min()), float(highest.max()))[0]
+        line = {"x1": 0, "x2": WIDTH, "y1": f"{y:.1f}", "y2": f"{y:.1f}"}
+        marks.append(element("line", **line, stroke=ODD, stroke_dasharray="5 4"))
+    return _svg("Score along time", marks)
+
+
+def _height(values: Floats, low: float, high: float) -> Floats:
+    """SVG counts y from the top down."""
+    return HEIGHT - 6 - (values - low) / ((high - low) or 1.0) * (HEIGHT - 12)
+
+
+def _path(values: Floats) -> str:
+    at = evenly_spread(len(values), MOST_POINTS)
+    y = _height(values[at], float(values.min()), float(values.max()))
+    x = at / max(len(values) - 1, 1) * WIDTH
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
+
+
+def _bars(levels: Floats) -> list[Markup]:
+    width = WIDTH / len(levels)
+    return [
+        element(
+            "rect",
+            x=f"{k * width:.1f}",
+            y=f"{HEIGHT * (1 - v):.1f}",
+            width=f"{width:.2f}",
+            height=f"{HEIGHT * v:.1f}",
+            fill=ODD,
+            fill_opacity=0.45,
+        )
+        for k, v in enumerate(levels)
+        if v > 0.01
+    ]
+
+
+def _band(start: float, stop: float) -> Markup:
+    size = {"x": f"{start * WIDTH:.1f}", "y": 0, "width": f"{(stop - start) * WIDTH:.1f}", "height": HEIGHT}
+    return element("rect", **size, fill=ODD, fill_opacity=0.08)
+
+
+def _svg(label: str, marks: list[Markup]) -> Markup:
+    title = element("title", label)
+    return element("svg", title, *marks, class_="node-plot", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}")
+
+
+def marked_words(item: Item) -> Markup:
+    """A text, escaped, each word in the shade of its relevance."""
+    return shaded_words([(text, abs(value)) for text, value in item.words])
+
+
+def shaded_words(words: Sequence[tuple[str, float]]) -> Markup:
+    """Words, escaped, each in the shade of its value: orange above zero, blue below it."""
+    largest = max((abs(value) for _, value in words), default=0.0)
+    return Markup("").join(_word(text, value, largest) for text, value in words)
+
+
+def _word(text: str, value: float, largest: float) -> Markup:
+    safe = "\n".join(wording.without_unsafe(line) for line in text.splitlines()) or " "
+    shade = round(SHADES * abs(value) / largest) if largest > 0 else 0
+    if shade == 0:  # a tenth of the strongest word, or less, stays plain
+        return escape(safe)
+    side = "against" if value > 0 else "for"  # the classes of the texts' page: orange, and blue
+    return element("mark", safe, class_=f"{side}-{shade}", title=wording.number(value, 2))
+
+
+NAMES = {"pictures": ("picture", "pictures"), "series": ("stretch", "stretches"), "texts": ("text", "texts")}
+Text = Markup | str
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the page shows of one item."""
+
+    rank: int
+    name: Text
+    score: str
+    p_value: str
+    is_alarm: bool
+    places: list[tuple[Text, str]]
+    notices: list[str]
+    drawings: list[Drawn]
+    span: str
+    text: Markup
+
+
+def render_media(run: MediaRun) -> str:
+    """Return the page on a run of pictures, series or texts: at most 8 MB, no request."""
+    return fitting(lambda n: _page(run, n), len(run.items))
+
+
+def write_media_report(run: MediaRun, path: str | Path) -> Path:
+    """Write the page to a file, whole or not at all, and return its path."""
+    return save_page(render_media(run), path)
+
+
+def _page(run: MediaRun, n: int) -> str:
+    one, many = NAMES[run.kind]
+    fewer = "" if n == len(run.items) else f" The first {n} fit on this page."
+    return filled(
+        "media/media_page.html.j2",
+        kind=run.kind,
+        one=one,
+        many=many,
+        source=clipped(run.source, 80),
+        headline=wording.shortened(run.headline, 400),
+        summary=wording.shortened(run.summary, 1200) + fewer,
+        figures=_figures(run, n),
+        notes=[wording.shortened(note, 400) for note in run.notices[:20]],
+        cards=[_card(run, item, k) for k, item in enumerate(run.items[:n], start=1)],
+        line=score_line(run) if run.kind == "series" else None,
+        has_threshold=run.threshold is not None,
+        settings=[(name, clipped(str(value), 120)) for name, value in run.settings.items()],
+        versions=list(run.versions.items()),
+        **assets("style.css", "text.css", "media/media.css"),
+    )
+
+
+def _figures(run: MediaRun, n: int) -> list[tuple[str, str]]:
+    one, many = NAMES[run.kind]
+    n_judged = len(run.scores) if run.kind == "series" else len(run.names)
+    judged = "windows" if run.kind == "series" else one if n_judged == 1 else many
+    alarms = "alarm" if run.n_flagged == 1 else "alarms"
+    told = [] if run.threshold is None else [(alarms, wording.number(run.n_flagged))]
+    return [(judged, wording.number(n_judged)), *told, ("explained below", wording.number(n))]
+
+
+def _card(run: MediaRun, item: Item, rank: int) -> Card:
+    drawings = {"pictures": picture_views, "series": stretch_lines}.get(run.kind)
+    return Card(
+        rank=rank,
+        name=clipped(item.name, 120),
+        score=wording.number(item.score, 3),
+        p_value="" if item.p_value is None else wording.number(item.p_value, 2),
+        is_alarm=item.is_alarm,
+        places=[(clipped(place.text, 120), wording.share(place.share)) for place in item.places],
+        notices=[wording.shortened(note, 200) for note in item.notices],
+        drawings=[] if drawings is None else drawings(item),
+        text=marked_words(item),
+        span=f"{item.ends[0]} to {item.ends[1]}" if len(item.ends) == 2 else "",
+    )

@@ -1,0 +1,220 @@
+"""Histogram, curves.
+
+The histogram of all scores, with the threshold.
+
+Curves of how fast scores fall as columns are set back to usual values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.score import Floats, Integers
+from tellwhy.views.page.svg import (
+    LEFT,
+    PLOT_HEIGHT,
+    Axis,
+    axis_text,
+    element,
+    gridline,
+    nice_ticks,
+    percent,
+    picture,
+    round_ticks,
+)
+from tellwhy.words.wording import count, number
+
+N_BINS = 48
+FEW = 0.04  # of the tallest bar: lower ones cannot be seen
+HEAVY_TAIL = 10.0  # the highest score in thresholds, from which the axis of scores is logarithmic
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Counts of scores between edges (right edge included); `beyond` scores lie above the last edge.
+
+    Edges and threshold are on the axis that is drawn: scores, or their logarithms to base 10.
+    """
+
+    edges: Floats
+    counts: Integers
+    beyond: int
+    threshold: float
+    log_scores: bool
+    log_counts: bool
+
+    def score(self, position: float) -> float:
+        """Return the score at a position on the axis."""
+        return float(10.0**position) if self.log_scores else float(position)
+
+
+def bin_scores(scores: Floats, threshold: float) -> Bins:
+    """Count scores in bins of equal width, one edge of which is the threshold."""
+    scores = scores[np.isfinite(scores)]
+    floor = float(np.quantile(scores, 0.01)) if len(scores) else 0.0
+    log_scores = bool(floor > 0 and 0 < threshold < np.inf and scores.max() > HEAVY_TAIL * threshold)
+    if log_scores:  # the lowest hundredth joins the first bin: a score near 0 would stretch the axis
+        scores = np.log10(np.maximum(scores, min(floor, threshold)))
+        threshold = float(np.log10(threshold))
+    edges = _edges(*_limits(scores, threshold), threshold)
+    where = np.searchsorted(edges, scores, side="left")
+    counts = np.bincount(np.clip(where - 1, 0, len(edges) - 1), minlength=len(edges))  # the last: beyond
+    log_counts = _few_odd(edges, counts[:-1], threshold)
+    return Bins(edges, counts[:-1], int(counts[-1]), threshold, log_scores, log_counts)
+
+
+def _limits(scores: Floats, threshold: float) -> tuple[float, float]:
+    """Where the axis starts and ends; scores far beyond the others are left to the last bar."""
+    if not len(scores):
+        return 0.0, 1.0
+    low = float(scores.min())
+    most = float(scores.max())
+    if np.isfinite(threshold):
+        low = min(low, threshold)
+        most = max(most, threshold)
+    # Six times as far as 99 rows in 100 reach: beyond that, a few rows would squeeze all the others.
+    reach = 6 * (float(np.quantile(scores, 0.99)) - low) or most - low
+    high = min(most, low + reach)
+    if np.isfinite(threshold):  # some room to the right of the threshold, whatever the scores
+        high = max(high, min(most, threshold + 0.5 * (threshold - low)))
+    return low, high
+
+
+def _edges(low: float, high: float, threshold: float) -> Floats:
+    width = (high - low) / N_BINS
+    width = width if width > np.finfo(float).tiny else 1.0
+    # No bar may hold both usual and odd rows: the threshold is an edge, and bins are counted from it.
+    anchor = threshold if low <= threshold <= high else low
+    first = -int(np.ceil((anchor - low) / width - 1e-9)) - (1 if anchor == low else 0)
+    edges: Floats = anchor + width * np.arange(first, first + N_BINS + 3, dtype=np.float64)
+    return edges[: max(2, int(np.searchsorted(edges, high - 1e-9 * width)) + 1)]
+
+
+def _few_odd(edges: Floats, counts: Integers, threshold: float) -> bool:
+    """Tell whether bars above the threshold would be too low to see."""
+    tail = counts[edges[:-1] >= threshold]
+    tallest = int(counts.max(initial=0))
+    return tallest > 100 and 0 < tail.max(initial=0) < FEW * tallest
+
+
+def histogram(bins: Bins, label: str) -> Markup:
+    """Draw counts of scores, those above the threshold in the colour of oddness."""
+    tallest = max(int(bins.counts.max(initial=0)), bins.beyond, 1)
+    low = float(bins.edges[0])
+    high = float(bins.edges[-1])
+    # The bar of scores beyond the axis takes the room of two bins at the right.
+    right = 100 - (100 - LEFT) * 2 / (len(bins.counts) + 2) if bins.beyond else 100.0
+
+    def height(n: float) -> float:
+        # n + 1: a bar of one row is seen, a bar of none has no height.
+        part = np.log10(n + 1) / np.log10(tallest + 1) if bins.log_counts else n / tallest
+        return float((PLOT_HEIGHT - 22) * part)
+
+    def place(position: float) -> float:
+        return LEFT + (right - LEFT) * (position - low) / ((high - low) or 1.0)
+
+    marks = [axis_text(LEFT - 1.5, 11, "rows", "end")]
+    for tick in _count_ticks(tallest, bins.log_counts):
+        marks += gridline(PLOT_HEIGHT - height(tick), number(tick))
+    marks += _columns(bins, place, height)
+    if bins.beyond:
+        words = f"score above {number(bins.score(high))}: {count(bins.beyond, 'row')}"
+        is_odd = high >= bins.threshold
+        marks.append(_column((100 + right) / 2, 100, height(bins.beyond), words, is_odd=is_odd))
+        marks.append(axis_text(100, PLOT_HEIGHT + 18, f">{number(bins.score(high), 3)}", "end"))
+    marks += _score_axis(bins, place, last=right - (11 if bins.beyond else 3))
+    marks += _threshold_line(bins, place)
+    return picture(label, PLOT_HEIGHT + 44, *marks, class_="chart")
+
+
+def _columns(bins: Bins, place: Axis, height: Axis) -> list[Markup]:
+    drawn = []
+    for start, end, n in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
+        is_odd = start >= bins.threshold - 1e-9 * abs(end - start)
+        words = f"score {number(bins.score(start))} to {number(bins.score(end))}: {count(int(n), 'row')}"
+        drawn.append(_column(place(start), place(end), height(n), words, is_odd=is_odd))
+    return drawn
+
+
+def _column(start: float, end: float, height: float, words: str, *, is_odd: bool) -> Markup:
+    if height <= 0:
+        return Markup("")
+    gap = 0.12 * (end - start)
+    across = {"x": percent(start + gap / 2), "width": percent(end - start - gap)}
+    upward = {"y": f"{PLOT_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
+    color = "odd" if is_odd else "usual"
+    return element("rect", element("title", words), class_=color, rx=1, **across, **upward)
+
+
+def _count_ticks(tallest: int, log_counts: bool) -> list[float]:
+    if log_counts:
+        return [0.0, *(10.0**k for k in range(int(np.log10(tallest)) + 1))]
+    return [tick for tick in nice_ticks(0, tallest, 4) if tick.is_integer()]
+
+
+def _score_axis(bins: Bins, place: Axis, last: float) -> list[Markup]:
+    low = float(bins.edges[0])
+    high = float(bins.edges[-1])
+    words = "score: the higher, the odder"
+    ticks = [(tick, place(tick)) for tick in nice_ticks(low, high, 5)]
+    if bins.log_scores:
+        words = "score, on a logarithmic scale: the higher, the odder"
+        rounds = round_ticks(bins.score(low), bins.score(high))
+        ticks = [(tick, place(float(np.log10(tick)))) for tick in rounds]
+    marks = [
+        axis_text(x, PLOT_HEIGHT + 18, number(tick, 3), "middle")
+        for tick, x in ticks
+        if LEFT + 1 <= x <= last
+    ]
+    return [*marks, axis_text(LEFT, PLOT_HEIGHT + 38, f"{words} →", "start", class_="axis-title")]
+
+
+def _threshold_line(bins: Bins, place: Axis) -> list[Markup]:
+    if not bins.edges[0] <= bins.threshold <= bins.edges[-1]:
+        return []
+    x = place(bins.threshold)
+    anchor, shift = ("end", -1) if x > 60 else ("start", 1)  # on the side with more room
+    line = element("rect", class_="threshold", x=percent(x), y=0, width=2, height=PLOT_HEIGHT)
+    words = f"threshold {number(bins.score(bins.threshold))}"
+    return [line, axis_text(x + shift, 11, words, anchor, class_="threshold-text")]
+
+
+MOST_CURVES = 5
+MOST_CURVE_POINTS = 120
+
+
+def curves(named: Mapping[str, Sequence[float]], classes: Sequence[str], x_title: str, label: str) -> Markup:
+    """Draw curves that start at 1 over the number of columns reset, on one pair of axes."""
+    highest = max([1.0, *(float(np.max(c)) for c in named.values() if len(c))])
+    lowest = min([0.0, *(float(np.min(c)) for c in named.values() if len(c))])
+    steps = max([1, *(len(c) - 1 for c in named.values())])
+
+    def height(y: float) -> float:
+        return (PLOT_HEIGHT - 28) * (y - lowest) / (highest - lowest)
+
+    marks = [axis_text(LEFT - 1.5, 11, "score", "end")]
+    for tick in nice_ticks(lowest, highest, 4):
+        marks += gridline(PLOT_HEIGHT - height(tick), number(tick, 2))
+    for tick in nice_ticks(0, steps, 6):
+        if tick.is_integer():
+            x = LEFT + (100 - LEFT) * tick / steps
+            marks.append(axis_text(x, PLOT_HEIGHT + 18, number(tick), "end" if x > 97 else "middle"))
+    lines = [_curve(c, steps, height, class_) for c, class_ in zip(named.values(), classes, strict=True)]
+    box = {"viewBox": f"0 0 100 {PLOT_HEIGHT}", "preserveAspectRatio": "none"}
+    size = {"x": percent(LEFT), "y": 0, "width": percent(100 - LEFT), "height": PLOT_HEIGHT}
+    marks.append(element("svg", *lines, **size, **box, overflow="visible"))
+    marks.append(axis_text(LEFT, PLOT_HEIGHT + 38, x_title, "start", class_="axis-title"))
+    return picture(label, PLOT_HEIGHT + 44, *marks, class_="chart")
+
+
+def _curve(curve: Sequence[float], steps: int, height: Axis, class_: str) -> Markup:
+    index = evenly_spread(len(curve), MOST_CURVE_POINTS)
+    points = [f"{100 * i / steps:.2f},{PLOT_HEIGHT - height(float(curve[i])):.2f}" for i in index]
+    return element(
+        "polyline", class_=f"curve {class_}", points=" ".join(points), vector_effect="non-scaling-stroke"
+    )

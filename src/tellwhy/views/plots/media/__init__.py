@@ -1,1 +1,0 @@
-"""Relevance of pictures and series, as pixels and as figures."""

@@ -1,1 +1,0 @@
-"""Figures of explained networks: grids, odd groups, relevance on objects."""

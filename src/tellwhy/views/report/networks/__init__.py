@@ -1,1 +1,0 @@
-"""The page on an explained network."""

@@ -1,1 +1,0 @@
-"""Whether a column of one table is distributed as in another, and what changed."""

@@ -1,1 +1,0 @@
-"""From a grid, a sequence or a graph to nodes that are odd in their context."""

@@ -1,1 +1,0 @@
-"""From a model and rows to what the model has learned."""

@@ -1,1 +1,0 @@
-"""Pictures, series and texts: what is odd in them, and where."""

@@ -1,1 +1,0 @@
-"""Networks from the command line: loaded without unpickling, applied to pictures and texts, explained."""

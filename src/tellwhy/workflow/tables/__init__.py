@@ -1,1 +1,0 @@
-"""From a table to ranked, explained anomalies."""

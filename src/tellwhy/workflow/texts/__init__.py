@@ -1,1 +1,0 @@
-"""From texts and labels to a trained model and explained labels."""

@@ -1,1 +1,0 @@
-"""From scores to verdicts: which rows are alarms, for which reasons, and whether the reasons hold."""
