@@ -39,7 +39,7 @@ def test_nobody_spreads_rows_in_another_way():
     """A second formula for the same sample would soon give other rows."""
     folder = Path(tellwhy.__file__).parent
     formula = re.compile(r"linspace\(0, [^)\n]*- 1,|\[::\s*max\(|\.choice\([^)\n]*replace=False\)")
-    allowed = {"core/tables.py", "explainers/surrogate/sampler.py"}  # the sampler draws centres, not a sample
+    allowed = {"core/arrays.py", "explainers/surrogate/sampler.py"}  # the sampler draws centres, not a sample
     found = {
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*.py")

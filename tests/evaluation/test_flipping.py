@@ -1,4 +1,5 @@
 import itertools
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -114,7 +115,7 @@ def test_steps_are_split_where_memory_is_short(monkeypatch):
     score = kernel_score("exponential", 2.0, m=50, d=7)
     X = np.random.default_rng(3).normal(size=(11, 7))
     whole = flipping(random_explanation(X), score).curves
-    monkeypatch.setattr("tellwhy.evaluation.flipping.BATCH_BYTES", 8 * 50 * 3)
+    monkeypatch.setattr(import_module("tellwhy.evaluation.flipping"), "BATCH_BYTES", 8 * 50 * 3)
     monkeypatch.setattr("tellwhy.core.running.row_batches.__defaults__", (8 * 50,))
     np.testing.assert_array_equal(flipping(random_explanation(X), score).curves, whole)
 
@@ -364,7 +365,7 @@ def test_replacement_is_batched_and_the_batches_do_not_matter(monkeypatch):
     X = np.random.default_rng(0).normal(size=(8, 4))
     whole = flipping(random_explanation(X), counted, background=X).curves
     assert len(calls) == 4  # background, untouched, all replaced, everything between
-    monkeypatch.setattr("tellwhy.evaluation.flipping._CALL_BYTES", 1)
+    monkeypatch.setattr(import_module("tellwhy.evaluation.flipping"), "_CALL_BYTES", 1)
     np.testing.assert_allclose(
         flipping(random_explanation(X), squares, background=X).curves, whole, rtol=1e-13
     )

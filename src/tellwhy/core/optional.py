@@ -52,7 +52,7 @@ def lazy_names(
     package
         The package's `__name__`.
     places
-        From each public name to the module below the package that defines it.
+        From each public name to the module below the package that defines it, or elsewhere ("tellwhy.…").
 
     Examples
     --------
@@ -68,7 +68,9 @@ def lazy_names(
     def get(name: str) -> object:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{places[name]}"), name)
+        place = places[name]
+        module = place if place.startswith("tellwhy.") else f"{package}.{place}"
+        return getattr(importlib.import_module(module), name)
 
     def names() -> list[str]:
         return sorted(places)

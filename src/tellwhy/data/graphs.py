@@ -162,8 +162,6 @@ def _shifted(index: NDArray[np.int64], step: tuple[int, ...]) -> NDArray[np.int6
     return np.column_stack([index[here].ravel(), index[other].ravel()])
 
 
-__all__ = ["EdgeGraph", "Graph", "Grid", "as_graph", "chain", "from_edges", "grid", "knn_graph"]
-
 _LENGTHS = Rule(
     "a length of at least 1, or a list of such lengths",
     lambda value: all(

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
         GaussianNLL as GaussianNLL,
         LatentClassDTD as LatentClassDTD,
         LinearRelevance as LinearRelevance,
+        LinearShapley as LinearShapley,
         Marginal as Marginal,
         NearestSupport as NearestSupport,
         OneClassDTD as OneClassDTD,
         PatchDTD as PatchDTD,
         PatchRelevance as PatchRelevance,
+        RandomAttribution as RandomAttribution,
         SequentialFeature as SequentialFeature,
+        Sobel as Sobel,
         SupportExplanation as SupportExplanation,
     )
     from tellwhy.explainers.ensemble import Ensemble as Ensemble
@@ -29,14 +32,12 @@ if TYPE_CHECKING:
         IntegratedGradients as IntegratedGradients,
         Sensitivity as Sensitivity,
         SimpleTaylor as SimpleTaylor,
-        Sobel as Sobel,
     )
     from tellwhy.explainers.perturbation import (
         AnomalyContribution as AnomalyContribution,
         Lime as Lime,
         Occlusion as Occlusion,
         PredictionDifference as PredictionDifference,
-        RandomAttribution as RandomAttribution,
     )
     from tellwhy.explainers.propagation import (
         LRP as LRP,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
         AnomalyShapley as AnomalyShapley,
         Compensation as Compensation,
         KernelShap as KernelShap,
-        LinearShapley as LinearShapley,
     )
     from tellwhy.explainers.surrogate import (
         DMMMEN as DMMMEN,
@@ -92,7 +92,7 @@ _PLACES = {
     "LatentClassDTD": "decomposition",
     "Lime": "perturbation",
     "LinearRelevance": "decomposition",
-    "LinearShapley": "shapley",
+    "LinearShapley": "decomposition",
     "LocalInsight": "surrogate",
     "Marginal": "decomposition",
     "NearestSupport": "decomposition",
@@ -105,12 +105,12 @@ _PLACES = {
     "PatchRelevance": "decomposition",
     "PredictionDifference": "perturbation",
     "Priors": "surrogate",
-    "RandomAttribution": "perturbation",
+    "RandomAttribution": "decomposition",
     "ScoreExplainer": "base",
     "Sensitivity": "gradients",
     "SequentialFeature": "decomposition",
     "SimpleTaylor": "gradients",
-    "Sobel": "gradients",
+    "Sobel": "decomposition",
     "SmoothGrad": "propagation",
     "SupportExplanation": "decomposition",
     "TreeShapley": "trees",

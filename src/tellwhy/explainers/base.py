@@ -35,7 +35,6 @@ from tellwhy.explainers.rows import (
     Attribution,
     Rows,
     in_batches,
-    mean_of_rows,
     named_outputs,
     two_classes,
     with_outputs,
@@ -190,9 +189,6 @@ def notice_fit(explainer: Any, *, learns: bool = False) -> None:
     if "score" not in seen:
         explainer._model_state = fitted_state(explainer.model)
     explainer._has_learned = learns or bool(seen.get("_has_learned"))
-
-
-__all__ = ["Attribution", "BackgroundExplainer", "Rows", "ScoreExplainer", "lacks", "mean_of_rows"]
 
 
 class ScoreExplainer(TakesOldNames, ABC):

@@ -284,9 +284,6 @@ def _position(column: Any, n_columns: int, names: Sequence[str] | None, number: 
     return int(column)
 
 
-__all__ = ["Players", "groups_rule", "players_of"]
-
-
 @dataclass(frozen=True)
 class Players:
     """Groups of the user's columns; those of which the score sees no column take no part.

@@ -189,7 +189,7 @@ def test_resumed_chains_give_the_same_bits(interrupted):
 KILLED_WHILE_SAVING = """
 import os, signal, sys
 import numpy as np
-from tellwhy.explainers.surrogate import checkpoint, sampler
+from tellwhy.explainers.surrogate import sampler, sampler as checkpoint
 from tellwhy.explainers.surrogate.state import design
 from tellwhy.explainers.surrogate.convergence import GOAL
 from tellwhy.explainers.surrogate.state import Priors

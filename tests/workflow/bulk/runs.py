@@ -18,7 +18,7 @@ from tellwhy.workflow import fit_model
 GROUP = 60
 # As people write it, with nothing that keeps copies of the process from running it once more.
 CODE = """
-    from tellwhy.workflow.bulk import blocks
+    from tellwhy.bulk import blocks
     from tellwhy.bulk.run import explain_bulk
     blocks.BLOCK_ROWS = {group}
     result = explain_bulk({source!r}, model={model!r}, out={out!r}, workers={workers}, ray={ray!r})

@@ -208,4 +208,4 @@ def test_there_is_one_writer_of_separated_text():
     writers = {
         path.name for path in sources if re.search(r"csv\.(Dict)?[wW]riter|\.to_csv", path.read_text())
     }
-    assert writers == {"text_file.py"}
+    assert writers == {"csv_cells.py"}

@@ -358,6 +358,3 @@ def _agreed_on_dates(frame: pd.DataFrame, found: dict[str, Outcome]) -> dict[str
             settled = replace(reading, layout=layout, is_certain=True)
             found[name] = reread(frame[name], Role("date", settled.words, settled))
     return found
-
-
-__all__ = ["Outcome", "ReadColumns", "Reading", "Role", "read_columns"]

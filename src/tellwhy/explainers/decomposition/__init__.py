@@ -11,9 +11,14 @@ if TYPE_CHECKING:
         ExpectedValue as ExpectedValue,
         GaussianNLL as GaussianNLL,
         NearestSupport as NearestSupport,
+        RandomAttribution as RandomAttribution,
+        Sobel as Sobel,
     )
     from tellwhy.explainers.decomposition.latent_class_dtd import LatentClassDTD as LatentClassDTD
-    from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance as LinearRelevance
+    from tellwhy.explainers.decomposition.linear_relevance import (
+        LinearRelevance as LinearRelevance,
+        LinearShapley as LinearShapley,
+    )
     from tellwhy.explainers.decomposition.marginal import (
         Marginal as Marginal,
         SequentialFeature as SequentialFeature,
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     )
 
 _PLACES = {
+    "LinearShapley": "linear_relevance",
+    "RandomAttribution": "baselines",
+    "Sobel": "baselines",
     "CommitteeShares": "baselines",
     "ExpectedValue": "baselines",
     "GaussianNLL": "baselines",

@@ -6,7 +6,6 @@ from tellwhy.core.optional import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.decomposition.baselines import Sobel as Sobel
     from tellwhy.explainers.gradients.integrated_gradients import IntegratedGradients as IntegratedGradients
     from tellwhy.explainers.gradients.sensitivity import (
         Sensitivity as Sensitivity,
@@ -17,7 +16,6 @@ _PLACES = {
     "IntegratedGradients": "integrated_gradients",
     "Sensitivity": "sensitivity",
     "SimpleTaylor": "sensitivity",
-    "Sobel": "tellwhy.explainers.decomposition.baselines",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES.values())

@@ -6,7 +6,6 @@ from tellwhy.core.optional import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.decomposition.baselines import RandomAttribution as RandomAttribution
     from tellwhy.explainers.perturbation.anomaly_contribution import (
         AnomalyContribution as AnomalyContribution,
     )
@@ -21,7 +20,6 @@ _PLACES = {
     "Lime": "lime",
     "Occlusion": "occlusion",
     "PredictionDifference": "prediction_difference",
-    "RandomAttribution": "tellwhy.explainers.decomposition.baselines",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES.values())

@@ -6,7 +6,6 @@ from tellwhy.core.optional import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.decomposition.linear_relevance import LinearShapley as LinearShapley
     from tellwhy.explainers.shapley.anomaly_shapley import AnomalyShapley as AnomalyShapley
     from tellwhy.explainers.shapley.compensation import Compensation as Compensation
     from tellwhy.explainers.shapley.kernel_shap import KernelShap as KernelShap
@@ -15,7 +14,6 @@ _PLACES = {
     "AnomalyShapley": "anomaly_shapley",
     "Compensation": "compensation",
     "KernelShap": "kernel_shap",
-    "LinearShapley": "tellwhy.explainers.decomposition.linear_relevance",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES.values())

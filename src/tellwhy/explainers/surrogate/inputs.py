@@ -20,7 +20,7 @@ from tellwhy.core.arrays import check_finite, column_names
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Seed
 from tellwhy.core.score import Floats, Integers, ScoreFunction
-from tellwhy.data.pieces import neighbours, present_cells, segment
+from tellwhy.data.pieces import neighbours
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import Groups, Rows, group_numbers
 from tellwhy.explainers.surrogate.mixture import RowFits
@@ -153,9 +153,6 @@ def shaped(extra: Any, rows: Rows) -> Any:
 def fixed_seed(random_state: Seed) -> int:
     """Return a seed that gives every row the same draws, whatever was drawn before."""
     return int(random_state) if isinstance(random_state, (int, np.integer)) else 0
-
-
-__all__ = ["neighbour_masks", "neighbours", "present_cells", "segment"]
 
 
 def neighbour_masks(

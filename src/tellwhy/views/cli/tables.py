@@ -259,7 +259,7 @@ def _diff_with_model(
         )
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         found = compare_with_model(load_table_model(model), new, level=level)
-    if difference_as_json:
+    if as_json:
         screen.print_json(new_data_json(found))
         return
     show_difference(found.difference)

@@ -198,7 +198,7 @@ def _page(run: MediaRun, n: int) -> str:
     one, many = NAMES[run.kind]
     fewer = "" if n == len(run.items) else f" The first {n} fit on this page."
     return filled(
-        "media/media_page.html.j2",
+        "media_page.html.j2",
         kind=run.kind,
         one=one,
         many=many,
@@ -212,7 +212,7 @@ def _page(run: MediaRun, n: int) -> str:
         has_threshold=run.threshold is not None,
         settings=[(name, clipped(str(value), 120)) for name, value in run.settings.items()],
         versions=list(run.versions.items()),
-        **assets("style.css", "text.css", "media/media.css"),
+        **assets("style.css", "text.css", "media.css"),
     )
 
 

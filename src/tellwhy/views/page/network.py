@@ -96,7 +96,7 @@ def _page(run: NetworkRun, n: int) -> str:
             f"The first {n} inputs fit on this page; arrays.npz holds the values of {len(run.items)}."
         )
     return filled(
-        "networks/network_page.html.j2",
+        "network_page.html.j2",
         source=f"{wording.shortened(run.network, 60)} on {wording.shortened(run.source, 60)}",
         kind=run.kind,
         headline=wording.shortened(run.headline, 300),
@@ -110,7 +110,7 @@ def _page(run: NetworkRun, n: int) -> str:
         settings=[(name, clipped(str(value), 120)) for name, value in run.settings.items()],
         versions=list(run.versions.items()),
         version=__version__,
-        **assets("style.css", "text.css", "media/media.css", "networks/network.css"),
+        **assets("style.css", "text.css", "media.css", "network.css"),
     )
 
 

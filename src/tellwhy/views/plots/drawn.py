@@ -14,7 +14,7 @@ _PLACES = {
     "BoxRatios": "evaluation",
     "Convergence": "explainers.surrogate.convergence",
     "Flipping": "evaluation",
-    "Grid": "data.graphs.kinds",
+    "Grid": "data.graphs",
     "Insight": "explainers.surrogate.insight",
     "Randomisation": "evaluation",
     "RegionFlipping": "evaluation",

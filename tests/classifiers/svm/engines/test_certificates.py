@@ -29,7 +29,7 @@ SLACK = 0.1
 def _in_parts(monkeypatch):
     """Have every certificate made of several parts."""
     for module in (certified_lists, pair_engine, single_engine):
-        monkeypatch.setattr(module, "ranges", lambda n: ranges(n, 5))
+        monkeypatch.setattr(module, "ranges", lambda n, size=5: ranges(n, min(size, 5)))
     for module in (rank_lists, row_engine):
         monkeypatch.setattr(module, "UNIT", 4)
 

@@ -2,8 +2,8 @@
 
 Training from a file, in this process or over the ranks of an MPI job, with checkpoints.
 
-`train(job)` starts `mpiexec … python -P -m mpi4py -m tellwhy.classifiers.svm.training.run job.json` where the job
-asks for several ranks, so that a rank that fails ends the whole job.
+`train(job)` starts `mpiexec … python -P -m mpi4py -m tellwhy.classifiers.svm.training.run job.json` where the
+job asks for several ranks, so that a rank that fails ends the whole job.
 
 A process that runs others: when it ends, they end.
 """
@@ -27,7 +27,7 @@ from typing import Any
 
 from tellwhy.classifiers.model_io import load
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
-from tellwhy.classifiers.svm.training.job import ESTIMATORS, Job
+from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.classifiers.svm.training.rank_training import Alone, run_rank
 from tellwhy.core.errors import MissingExtra, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
@@ -84,8 +84,6 @@ def _raised_when_terminated() -> Iterator[None]:
 def _raise(number: int, frame: object) -> None:  # noqa: ARG001
     raise SystemExit(128 + number)
 
-
-__all__ = ["ESTIMATORS", "Alone", "Job", "main", "mpiexec", "now_and_then", "run_rank", "train"]
 
 INTERRUPTED = 130  # exit status
 
