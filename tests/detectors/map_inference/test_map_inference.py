@@ -1,8 +1,7 @@
-from importlib import import_module
-
 """Labels and marginals against enumeration of every labelling."""
 
 import itertools
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -202,10 +201,11 @@ def test_belief_propagation_settles_and_finds_the_optimum():
 
 
 def test_choice_of_algorithm(monkeypatch):
+    choice = import_module("tellwhy.detectors.map_inference.best_labelling")
     used = []
     for name in ("viterbi", "min_cut", "trw_s", "loopy_bp", "icm"):
         monkeypatch.setattr(
-            import_module("tellwhy.detectors.map_inference.best_labelling"),
+            choice,
             name,
             lambda *a, name=name, **k: used.append(name),
         )
