@@ -19,11 +19,9 @@ import numpy as np
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
-from tellwhy.detectors import KernelDensity
-from tellwhy.storage import files, replacing
-from tellwhy.storage.files import new_file, new_folder
+from tellwhy.storage import folders
+from tellwhy.storage.folders import new_file, new_folder, standing
 from tellwhy.storage.manifest import MANIFEST
-from tellwhy.storage.replacing import standing
 
 Row = tuple[str, int, int]  # class of attack, attempts, failures
 HEAD = "run.json"
@@ -86,7 +84,7 @@ class Fault:
         return called
 
 
-def struck(function: Callable[[], None], fault: Fault, *, can_exchange: bool) -> bool:
+def struck(function: Callable[[], None], fault: Fault) -> bool:
     """Run a function in a process of its own, with a fault; whether it came to the fault."""
     child = os.fork()
     if child:
@@ -94,12 +92,9 @@ def struck(function: Callable[[], None], fault: Fault, *, can_exchange: bool) ->
     status = 0
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        if not can_exchange:
-            replacing._exchanged = lambda *_: False
         for name in CALLS:
             setattr(os, name, fault.wrapped(getattr(os, name)))
-        replacing._exchanged = fault.wrapped(replacing._exchanged)
-        files.write_manifest = fault.wrapped(files.write_manifest)
+        folders.write_manifest = fault.wrapped(folders.write_manifest)
         function()
         status = 0 if fault.count >= fault.at else 71
     except BaseException:
@@ -109,28 +104,25 @@ def struck(function: Callable[[], None], fault: Fault, *, can_exchange: bool) ->
 
 
 def patched_faults() -> Row:
-    """An error, an interrupt and a kill at every call of the system, with and without exchange."""
+    """An error, an interrupt and a kill at every call of the system."""
     attempts = failures = 0
     with memory_folder() as made:
         for kind in ("error", "interrupt", "kill"):
-            for can_exchange in (True, False):
-                for at in range(1, 400):
-                    target = fresh(made / "place")
-                    if not struck(
-                        lambda t=target: write(t, "new"), Fault(at, kind), can_exchange=can_exchange
-                    ):
-                        break
-                    attempts += 1
-                    failures += not is_whole(standing(target))
-                    write(target, "new")  # what the dead left is tidied up
-                    failures += not is_whole(target)
+            for at in range(1, 400):
+                target = fresh(made / "place")
+                if not struck(lambda t=target: write(t, "new"), Fault(at, kind)):
+                    break
+                attempts += 1
+                failures += not is_whole(standing(target))
+                write(target, "new")  # what the dead left is tidied up
+                failures += not is_whole(target)
     return "6 a fault at any call of the system while a folder is replaced (patched)", attempts, failures
 
 
 PROGRAM = f"""
 import sys
 from pathlib import Path
-from tellwhy.storage.files import new_folder
+from tellwhy.storage.folders import new_folder
 with new_folder(Path(sys.argv[1]), marker={HEAD!r}) as work:
     for name in {NAMES!r}:
         (work / name).parent.mkdir(exist_ok=True)
@@ -175,13 +167,11 @@ FOREIGN = {
 
 def _writers() -> dict[str, Callable[[Path], object]]:
     X = np.random.default_rng(0).normal(size=(20, 2))
-    model = KernelDensity().fit(X)
     explanation = Explanation(
         values=X, scores=X.sum(axis=1), base_values=np.zeros(20), method="m", kind="attribution"
     )
     return {
         HEAD: lambda place: write(place, "new"),
-        "detector.json": model.save,
         "explanation.json": explanation.save,
     }
 

@@ -17,9 +17,9 @@ _PUBLIC = {
     "Explanation": "tellwhy.core.explanation",
     "ScoreFunction": "tellwhy.core.score",
     "explain": "tellwhy.one_liner.explain",
-    "load": "tellwhy.kinds.model_files",
+    "load": "tellwhy.storage.model_file",
     "methods": "tellwhy.one_liner.explain",
-    "save": "tellwhy.kinds.model_files",
+    "save": "tellwhy.storage.model_file",
 }
 _FOLDERS = (
     "bases",

@@ -1,14 +1,14 @@
-"""Classifiers on disk: one format and one `load` for all of them; damaged and made-up folders are refused."""
-
-import json
+"""Classifiers on disk: one `load` for all of them; damaged and made-up files are refused."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits
+from sklearn.linear_model import RidgeClassifierCV
 from sklearn.svm import LinearSVC
 
+from storage.changed_files import array_of, changed, edited, with_arrays
 from tellwhy.bases import KernelBasis
 from tellwhy.classifiers import (
     CrammerSingerSVM,
@@ -82,80 +82,95 @@ def test_sparse_weights_and_names_of_columns_survive(tmp_path):
         CrammerSingerSVM.load(tmp_path / "model")
 
 
+def test_a_head_of_scikit_learn_is_saved_with_its_version(tmp_path):
+    model = KernelBasisClassifier(BASIS, LinearSVC(random_state=0)).fit(X, Y)
+    path = model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(path).predict(X), model.predict(X))
+    changed(path, lambda head: head.pop("scikit-learn"))
+    with pytest.raises(UnreadableFile, match=r"names 'sklearn\.LinearSVC', which is nothing"):
+        load(path)
+
+
 def test_what_cannot_be_brought_back_is_not_written(tmp_path):
     fitted = WestonWatkinsSVM(random_state=0).fit(X, Y)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("keep")
-    with pytest.raises(CannotWrite, match="was not written by tellwhy"):
+    with pytest.raises(CannotWrite, match="it is a folder; expected a file"):
         fitted.save(tmp_path / "other")
-    with pytest.raises(CannotWrite, match="LinearSVC, which a saved classifier cannot hold"):
-        KernelBasisClassifier(BASIS, LinearSVC(random_state=0)).fit(X, Y).save(tmp_path / "model")
+    with pytest.raises(CannotWrite, match="holds RidgeClassifierCV, which no saved model can hold"):
+        KernelBasisClassifier(BASIS, RidgeClassifierCV()).fit(X, Y).save(tmp_path / "model")
     fitted.classes_ = np.array([(i,) for i in range(10)], dtype="O")
     with pytest.raises(CannotWrite, match="classes_ holds neither numbers nor text"):
         fitted.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def edited(folder, place, value):
-    """Change one entry of the head."""
-    head = json.loads((folder / "classifier.json").read_text())
-    inner = head
-    for step in place[:-1]:
-        inner = inner[step]
-    inner[place[-1]] = value
-    (folder / "classifier.json").write_text(json.dumps(head))
-
-
 @pytest.mark.parametrize(
     ("place", "value", "told"),
     [
-        (("classifier",), "Popen", "no classifier of tellwhy"),
-        (("classifier",), "KernelBasisClassifier", "does not hold a working KernelBasisClassifier"),
-        (("schema",), 7, "reads schema 1"),
         (("params", "C"), -1.0, "'C' parameter"),
         (("params", "shell"), True, "unexpected keyword"),
         (("learned", "n_features_in_"), 3, "do not fit together"),
         (("learned", "coef_", "is", "shape", "is"), [9, 64], "does not hold a working"),
         (("learned", "coef_", "is", "shape", "is"), [10, 10**18], "does not hold a working"),
-        (("learned", "coef_", "is", "indices", "is"), "intercept_", "does not hold a working"),
-        (("learned", "coef_", "type"), "Popen", "'Popen', which is nothing that a classifier learns"),
+        (("learned", "coef_", "is", "indices", "is"), "model.learned.intercept_", "does not hold a working"),
+        (("learned", "coef_", "type"), "Popen", "'Popen', which is nothing that a model holds"),
         (("learned", "classes_", "is"), "gone", "does not hold a working"),
         (("learned", "predict"), 3, "nothing that it learns"),
     ],
     ids=str,
 )
 def test_made_up_heads_are_refused(place, value, told, tmp_path):
-    folder = WestonWatkinsSVM(random_state=0).fit(X, Y).sparsify(0.05).save(tmp_path / "model")
-    edited(folder, place, value)
+    path = WestonWatkinsSVM(random_state=0).fit(X, Y).sparsify(0.05).save(tmp_path / "model")
+    edited(path, place, value)
     with pytest.raises(UnreadableFile, match=told):
-        load(folder)
+        load(path)
 
 
-@pytest.mark.parametrize("name", ["classifier.json", "arrays.npz"])
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("is", {"type": "Popen", "is": {}}, "'Popen', which is nothing that a model holds"),
+        ("schema", 7, "reads schema 2"),
+    ],
+)
+def test_made_up_files_are_refused(key, value, told, tmp_path):
+    path = WestonWatkinsSVM(random_state=0).fit(X, Y).save(tmp_path / "model")
+    changed(path, lambda head: head.update({key: value}))
+    with pytest.raises(UnreadableFile, match=told):
+        load(path)
+
+
+def test_another_class_is_refused(tmp_path):
+    path = WestonWatkinsSVM(random_state=0).fit(X, Y).save(tmp_path / "model")
+    changed(path, lambda head: head["is"].update(type="KernelBasisClassifier"))
+    with pytest.raises(UnreadableFile, match="does not hold a working KernelBasisClassifier"):
+        load(path)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_cut_files_are_refused(name, share, tmp_path):
-    folder = KernelBasisClassifier(BASIS, max_epochs=1, random_state=0).fit(X, Y).save(tmp_path / "model")
-    whole = (folder / name).read_bytes()
-    (folder / name).write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(UnreadableFile, match=name):
-        load(folder)
+def test_cut_files_are_refused(share, tmp_path):
+    path = KernelBasisClassifier(BASIS, max_epochs=1, random_state=0).fit(X, Y).save(tmp_path / "model")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(UnreadableFile, match="model is no model, or a damaged one"):
+        load(path)
 
 
 def test_sparse_weights_that_point_outside_are_refused(tmp_path):
-    folder = WestonWatkinsSVM(random_state=0).fit(X, Y).sparsify(0.05).save(tmp_path / "model")
-    with np.load(folder / "arrays.npz") as stored:
-        arrays = dict(stored)
-    arrays["coef_.indices"][5] = 10**6
-    np.savez(folder / "arrays.npz", **arrays)
+    path = WestonWatkinsSVM(random_state=0).fit(X, Y).sparsify(0.05).save(tmp_path / "model")
+    indices = array_of(path, "coef_.indices").copy()
+    indices[5] = 10**6
+    with_arrays(path, {"coef_.indices": indices})
     with pytest.raises(UnreadableFile, match="does not hold a working WestonWatkinsSVM"):
-        load(folder)
+        load(path)
 
 
 def test_heads_and_bases_that_do_not_belong_together_are_refused(tmp_path):
-    folder = KernelBasisClassifier(BASIS, WestonWatkinsSVM(random_state=0)).fit(X, Y).save(tmp_path / "model")
-    edited(folder, ("learned", "head_", "is", "learned", "is", "n_features_in_"), 39)
+    path = KernelBasisClassifier(BASIS, WestonWatkinsSVM(random_state=0)).fit(X, Y).save(tmp_path / "model")
+    edited(path, ("learned", "head_", "is", "learned", "is", "n_features_in_"), 39)
     with pytest.raises(UnreadableFile, match="do not fit together"):
-        load(folder)
+        load(path)
     wide, narrow = (
         KernelBasisClassifier(
             KernelBasis(n_features=n, random_state=0), WestonWatkinsSVM(random_state=0)
@@ -167,15 +182,14 @@ def test_heads_and_bases_that_do_not_belong_together_are_refused(tmp_path):
         load(wide.save(tmp_path / "wide"))
 
 
-def test_folders_that_hold_something_else_are_told(tmp_path):
-    with pytest.raises(
-        UnreadableFile, match="nowhere is not there; expected the folder of a saved classifier"
-    ):
+def test_what_is_no_classifier_is_told(tmp_path):
+    with pytest.raises(UnreadableFile, match=r"There is no file .*nowhere\. Check the name"):
         load(tmp_path / "nowhere")
     (tmp_path / "note.txt").write_text("keep")
-    with pytest.raises(UnreadableFile, match=r"note\.txt is a file"):
+    with pytest.raises(UnreadableFile, match=r"note\.txt is no model"):
         load(tmp_path / "note.txt")
-    with pytest.raises(
-        UnreadableFile, match=r"classifier\.json is missing. It holds arrays\.npz, basis\.json"
-    ):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UnreadableFile, match="folder is a folder, and no model"):
+        load(tmp_path / "folder")
+    with pytest.raises(UnreadableFile, match="holds a KernelBasis, which is no classifier"):
         load(KernelBasis(n_features=4, random_state=0).fit(X).save(tmp_path / "basis"))

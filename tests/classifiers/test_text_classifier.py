@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from storage.changed_files import members_of, pack
 from tellwhy.classifiers import CrammerSingerSVM, TextClassifier, WestonWatkinsSVM, load
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 
@@ -49,8 +50,9 @@ def test_loaded_models_label_alike(labels, tmp_path):
     assert again.predict(["the moon"]) == model.predict(["the moon"])
     assert again.get_params()["ngrams"] == 2
     assert TextClassifier.load(tmp_path / "model").words_.tolist() == model.words_.tolist()
-    head = tmp_path / "model" / "classifier.json"
-    head.write_text(head.read_text().replace('"brakes"', '"engine"'))
+    members = members_of(tmp_path / "model")
+    members["model.json"] = members["model.json"].replace(b'"brakes"', b'"engine"')
+    pack(tmp_path / "model", members)
     with pytest.raises(UnreadableFile, match="do not fit together"):
         load(tmp_path / "model")
 

@@ -11,33 +11,33 @@ from tellwhy.core import arrays as tables, progress, registry
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, MissingExtra
 from tellwhy.core.optional import require
 from tellwhy.core.running import row_batches, thread_map
-from tellwhy.storage import documents, files
+from tellwhy.storage import documents, folders
 
 
 def test_new_file_appears_whole_or_not_at_all(tmp_path):
     target = tmp_path / "out.txt"
-    with files.new_file(target) as work:
+    with folders.new_file(target) as work:
         work.write_text("first")
     assert target.read_text() == "first"
-    with pytest.raises(RuntimeError), files.new_file(target) as work:
+    with pytest.raises(RuntimeError), folders.new_file(target) as work:
         work.write_text("half")
         raise RuntimeError
     assert target.read_text() == "first"
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
     with (
         pytest.raises(CannotWrite, match="Nothing was written"),
-        files.new_file(tmp_path / "no" / "out.txt") as work,
+        folders.new_file(tmp_path / "no" / "out.txt") as work,
     ):
         work.write_text("x")
 
 
 def test_new_folder_is_removed_after_an_error(tmp_path):
-    with pytest.raises(RuntimeError), files.new_folder(tmp_path / "run", marker="run.json") as work:
+    with pytest.raises(RuntimeError), folders.new_folder(tmp_path / "run", marker="run.json") as work:
         (work / "run.json").write_text("{}")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("x")
-    with pytest.raises(CannotWrite), files.new_folder(tmp_path / "file" / "run", marker="run.json"):
+    with pytest.raises(CannotWrite), folders.new_folder(tmp_path / "file" / "run", marker="run.json"):
         pass
 
 

@@ -1,13 +1,14 @@
 """Saved detectors: the same bits again, and nothing but detectors, whatever a file says."""
 
-import json
 from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from storage.changed_files import array_of, changed, edited, members_of, pack, with_arrays
 from tellwhy import detectors
+from tellwhy.bases import KernelBasis
 from tellwhy.core.errors import CannotWrite, InvalidInput, UnreadableFile
 from tellwhy.core.registry import cards
 from tellwhy.core.score import HasGradient
@@ -78,16 +79,22 @@ def test_a_class_reads_its_own_kind_only(tmp_path):
         OneClassSVM.load(folder)
 
 
-def test_folders_that_are_not_ours_are_left_alone(tmp_path):
+def test_folders_are_left_alone_and_files_replaced(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
     detector = PCADetector().fit(X)
-    with pytest.raises(CannotWrite, match="was not written by tellwhy"):
+    with pytest.raises(CannotWrite, match="it is a folder; expected a file"):
         detector.save(tmp_path / "mine")
     assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
-    detector.save(tmp_path / "model")
-    detector.set_threshold(value=3.0).save(tmp_path / "model")
-    assert detectors.load(tmp_path / "model").threshold_ == 3.0
+    detector.save(tmp_path / "deep" / "model")
+    detector.set_threshold(value=3.0).save(tmp_path / "deep" / "model")
+    assert detectors.load(tmp_path / "deep" / "model").threshold_ == 3.0
+
+
+def test_what_is_no_detector_is_told(tmp_path):
+    path = KernelBasis(n_features=4, random_state=0).fit(X).save(tmp_path / "basis")
+    with pytest.raises(UnreadableFile, match="holds a KernelBasis, which is no detector"):
+        detectors.load(path)
 
 
 class Homemade(PCADetector):
@@ -95,10 +102,10 @@ class Homemade(PCADetector):
 
 
 def test_what_could_not_be_read_is_not_written(tmp_path):
-    with pytest.raises(CannotWrite, match="Homemade is not a registered detector"):
+    with pytest.raises(CannotWrite, match="A Homemade cannot be saved; expected"):
         Homemade().fit(X).save(tmp_path / "model")
     namesake = type("PCADetector", (PCADetector,), {})  # a file would bring back the other class of that name
-    with pytest.raises(CannotWrite, match="PCADetector is not a registered detector"):
+    with pytest.raises(CannotWrite, match="A PCADetector cannot be saved; expected"):
         namesake().fit(X).save(tmp_path / "model")
     detector = PCADetector().fit(X)
     detector.secret_ = object()
@@ -112,26 +119,17 @@ def saved(tmp_path):
     return KernelDensity().fit(X).save(tmp_path / "model")
 
 
-def change(folder, edits):
-    head = json.loads((folder / "detector.json").read_text())
-    for path, value in edits.items():
-        place = head
-        *steps, last = path.split("/")
-        for step in steps:
-            place = place[step]
-        place[last] = value
-    (folder / "detector.json").write_text(json.dumps(head))
+def change(path, edits):
+    for place, value in edits.items():
+        edited(path, place.split("/"), value)
 
 
 BOMB = {"type": "Popen", "is": {"args": "echo"}}
-POINTS = {"type": "array", "is": "expansion_.points"}
+POINTS = {"type": "array", "is": "model.learned.expansion_.points"}
 # What is changed in the head, what must be said of it, and the key that must be named (None: the file alone).
 EDITS = [
-    ({"schema": 99}, "has schema 99", None),
-    ({"detector": "os.system"}, "which is no detector", None),
-    ({"detector": "Detector"}, "which is no detector", None),
-    ({"detector": ["KernelDensity"]}, "lacks 'detector'", None),
-    ({"params": 3}, "lacks 'params'", None),
+    ({"params": 3}, "does not hold a working", "params"),
+    ({"learned": 3}, "does not hold a working", None),
     ({"params/nonsense": 1}, "nonsense", "params"),
     ({"params/q": 0.1}, "'q' parameter", "params"),
     ({"params/q": 10**400}, "does not hold a working", "params"),
@@ -181,30 +179,43 @@ def test_made_up_heads_are_refused(saved, edits, message, key):
     change(saved, edits)
     with pytest.raises(UnreadableFile, match=message) as found:
         detectors.load(saved)
-    assert "detector.json" in str(found.value)
+    assert "model" in str(found.value)
     assert key is None or f"key {key!r}" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        ({"schema": 99}, "has schema 99"),
+        ({"is": {"type": "os.system", "is": {}}}, "names 'os.system', which is nothing that a model holds"),
+        ({"is": {"type": "Detector", "is": {}}}, "names 'Detector', which is nothing"),
+        ({"is": {"type": "load", "is": {}}}, "names 'load', which is nothing"),
+        ({"is": {"type": ["KernelDensity"], "is": {}}}, "unhashable"),
+        ({"is": {"type": "Exponential", "is": {"bandwidth": 1.0, "q": 2.0}}}, "is no model of its own"),
+        ({"is": 3}, "is no model of its own"),
+    ],
+    ids=str,
+)
+def test_made_up_kinds_are_refused(saved, head, told):
+    changed(saved, lambda held: held.update(head))
+    with pytest.raises(UnreadableFile, match=told):
+        detectors.load(saved)
 
 
 @pytest.mark.parametrize("change_of", [lambda w: w * 2, lambda w: w * 0, lambda w: np.r_[-w[:1], w[1:]]])
 @pytest.mark.parametrize("cls", [KernelDensity, OneClassSVM, SVDD])
 def test_weights_that_do_not_sum_to_one_are_refused(cls, change_of, tmp_path):
-    folder = cls().fit(X).save(tmp_path / "model")
-    with np.load(folder / "arrays.npz") as stored:
-        arrays = dict(stored)
-    arrays["expansion_.weights"] = change_of(arrays["expansion_.weights"])
-    np.savez(folder / "arrays.npz", **arrays)
+    path = cls().fit(X).save(tmp_path / "model")
+    with_arrays(path, {"expansion_.weights": change_of(array_of(path, "expansion_.weights"))})
     with pytest.raises(UnreadableFile, match="weights cannot be right"):
-        detectors.load(folder)
+        detectors.load(path)
 
 
 def test_shares_of_a_mixture_that_do_not_sum_to_one_are_refused(tmp_path):
-    folder = GaussianMixture(2, random_state=0).fit(X).save(tmp_path / "model")
-    with np.load(folder / "arrays.npz") as stored:
-        arrays = dict(stored)
-    (name,) = (name for name in arrays if name.endswith("log_weights"))
-    np.savez(folder / "arrays.npz", **{**arrays, name: arrays[name] + 0.1})
+    path = GaussianMixture(2, random_state=0).fit(X).save(tmp_path / "model")
+    with_arrays(path, {"log_weights": array_of(path, "log_weights") + 0.1})
     with pytest.raises(UnreadableFile, match="log_weights cannot be right"):
-        detectors.load(folder)
+        detectors.load(path)
 
 
 def test_a_threshold_that_is_no_number_is_refused():
@@ -216,47 +227,32 @@ def test_a_threshold_that_is_no_number_is_refused():
     "text", ["", "{", "null", "[1]", '{"schema": 1}', "[" * 100_000, "\x00\xff"], ids=range(7)
 )
 def test_heads_that_are_no_json_are_refused(saved, text):
-    (saved / "detector.json").write_text(text, encoding="latin-1")
+    pack(saved, {**members_of(saved), "model.json": text.encode("latin-1")})
     with pytest.raises(UnreadableFile):
         detectors.load(saved)
 
 
-def test_truncated_arrays_are_refused(saved):
-    whole = (saved / "arrays.npz").read_bytes()
-    for share in (0.0, 0.1, 0.5, 0.9, 0.999):
-        (saved / "arrays.npz").write_bytes(whole[: int(share * len(whole))])
-        with pytest.raises(UnreadableFile, match=r"arrays.npz"):
-            detectors.load(saved)
-    with open(saved / "arrays.npz", "wb") as file:
-        np.save(file, np.ones(3))
-    with pytest.raises(UnreadableFile, match="holds one array"):
-        detectors.load(saved)
-    (saved / "arrays.npz").unlink()
-    with pytest.raises(UnreadableFile, match="missing or damaged"):
-        detectors.load(saved)
-
-
 def test_flipped_bytes_never_go_unnoticed(saved):
-    whole, before = (saved / "arrays.npz").read_bytes(), detectors.load(saved).outlierness(NEW)
+    whole, before = saved.read_bytes(), detectors.load(saved).outlierness(NEW)
     for place in np.random.default_rng(0).integers(0, len(whole), 60):
         broken = bytearray(whole)
         broken[place] ^= 0xFF
-        (saved / "arrays.npz").write_bytes(broken)
+        saved.write_bytes(broken)
         try:
             np.testing.assert_array_equal(detectors.load(saved).outlierness(NEW), before)
         except UnreadableFile:
             continue
 
 
-NOT_NUMBERS = r"arrays\.npz holds something else than finite numbers in 'expansion_\.points'"
+NOT_NUMBERS = r"holds something else than finite numbers in 'model\.learned\.expansion_\.points'"
 
 
 @pytest.mark.parametrize(
     ("points", "told"),
     [
         (np.full((60, 3), np.nan), NOT_NUMBERS),
-        (np.zeros((60, 3), dtype=complex), NOT_NUMBERS),
-        (np.array([["a"] * 3] * 60), NOT_NUMBERS),
+        (np.zeros((60, 3), dtype=complex), "expected numbers of this machine"),
+        (np.array([["a"] * 3] * 60), "expected numbers of this machine"),
         (np.zeros((60, 2)), "fitted on 3 columns, but scores rows of shape"),
         (np.zeros((59, 3)), r"key 'learned\.expansion_\.weights'"),
         (np.zeros((60, 3), dtype=np.float32), r"key 'learned\.expansion_\.points'"),
@@ -266,28 +262,21 @@ NOT_NUMBERS = r"arrays\.npz holds something else than finite numbers in 'expansi
     ids=["nan", "complex", "text", "columns", "rows", "single", "1D", "0D"],
 )
 def test_arrays_that_do_not_fit_are_refused(saved, points, told):
-    with np.load(saved / "arrays.npz") as stored:
-        arrays = dict(stored)
-    np.savez(saved / "arrays.npz", **{**arrays, "expansion_.points": points})
+    with_arrays(saved, {"expansion_.points": points})
     with pytest.raises(UnreadableFile, match=told):
         detectors.load(saved)
 
 
 def test_pickled_arrays_are_never_opened(saved):
-    np.savez(
-        saved / "arrays.npz", **{"expansion_.points": np.array([{"a": 1}], dtype=object)}, allow_pickle=True
-    )
-    with pytest.raises(UnreadableFile, match="missing or damaged"):
+    with_arrays(saved, {"expansion_.points": np.array([{"a": 1}], dtype=object)})
+    with pytest.raises(UnreadableFile, match="holds Python objects, which are never loaded"):
         detectors.load(saved)
 
 
 def test_networks_whose_layers_do_not_fit_are_refused(tmp_path):
     pytest.importorskip("torch")
-    folder = VAE(**QUICK["VAE"]).fit(X).save(tmp_path / "model")
-    with np.load(folder / "arrays.npz") as stored:
-        arrays = dict(stored)
-    assert "network_.encode.weight" in arrays
+    path = VAE(**QUICK["VAE"]).fit(X).save(tmp_path / "model")
     for wrong in (np.zeros((2, 3)), np.zeros((3, 4)), np.zeros(3)):
-        np.savez(folder / "arrays.npz", **{**arrays, "network_.encode.weight": wrong})
+        with_arrays(path, {"network_.encode.weight": wrong})
         with pytest.raises(UnreadableFile, match="does not hold a working VAE"):
-            detectors.load(folder)
+            detectors.load(path)

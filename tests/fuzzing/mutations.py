@@ -145,6 +145,20 @@ def rezipped(content: bytes, rng: np.random.Generator) -> bytes:
     return new.getvalue()
 
 
+def remodelled(content: bytes, rng: np.random.Generator) -> bytes:
+    """Return a model file with one member changed, and sound checksums: the head more often than an array."""
+    with zipfile.ZipFile(io.BytesIO(content)) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    name = "model.json" if rng.integers(2) else str(rng.choice(sorted(members)))
+    change = restructured if name.endswith(".json") else damaged
+    members[name] = change(members[name], rng)
+    new = io.BytesIO()
+    with zipfile.ZipFile(new, "w") as archive:
+        for each, body in members.items():
+            archive.writestr(each, body)
+    return new.getvalue()
+
+
 def regzipped(content: bytes, rng: np.random.Generator) -> bytes:
     """Return a gzip file whose content is changed, and whose checksum is right."""
     return gzip.compress(reworded(gzip.decompress(content), rng), 1)

@@ -14,6 +14,8 @@ from tellwhy.results.node_picture import save_picture
 from tellwhy.views.cli.main import report_command
 from tellwhy.workflow import explain_graph, explain_table, save_run
 
+MODEL = "m.tellwhy"
+
 
 def table() -> pd.DataFrame:
     """Numbers and labels with gaps, two odd cells, a column that marks true anomalies."""
@@ -53,7 +55,7 @@ def save_detector(name: str) -> Callable[[Path], Path]:
 
         X = np.random.default_rng(0).normal(size=(40, 3))
         model: Any = getattr(detectors, name)().fit(X)
-        model.save(folder)
+        model.save(folder / MODEL)
         return folder
 
     return save
@@ -63,7 +65,7 @@ def use_detector(folder: Path) -> None:
     from tellwhy import detectors
 
     X = np.random.default_rng(1).normal(size=(5, 3))
-    detectors.load(folder).outlierness(X)
+    detectors.load(folder / MODEL).outlierness(X)
 
 
 def save_classifier(folder: Path) -> Path:
@@ -71,11 +73,11 @@ def save_classifier(folder: Path) -> Path:
 
     rng = np.random.default_rng(0)
     model = WestonWatkinsSVM().fit(rng.normal(size=(60, 4)), rng.integers(0, 3, 60))
-    model.save(folder)
+    model.save(folder / MODEL)
     return folder
 
 
 def use_classifier(folder: Path) -> None:
     from tellwhy.classifiers import load
 
-    load(folder).predict(np.random.default_rng(1).normal(size=(5, 4)))
+    load(folder / MODEL).predict(np.random.default_rng(1).normal(size=(5, 4)))

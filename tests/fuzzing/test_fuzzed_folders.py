@@ -19,6 +19,7 @@ WAYS = {
     ".json": (mutations.damaged, mutations.restructured, mutations.restructured),
     ".npz": (mutations.damaged, mutations.rezipped, mutations.rezipped),
     ".parquet": (mutations.damaged,),
+    ".tellwhy": (mutations.damaged, *[mutations.remodelled] * 4),
 }
 CASES = {
     "run of a table": (sample_folders.save_table_run, sample_folders.use_run),

@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.storage import files, replacing
-from tellwhy.storage.files import new_file, new_folder, remove_folder
-from tellwhy.storage.hidden import sweep
+from tellwhy.storage import folders
+from tellwhy.storage.folders import new_file, new_folder, remove_folder, standing, sweep
 from tellwhy.storage.manifest import MANIFEST
-from tellwhy.storage.replacing import finish, standing
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes of POSIX")
 HEAD = "run.json"
@@ -74,8 +72,7 @@ def in_child(function, fault):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for name in CALLS:
             setattr(os, name, fault.wrapped(getattr(os, name)))
-        replacing._exchanged = fault.wrapped(replacing._exchanged)
-        files.write_manifest = fault.wrapped(files.write_manifest)
+        folders.write_manifest = fault.wrapped(folders.write_manifest)
         function()
         status = 0 if fault.count >= fault.at else 71  # 71: there are not so many calls
     except (CannotWrite, KeyboardInterrupt):
@@ -94,13 +91,6 @@ def place():
         yield Path(made) / "place"
 
 
-@pytest.fixture(params=[True, False], ids=["exchange", "one after the other"])
-def can_exchange(request, monkeypatch):
-    if not request.param:
-        monkeypatch.setattr(replacing, "_exchanged", lambda *_: False)
-    return request.param
-
-
 def strikes(function, kind, place, prepare, check):
     """Strike at each call in turn until there are no more; returns how often."""
     for at in range(1, MOST):
@@ -115,7 +105,6 @@ def strikes(function, kind, place, prepare, check):
     raise AssertionError("it never ends")
 
 
-@pytest.mark.usefixtures("can_exchange")
 @pytest.mark.parametrize("kind", ["error", "interrupt", "kill"])
 def test_replacing_a_folder(kind, place):
     target = place / "p"
@@ -180,16 +169,14 @@ def test_removing_a_folder(kind, place):
             assert written(target) == "old", at
         found = [path.read_text() for path in place.rglob("precious.txt")]
         assert found == ["x"], at
-        sweep(target, finish)
+        sweep(target)
         assert (target / "precious.txt").read_text() == "x", at
 
     assert strikes(lambda: remove_folder(target, marker=HEAD), kind, place, prepare, check) > 10
 
 
-def test_two_interrupts(can_exchange, place):
+def test_two_interrupts(place):
     """The second comes while the first is being dealt with."""
-    if can_exchange:
-        pytest.skip("there is nothing to restore")
     target = place / "p"
     write(target, "old")
     rename = os.rename
@@ -218,7 +205,7 @@ from test_faults import write
 from pathlib import Path
 write(Path(sys.argv[2]), "new")
 """
-SYSCALLS = {"renameat2": 1, "rename": 1, "fsync": 6, "write": 4, "unlink": 6, "linkat": 1, "mkdir": 2}
+SYSCALLS = {"rename": 2, "fsync": 6, "write": 4, "unlink": 6, "linkat": 1, "mkdir": 2}
 
 
 @pytest.mark.skipif(STRACE is None, reason="strace is not installed")

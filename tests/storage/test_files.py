@@ -9,7 +9,7 @@ import pytest
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.storage.documents import plain
-from tellwhy.storage.files import new_file, new_folder
+from tellwhy.storage.folders import new_file, new_folder
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs modes of files")
 

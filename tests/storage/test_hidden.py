@@ -10,8 +10,14 @@ from contextlib import suppress
 import pytest
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.storage.files import check_new_folder, new_file, new_folder, private_folder
-from tellwhy.storage.hidden import LOCK, hidden_beside
+from tellwhy.storage.folders import (
+    LOCK,
+    check_new_folder,
+    hidden_beside,
+    new_file,
+    new_folder,
+    private_folder,
+)
 
 HEAD = "run.json"
 
@@ -29,7 +35,7 @@ def others(folder, *known):
 SLOW = """
 import sys, time
 from pathlib import Path
-from tellwhy.storage.files import new_folder
+from tellwhy.storage.folders import new_folder
 with new_folder(Path(sys.argv[1]), marker="run.json") as work:
     (work / "run.json").write_text("{}")
     print("writing", flush=True)

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tellwhy.core.errors import CannotWrite, DataNotice
-from tellwhy.storage.files import check_new_folder, new_folder, remove_folder
+from tellwhy.storage.folders import check_new_folder, new_folder, remove_folder
 from tellwhy.storage.manifest import MANIFEST, file_names, is_ours, read_manifest
 
 HEAD = "run.json"

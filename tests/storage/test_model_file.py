@@ -37,6 +37,9 @@ def good(tmp_path_factory):
     return tellwhy.save(fit_model(rows), tmp_path_factory.mktemp("good") / "m.tellwhy").read_bytes()
 
 
+MARK = {"cause": "a", "words": "b", "why": "c"}
+
+
 def members_of(content):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -131,9 +134,14 @@ def corpus(good):
         "version of another type": lambda head: head.update(schema="1"),
         "version that is true": lambda head: head.update(schema=True),
         "no version": lambda head: head.pop("schema"),
-        "unknown kind": lambda head: head.update(what="os.system"),
-        "kind of another type": lambda head: head.update(what=["detector"]),
-        "another kind": lambda head: head.update(what="detector"),
+        "unknown kind": lambda head: head["is"].update(type="os.system"),
+        "kind of another type": lambda head: head["is"].update(type=["TableModel"]),
+        "another kind": lambda head: head["is"].update(type="KernelDensity"),
+        "a part that is no model": lambda head: head.update({"is": {"type": "Mark", "is": MARK}}),
+        "a kind of the first version": lambda head: head.update(detector="os.system") or head.pop("is"),
+        "scikit-learn without its version": lambda head: head["is"]["is"]["detector"].update(
+            type="sklearn.OneClassSVM"
+        ),
         "nothing inside": lambda head: head.pop("is"),
         "a class of Python": lambda head: head.update({"is": {"type": "Popen", "is": {"args": "ls"}}}),
         "a list": lambda head: head.update({"is": {"type": "list", "is": []}}),
@@ -232,6 +240,8 @@ REASONS = {
     "a class of Python": "names 'Popen', which is nothing that",
     "future version": "Upgrade tellwhy",
     "version zero": "Fit the model again",
+    "a part that is no model": "it is no model of its own",
+    "scikit-learn without its version": "names 'sklearn.OneClassSVM', which is nothing",
 }
 
 
@@ -306,7 +316,7 @@ def test_no_more_memory_than_the_file_takes(refused, tmp_path):
     for name in names:
         (tmp_path / name).write_bytes(refused[name])
     code = (
-        "import resource, sys, tellwhy, tellwhy.kinds.model_files\n"
+        "import resource, sys, tellwhy, tellwhy.storage.model_file\n"
         "from tellwhy.core.errors import UnreadableFile\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 3 * 10**8, used + 3 * 10**8))\n"
@@ -354,17 +364,17 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
 
 
 def test_versions_are_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_file, "SCHEMA", 2)
+    monkeypatch.setattr(model_file, "SCHEMA", 3)
     path = write_model_file(tmp_path / "new", {}, {})
-    monkeypatch.setattr(model_file, "SCHEMA", 1)
-    with pytest.raises(UnreadableFile, match="has schema 2; this version of tellwhy reads schema 1"):
+    monkeypatch.setattr(model_file, "SCHEMA", 2)
+    with pytest.raises(UnreadableFile, match="has schema 3; this version of tellwhy reads schema 2 and earl"):
         read_model_file(path)
 
 
 def test_arrays_come_back_in_their_own_order(tmp_path):
     arrays = {"a b/c": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "i": np.arange(3)}
     head, found = read_model_file(write_model_file(tmp_path / "m", {"x": "ü"}, arrays))
-    assert head == {"schema": 1, "x": "ü"}
+    assert head == {"schema": 2, "x": "ü"}
     assert found["a b/c"].flags.f_contiguous
     assert np.array_equal(found["a b/c"], arrays["a b/c"])
 

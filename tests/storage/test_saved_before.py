@@ -6,6 +6,7 @@ a format that changes gets a new version and a second file.
 """
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,14 +15,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tellwhy
+from storage.changed_files import arrays_of, head_of
 from tellwhy import classifiers, detectors
 from tellwhy.bases import KernelBasis
 from tellwhy.classifiers.svm import solver as svm_checkpoint
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import new_names
 from tellwhy.data.graphs import chain
 from tellwhy.explainers.surrogate import sampler as chains_checkpoint
-from tellwhy.storage.manifest import MANIFEST
 
 ARCHIVE = Path(__file__).with_name("saved_before.zip")
 
@@ -87,25 +90,76 @@ def test_classifiers(name, place):
     assert_as_before(name, decisions=model.decision_function(NEW), labels=model.predict(NEW))
 
 
-def holds(new, old):
+def holds(new, old, rename):
     """Whether all that was written then is written now; a parameter that was added since may be there too."""
+    if isinstance(old, dict) and old.get("type") == "array":
+        return new == {"type": "array", "is": rename(old["is"])}
     if isinstance(old, dict):
-        return isinstance(new, dict) and all(key in new and holds(new[key], old[key]) for key in old)
+        return isinstance(new, dict) and all(key in new and holds(new[key], old[key], rename) for key in old)
+    if isinstance(old, list):
+        return len(new) == len(old) and all(map(holds, new, old, [rename] * len(old)))
     return new == old
+
+
+def in_a_file(name):
+    """The name that an array of a folder has in a file."""
+    return f"model.{name}" if name.startswith("params.") else f"model.learned.{name}"
 
 
 @pytest.mark.parametrize("name", [*DETECTORS, *GRAPH_DETECTORS, *CLASSIFIERS, *BASES, "text_classifier"])
 def test_what_is_written_now_is_what_was_written_then(name, place, tmp_path):
-    load = KernelBasis.load if name in BASES else classifiers.load
-    model = (detectors.load if name in [*DETECTORS, *GRAPH_DETECTORS] else load)(place / name)
-    again = model.save(tmp_path / "again")
-    (head,) = set(again.glob("*.json")) - {again / MANIFEST}
-    assert holds(json.loads(head.read_text()), json.loads((place / name / head.name).read_text()))
-    with np.load(again / "arrays.npz") as new, np.load(place / name / "arrays.npz") as old:
-        assert new.files == old.files
-        for array in new.files:
-            np.testing.assert_array_equal(new[array], old[array])
-            assert new[array].dtype == old[array].dtype
+    model = tellwhy.load(place / name)
+    again = model.save(tmp_path / "again.tellwhy")
+    new = head_of(again)["is"]
+    (path,) = set((place / name).glob("*.json")) - {place / name / "manifest.json"}
+    old = json.loads(path.read_text())
+    assert new["type"] == old[path.stem]
+    assert holds(new["is"]["params"]["is"], new_names(type(model), old["params"]), in_a_file)
+    assert holds(new["is"]["learned"]["is"], old["learned"], in_a_file)
+    arrays = arrays_of(again)
+    with np.load(place / name / "arrays.npz") as stored:
+        assert set(arrays) == set(map(in_a_file, stored.files))
+        for array in stored.files:
+            np.testing.assert_array_equal(arrays[in_a_file(array)], stored[array])
+            assert arrays[in_a_file(array)].dtype == stored[array].dtype
+
+
+@pytest.fixture
+def density(place, tmp_path):
+    """A folder that may be damaged."""
+    return shutil.copytree(place / "kernel_density", tmp_path / "density")
+
+
+def test_folders_that_are_damaged_are_refused(density):
+    whole = (density / "arrays.npz").read_bytes()
+    for share in (0.0, 0.1, 0.5, 0.9, 0.999):
+        (density / "arrays.npz").write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(UnreadableFile, match=r"arrays\.npz is missing or damaged"):
+            detectors.load(density)
+    np.savez(density / "arrays.npz", **{"expansion_.points": np.array([["a"]])})
+    with pytest.raises(UnreadableFile, match=r"arrays\.npz holds something else than finite numbers"):
+        detectors.load(density)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"schema": 99}, "has schema 99"),
+        ({"detector": "os.system"}, "names 'os.system'"),
+        ({"detector": ["KernelDensity"]}, "does not hold a working"),
+        ({"params": 3}, "does not hold a working"),
+        ({"learned": {"fit": 1}}, "'fit' is nothing that it learns"),
+        ({"learned": {"expansion_": {"type": "Popen", "is": {"args": "echo"}}}}, "names 'Popen'"),
+        ({"learned": {"expansion_": {"type": "array", "is": "nowhere"}}}, "'nowhere' is missing"),
+        ({"learned": {}}, "not fitted"),
+    ],
+    ids=str,
+)
+def test_folders_that_are_made_up_are_refused(change, told, density):
+    head = json.loads((density / "detector.json").read_text())
+    (density / "detector.json").write_text(json.dumps(head | change))
+    with pytest.raises(UnreadableFile, match=told):
+        detectors.load(density)
 
 
 def test_text_classifier(place):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from tellwhy.bases.objectives import Alignment, KernelValues, Objective, Softmax
 from tellwhy.bases.projections import DEPTHS, FeatureMap
 from tellwhy.bases.torch_features import BasisStack
 from tellwhy.bases.training import Plan, Trained, TrainingRows, train, train_for
+from tellwhy.core.params import Fit
 from tellwhy.core.running import actual_device
 from tellwhy.core.score import Floats, Integers
 
@@ -24,6 +26,10 @@ class SoftmaxWeights:
 
     weights: Floats
     bias: Floats
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "weights", self.weights.ndim, 2
+        yield "bias", self.bias.shape, self.weights.shape[1:]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +15,20 @@ from tellwhy.bases.projections import DEPTHS, FeatureMap, Shape, mean_pair_error
 from tellwhy.bases.training import Plan
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.estimator_rows import class_labels, class_places, validated_rows
-from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real, seed, validate_parameters
+from tellwhy.core.params import (
+    Fit,
+    Rules,
+    boolean,
+    generator,
+    integer,
+    one_of,
+    real,
+    seed,
+    validate_parameters,
+)
 from tellwhy.core.score import Integers
 from tellwhy.kernels.distances import centre_and_unit, neighbour_distance
-from tellwhy.storage.saved_models import SavedModel
+from tellwhy.storage.model_file import SavedModel
 
 _PRECISIONS = [np.float64, np.float32]
 WITH_LABELS = ("supervised", "discriminative")
@@ -105,7 +116,6 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     True
     """
 
-    _model_io = "tellwhy.bases.basis_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "kernel": one_of(*DEPTHS),
         "basis": one_of("random", "unsupervised", *WITH_LABELS),
@@ -290,6 +300,19 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = self.basis in WITH_LABELS
         return tags
+
+    def _fits(self) -> Iterator[Fit]:
+        if not any(name.endswith("_") for name in vars(self)):
+            return  # a parameter of another model, which fits a copy of it
+        fitted = self.map_
+        yield "map_", fitted.kernel, self.kernel
+        yield "map_", len(fitted.layers), 1 if fitted.has_landmarks else DEPTHS[fitted.kernel]
+        yield "map_", fitted.n_features, self.n_features
+        yield "n_features_in_", self.n_features_in_, fitted.layers[0].n_inputs
+        if hasattr(self, "softmax_") and self.softmax_ is not None:
+            yield "softmax_", self.softmax_.weights.shape, (fitted.n_features, len(self.classes_))
+        features = fitted.apply(np.zeros((1, self.n_features_in_)))
+        yield "map_", features.shape, (1, fitted.n_features)
 
 
 def _seed_of(random_state: Any) -> list[int]:

@@ -22,6 +22,7 @@ Processing Systems 13 (2001).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
 from tellwhy.kernels import ArcCosine, Exponential
 from tellwhy.kernels.distances import ScaledPoints
@@ -57,6 +59,11 @@ class DenseProjection:
     def n_parameters(self) -> int:
         """Numbers that a trained projection learns."""
         return int(self.matrix.size)
+
+    def _fits(self) -> Iterator[Fit]:
+        matrix = self.matrix
+        yield "matrix", (matrix.ndim, matrix.dtype), (2, np.dtype(np.float64))
+        yield "matrix", matrix.size > 0, True
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,16 @@ class HadamardProjection:
         """Numbers that a trained projection learns."""
         return int(self.diagonals.size)
 
+    def _fits(self) -> Iterator[Fit]:
+        diagonals = self.diagonals
+        yield "diagonals", (diagonals.ndim, diagonals.dtype), (3, np.dtype(np.float64))
+        length = diagonals.shape[2]
+        # The fast transform halves its rows until one number is left.
+        is_power_of_two = length & (length - 1) == 0
+        yield "diagonals", diagonals.shape[1] >= 1 and is_power_of_two, True
+        yield "n_inputs", 1 <= self.n_inputs <= length, True
+        yield "n_directions", 1 <= self.n_directions <= len(diagonals) * length, True
+
 
 @dataclass(frozen=True)
 class LandmarkProjection:
@@ -118,6 +135,12 @@ class LandmarkProjection:
     def n_parameters(self) -> int:
         """Numbers that a trained projection learns."""
         return int(self.points.size)
+
+    def _fits(self) -> Iterator[Fit]:
+        points, whitening = self.points, self.whitening
+        yield "points", (points.ndim, points.dtype), (2, np.dtype(np.float64))
+        yield "points", points.size > 0, True
+        yield "whitening", (whitening.shape, whitening.dtype), ((len(points),) * 2, points.dtype)
 
 
 Projection = DenseProjection | HadamardProjection | LandmarkProjection
@@ -212,6 +235,22 @@ class FeatureMap:
         from tellwhy.bases.map_rows import map_rows  # compiled code is loaded when it is first needed
 
         return map_rows(self, X, out)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "centre", self.centre.ndim, 1
+        yield "bandwidth", self.bandwidth > 0, True
+        yield "layers", len(self.layers) > 0, True
+        width = len(self.centre)
+        for i, layer in enumerate(self.layers):
+            yield f"layers.{i}", layer.n_inputs, width
+            width = layer.n_directions
+        sizes = [layer.n_directions for layer in self.layers]
+        if self.amplitudes is not None:
+            yield "amplitudes", self.has_waves, True
+            yield "amplitudes", self.amplitudes.shape, (sizes[-1],)
+        if self.biases:
+            yield "biases", self.kernel != "gaussian" and not self.has_landmarks, True
+            yield "biases", [bias.shape for bias in self.biases], [(size,) for size in sizes]
 
 
 @dataclass(frozen=True)

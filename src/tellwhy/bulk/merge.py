@@ -40,7 +40,7 @@ from tellwhy.kinds.table_model import TableModel
 from tellwhy.kinds.table_run import column_shares
 from tellwhy.results.run import AlarmRule, Anomaly, Finding, Run
 from tellwhy.storage.documents import plain
-from tellwhy.storage.files import new_file
+from tellwhy.storage.folders import new_file
 from tellwhy.verdicts.headline import headline_of
 from tellwhy.verdicts.reasons import groups_of
 from tellwhy.verdicts.run_io import read_anomaly

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,12 +19,12 @@ import pyarrow.parquet as pq
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.storage.documents import plain
-from tellwhy.storage.replacing import sync
+from tellwhy.storage.folders import put_in_place
+from tellwhy.storage.manifest import size_and_checksum
 
 PARTS = "parts"
 RECORDS = "blocks"
 WORK = "unfinished"
-_PIECE = 2**20
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,8 @@ def write_part(out: Path, name: str, table: pa.Table) -> list[int]:
     work = out / WORK / f"{os.getpid()}-{name}"
     try:
         pq.write_table(table, work, compression="snappy", write_page_checksum=True, use_dictionary=True)
-        found = _size_and_checksum(work)
-        _settle(work, target)
+        found = list(size_and_checksum(work))
+        put_in_place(work, target)
     except (OSError, pa.ArrowException) as error:
         raise _cannot(target, error) from error
     return found
@@ -97,16 +96,9 @@ def write_record(out: Path, record: Record) -> None:
     work = out / WORK / f"{os.getpid()}-{target.name}"
     try:
         work.write_text(json.dumps(plain(asdict(record)), ensure_ascii=False) + "\n", encoding="utf-8")
-        _settle(work, target)
+        put_in_place(work, target)
     except OSError as error:
         raise _cannot(target, error) from error
-
-
-def _settle(work: Path, target: Path) -> None:
-    with work.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(work, target)
-    sync(target.parent)
 
 
 def _cannot(target: Path, error: Exception) -> CannotWrite:
@@ -122,20 +114,10 @@ def read_record(out: Path, number: int) -> Record | None:
         text = (out / RECORDS / f"{number:05d}.json").read_text(encoding="utf-8")
         record = Record(**json.loads(text))
         parts = {name: list(map(int, found)) for name, found in record.parts.items()}
-        is_whole = all(_size_and_checksum(out / PARTS / name) == found for name, found in parts.items())
+        is_whole = all(list(size_and_checksum(out / PARTS / name)) == found for name, found in parts.items())
     except (OSError, ValueError, TypeError, AttributeError):
         return None
     return record if is_whole and record.number == number else None
-
-
-def _size_and_checksum(path: Path) -> list[int]:
-    checksum = 0
-    size = 0
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            checksum = zlib.crc32(piece, checksum)
-            size += len(piece)
-    return [size, checksum]
 
 
 def clear_unfinished(out: Path) -> None:

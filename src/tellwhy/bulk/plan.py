@@ -14,7 +14,7 @@ from tellwhy.bulk.blocks import Block, files_of, plan_blocks
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.kinds.model_files import load_table_model
 from tellwhy.storage.documents import plain, read_versioned
-from tellwhy.storage.files import new_file
+from tellwhy.storage.folders import new_file
 
 PLAN = "bulk.json"
 SCHEMA = 2

@@ -9,7 +9,7 @@ from typing import Any
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.core.progress import stage
 from tellwhy.data.queries import write_query
-from tellwhy.storage.files import new_file
+from tellwhy.storage.folders import new_file
 
 ROWS = "query.parquet"
 QUERY = "query.json"

@@ -7,7 +7,7 @@ from tellwhy.core.optional import lazy_names
 if TYPE_CHECKING:
     from tellwhy.classifiers.chosen_c import ChosenC as ChosenC, choose_c as choose_c
     from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier as KernelBasisClassifier
-    from tellwhy.classifiers.model_io import load as load
+    from tellwhy.classifiers.loading import load as load
     from tellwhy.classifiers.svm.lee_lin_wahba import (
         LeeLinWahbaSVM as LeeLinWahbaSVM,
         OneVsRestSVM as OneVsRestSVM,
@@ -27,7 +27,7 @@ _PLACES = {
     "TextClassifier": "text_classifier",
     "WestonWatkinsSVM": "svm.weston_watkins",
     "choose_c": "chosen_c",
-    "load": "model_io",
+    "load": "loading",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

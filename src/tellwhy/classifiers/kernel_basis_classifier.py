@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -29,6 +29,7 @@ from tellwhy.classifiers.softmax import (
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.estimator_rows import class_labels, class_places, validated_rows
 from tellwhy.core.params import (
+    Fit,
     Rule,
     Rules,
     Seed,
@@ -44,7 +45,7 @@ from tellwhy.core.params import (
 )
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.storage.saved_models import SavedModel
+from tellwhy.storage.model_file import SavedModel
 
 _a_classifier = Rule(
     "a scikit-learn classifier", lambda v: hasattr(v, "fit") and hasattr(v, "decision_function")
@@ -106,7 +107,6 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     True
     """
 
-    _model_io = "tellwhy.classifiers.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "basis": (none, instance_of(KernelBasis, words="a KernelBasis")),
         "head": (one_of("softmax"), _a_classifier),
@@ -296,6 +296,19 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Logarithm of the probability of each class."""
         return log_probabilities(self._scores(X))
+
+    def _fits(self) -> Iterator[Fit]:
+        """Check that the basis and what sits on it fit together."""
+        width = self.basis_.map_.n_features
+        yield "basis_", self.basis_.n_features_in_, self.n_features_in_
+        if isinstance(self.head, str):
+            yield "head_", hasattr(self, "head_"), False
+            yield "softmax_", self.softmax_.weights.shape, (width + 1, len(self.classes_))
+        else:
+            yield "head_", self.head_.n_features_in_, width
+            yield "head_", np.array_equal(self.head_.classes_, self.classes_), True
+        if hasattr(self, "feature_names_in_"):
+            yield "feature_names_in_", len(self.feature_names_in_), self.n_features_in_
 
 
 _PRECISIONS = [np.float64, np.float32]

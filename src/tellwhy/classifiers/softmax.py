@@ -14,13 +14,14 @@ known how far from its least value the objective can be at most.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
 
@@ -51,6 +52,11 @@ class SoftmaxState:
         """All classes alike."""
         nothing = np.zeros((n_features + 1, n_classes))
         return cls(nothing, nothing, nothing)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "weights", self.weights.ndim, 2
+        yield "first", self.first.shape, self.weights.shape
+        yield "second", self.second.shape, self.weights.shape
 
 
 @dataclass(frozen=True)

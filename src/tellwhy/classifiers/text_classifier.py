@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,9 +16,9 @@ from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM, is_calibrated
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import Rules, instance_of, integer, none, validate_parameters
+from tellwhy.core.params import Fit, Rules, instance_of, integer, none, validate_parameters
 from tellwhy.core.score import Floats
-from tellwhy.storage.saved_models import SavedModel
+from tellwhy.storage.model_file import SavedModel
 
 Texts = Sequence[str] | ArrayLike  # a list or a column of texts
 
@@ -60,7 +60,6 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     'moon'
     """
 
-    _model_io = "tellwhy.classifiers.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "classifier": (none, instance_of(MulticlassSVM, words="an SVM of tellwhy.classifiers")),
         "ngrams": integer(1, 3),
@@ -170,6 +169,14 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         return tags
+
+    def _fits(self) -> Iterator[Fit]:
+        """Check that there is one rarity and one column of weights per word, and no word twice."""
+        n_words = len(self.words_)
+        yield "words_", len(set(self.words_)), n_words
+        yield "classifier_", self.classifier_.n_features_in_, n_words
+        yield "rarities_", self.rarities_.shape, (n_words,)
+        yield "classes_", np.array_equal(self.classifier_.classes_, self.classes_), True
 
 
 def checked_texts(X: Texts) -> list[str]:

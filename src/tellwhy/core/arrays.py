@@ -13,7 +13,7 @@ spread, by which others are then divided.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Fit
 from tellwhy.core.score import Capability, Floats, Integers
 
 
@@ -282,3 +283,7 @@ class Scaling:
     def apply(self, X: NDArray[Any]) -> Floats:
         """Bring rows into scaled coordinates."""
         return np.ascontiguousarray((X - self.centre) / self.scale)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "scale", self.scale.shape, self.centre.shape
+        yield "scale", bool((self.scale > 0).all()), True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,3 +152,54 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def plain_name(name: str) -> str:
     """Return a name without what people spell in several ways: case, underscores, hyphens."""
     return name.replace("_", "").replace("-", "").lower()
+
+
+# What must be true of an object that was read from a file. Its class says so in a method `_fits`, which
+# yields these: what is looked at, what was found there, and what fits the other parts. Where the last two
+# differ, the file is refused; the method goes on only after a part that fits, so that later lines rely on
+# earlier ones.
+Fit = tuple[str, object, object]
+
+
+def are_finite(*values: Any) -> bool:
+    """Whether all are numbers, and none is infinite."""
+    kinds = (isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+    return all(kinds) and bool(np.isfinite(np.array(values, dtype=np.float64)).all())
+
+
+def are_texts(*values: Any) -> bool:
+    """Whether all are texts."""
+    return all(isinstance(value, str) for value in values)
+
+
+def are_words(value: Any) -> bool:
+    """Whether a value is a list of texts."""
+    return isinstance(value, (tuple, list)) and are_texts(*value)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number above 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def is_one(total: Any) -> bool:
+    """Whether weights add up to 1, but for the rounding of solvers."""
+    return bool(abs(total - 1.0) <= 1e-6)
+
+
+def is_matrix(points: Any) -> bool:
+    """Whether points are a table of numbers that is not empty."""
+    return bool(points.ndim == 2 and points.dtype == np.float64 and points.size)
+
+
+def is_increasing(values: Any) -> bool:
+    """Whether numbers are finite, and none is smaller than the one before."""
+    return bool(np.isfinite(values).all() and (np.diff(values) >= 0).all())
+
+
+def words_fit(reading: Any) -> Iterator[Fit]:
+    """Check a way of reading cells, whose fields are short words, or true or false."""
+    for name, value in vars(reading).items():
+        yield name, isinstance(value, (bool, str)) or are_words(value), True
+    # A word that names no way of writing shows when it is read with.
+    yield "words", are_texts(reading.words), True

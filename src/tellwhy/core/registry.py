@@ -144,6 +144,12 @@ def forget(cls: type) -> None:
         del _cards[key]
 
 
+def card_of(cls: type) -> Card | None:
+    """The card of a class that is loaded; nothing is loaded for it."""
+    same = (held for held in _cards.values() if held.name == cls.__name__ and held.origin == cls.__module__)
+    return next((held for held in same if held.cls is cls), None)
+
+
 def announce(package: str, modules: Iterable[str]) -> None:
     """Say which modules below a package enter cards; they are imported when the catalogue is first read."""
     group = next(group for group in _announced if package.startswith(group))

@@ -17,13 +17,15 @@ class has the capability as soon as it has the members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from tellwhy.core.params import Fit, is_matrix, is_one
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -99,12 +101,22 @@ class KernelExpansion:
     n_training: int | None = None
     scale: str = "count"
 
+    def _fits(self) -> Iterator[Fit]:
+        weights = self.weights
+        yield "points", is_matrix(self.points), True
+        yield "weights", (weights.shape, weights.dtype), ((len(self.points),), np.dtype(np.float64))
+        yield "weights", bool((weights >= 0).all() and is_one(weights.sum())), True
+        yield from _training_rows_fit(self)
+
 
 @dataclass(frozen=True)
 class CentreDistance:
     """o(x) = min_c ‖x − c‖²: linear SVDD, k-means."""
 
     centres: Floats
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "centres", is_matrix(self.centres), True
 
 
 @dataclass(frozen=True)
@@ -115,6 +127,11 @@ class NeighbourDistance:
     n_neighbours: int
     training_rows: Integers | None = None
     n_training: int | None = None
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "points", is_matrix(self.points), True
+        yield "n_neighbours", 1 <= self.n_neighbours <= len(self.points), True
+        yield from _training_rows_fit(self)
 
 
 @dataclass(frozen=True)
@@ -129,6 +146,15 @@ class RememberedRows:
 PointExpansion = KernelExpansion | NeighbourDistance
 Remembered = PointExpansion | RememberedRows
 Expansion = PointExpansion | CentreDistance
+
+
+def _training_rows_fit(expansion: KernelExpansion | NeighbourDistance) -> Iterator[Fit]:
+    rows = expansion.training_rows
+    if rows is None:
+        return
+    yield "training_rows", (rows.shape, rows.dtype), ((len(expansion.points),), np.dtype(np.int64))
+    yield "training_rows", bool((rows >= 0).all()), True
+    yield "n_training", bool(rows.max() < expansion.n_training), True
 
 
 class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclass that is written out

@@ -10,7 +10,7 @@ is ignored, and has no neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rule, integer, one_of, validate_value
+from tellwhy.core.params import Fit, Rule, integer, one_of, validate_value
 
 Mask = NDArray[np.bool_]
 
@@ -91,6 +91,13 @@ class Grid:
             counts[other] += both
         return counts.ravel()
 
+    def _fits(self) -> Iterator[Fit]:
+        # Made anew from what the file says: its own checks then hold, and the two must agree.
+
+        made: Any = chain(self.shape[0]) if len(self.shape) == 1 else grid(self.shape, self.neighbours)
+        yield "neighbours", self.neighbours, made.neighbours
+        yield "mask", _is_mask(self.mask, made.n_nodes), True
+
 
 @dataclass(frozen=True, eq=False)
 class EdgeGraph:
@@ -146,6 +153,24 @@ class EdgeGraph:
         """Count the neighbours of each node."""
         return np.diff(self.indptr)
 
+    def _fits(self) -> Iterator[Fit]:
+        n_nodes = self.n_nodes
+        for name, array in (("indptr", self.indptr), ("indices", self.indices), ("reverse", self.reverse)):
+            yield name, (array.ndim, array.dtype), (1, np.dtype(np.int64))
+        n_entries = len(self.indices)
+        sizes = np.diff(self.indptr)
+        yield "indptr", len(self.indptr), n_nodes + 1
+        yield "indptr", (self.indptr[0], self.indptr[-1]), (0, n_entries)
+        yield "indptr", bool((sizes >= 0).all()), True
+        yield "reverse", len(self.reverse), n_entries
+        yield "indices", _are_places(self.indices, n_nodes), True
+        yield "reverse", _are_places(self.reverse, n_entries), True
+        # Each edge is listed at both of its ends, and `reverse` says where its other entry is.
+        owners = np.repeat(np.arange(n_nodes), sizes)
+        yield "reverse", bool((owners[self.reverse] == self.indices).all()), True
+        yield "indices", bool((self.indices[self.reverse] == owners).all()), True
+        yield "mask", _is_mask(self.mask, n_nodes), True
+
 
 Graph = Grid | EdgeGraph
 
@@ -160,6 +185,14 @@ def _pair_of_slices(step: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[sli
 def _shifted(index: NDArray[np.int64], step: tuple[int, ...]) -> NDArray[np.int64]:
     here, other = _pair_of_slices(step)
     return np.column_stack([index[here].ravel(), index[other].ravel()])
+
+
+def _are_places(numbers: NDArray[np.int64], n: int) -> bool:
+    return bool(((numbers >= 0) & (numbers < n)).all())
+
+
+def _is_mask(mask: Mask | None, n: int) -> bool:
+    return mask is None or (mask.shape == (n,) and mask.dtype == np.bool_ and bool(mask.any()))
 
 
 _LENGTHS = Rule(

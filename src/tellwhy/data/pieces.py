@@ -9,13 +9,14 @@ Pieces of one input: segments of images and sequences, and inputs in which some 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Fit, is_whole
 from tellwhy.core.score import Capability, Floats, Integers, ScoreFunction
 
 PIECE = 2_048  # patches that are dealt with at once: memory stays bounded, and every core gets some
@@ -179,6 +180,11 @@ class Windows:
         ordered = windows.transpose((*first, *patch, *channels))
         return np.ascontiguousarray(ordered.reshape(int(np.prod(ordered.shape[: 1 + n_axes])), -1))
 
+    def _fits(self) -> Iterator[Fit]:
+        sizes = self.size
+        yield "size", isinstance(sizes, tuple) and len(sizes) in (1, 2) and all(map(is_whole, sizes)), True
+        yield "stride", is_whole(self.stride), True
+
 
 @dataclass(frozen=True)
 class PatchRows:
@@ -226,6 +232,12 @@ class PatchRows:
         """Return the columns that tell where patches are, from their first cells."""
         room = np.maximum(np.array(shape[1 : 1 + corners.shape[1]]) - self.windows.size, 1)
         return np.asarray(self.position_weight * corners / room)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "windows", isinstance(self.windows, Windows), True
+        yield "scale", isinstance(self.scale, np.ndarray) and self.scale.ndim == 1, True
+        yield "scale", bool((self.scale > 0).all()), True
+        yield "position_weight", isinstance(self.position_weight, float) and self.position_weight >= 0, True
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ from tellwhy.data.reading.bytes import ByteSource, locate
 from tellwhy.data.reading.cells import frame_from_records
 from tellwhy.data.several import join_frames
 from tellwhy.data.table import Table, check_unique, frame_fingerprint
-from tellwhy.storage.files import new_file
+from tellwhy.storage.folders import new_file
 
 _GROUP = 65_536
 _BATCH = 50_000  # rows of SQLite that are held as Python's values at a time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, boolean, integer, one_of, validate_parameters
+from tellwhy.core.params import Fit, Rules, are_texts, boolean, integer, one_of, validate_parameters
 from tellwhy.core.score import Floats
 
 OTHERS = "(other words)"
@@ -162,6 +162,15 @@ class BagOfWords(BaseEstimator):
     def column_of(self, feature: str) -> int:
         """Return the column of a word; the last one for words without their own."""
         return self.columns_.get(feature, len(self.words_) - 1)
+
+    def _fits(self) -> Iterator[Fit]:
+        words = list(self.words_)
+        yield "words_", len(words) > 1 and are_texts(*words), True
+        yield "columns_", dict(self.columns_), {word: k for k, word in enumerate(words[:-1])}
+        for part in ("weights_", "is_common_"):
+            yield part, getattr(self, part).shape, (len(words),)
+        yield "weights_", self.weights_.dtype.kind, "f"
+        yield "is_common_", self.is_common_.dtype.kind, "b"
 
 
 def checked_texts(texts: Iterable[Any]) -> list[str]:

@@ -6,6 +6,7 @@ from tellwhy.core.optional import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
+    from tellwhy.detectors.base import load as load
     from tellwhy.detectors.committee.committee import Committee as Committee
     from tellwhy.detectors.gaussian_mixture import GaussianMixture as GaussianMixture
     from tellwhy.detectors.kernel.cluster_svdd import ClusterSVDD as ClusterSVDD
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from tellwhy.detectors.lccad.lccad import LCCAD as LCCAD
     from tellwhy.detectors.lccad.suggest import suggest_lccad as suggest_lccad
     from tellwhy.detectors.mixed_marginals import MixedMarginals as MixedMarginals
-    from tellwhy.detectors.model_io import load as load
     from tellwhy.detectors.nearest_neighbours import NearestNeighbours as NearestNeighbours
     from tellwhy.detectors.networks.dagmm import DAGMM as DAGMM
     from tellwhy.detectors.networks.vae import VAE as VAE
@@ -36,7 +36,7 @@ _PLACES = {
     "PatchModel": "patches.patch_model",
     "SVDD": "kernel.svdd",
     "VAE": "networks.vae",
-    "load": "model_io",
+    "load": "base",
     "suggest_lccad": "lccad.suggest",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +13,12 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.arrays import random_sample
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, MissingExtra, UnreadableFile
 from tellwhy.core.estimator_rows import validated_rows
-from tellwhy.core.params import Rules, real, validate_parameters, validate_value
+from tellwhy.core.params import Fit, Rules, real, validate_parameters, validate_value
 from tellwhy.core.score import Floats, LeavesRowsOut, ScoreFunction
 from tellwhy.scoring.ordinary_rows import Observed
-from tellwhy.storage.saved_models import SavedModel
+from tellwhy.storage.model_file import SavedModel
 
 CALIBRATION_ROWS = 20_000  # training rows that thresholds are drawn from: enough for any usual share
 
@@ -29,7 +31,6 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
     """
 
     novelty = True  # scikit-learn's word: thresholds are for new rows, training rows may lie below them
-    _model_io = "tellwhy.detectors.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {}
     training_scores_: Floats
     threshold_: float
@@ -123,6 +124,29 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         rows: Floats = validated_rows(self, X, reset=reset, min_rows=2 if reset else 1)
         return rows
 
+    def _fits(self) -> Iterator[Fit]:
+        """Score one row, so that arrays that do not fit together are noticed now."""
+        if not any(name.endswith("_") for name in vars(self)):
+            return  # a parameter of another model, which fits a copy of it
+        n_columns = self.n_features_in_
+        if not isinstance(n_columns, int) or n_columns < 1:
+            raise ValueError(f"it has {n_columns!r} columns.")
+        # Infinite: no row, or every one, is anomalous. None is above a threshold that is no number.
+        yield "threshold_", bool(np.isnan(float(self.threshold_))), False
+        score = self.set_threshold(value=self.threshold_).to_score()
+        if score.feature_shape != (n_columns,):
+            raise ValueError(
+                f"it was fitted on {n_columns} columns, but scores rows of shape {score.feature_shape}."
+            )
+        names = self._names
+        yield "feature_names_in_", n_columns if names is None else len(names), n_columns
+        try:
+            found = score.value(np.zeros((1, n_columns)))
+        except (InvalidInput, MissingExtra):
+            # Zeros may be too far from the data to have a score; a network may be loaded where it cannot run.
+            return
+        yield "score of one row", found.shape, (1,)
+
 
 class RememberingDetector(Detector):
     """A detector that keeps every training row, and so finds each of them familiar.
@@ -146,3 +170,25 @@ def calibration_rows(n: int) -> Any:
     """Training rows whose left-out scores calibrate thresholds: all, or a fixed random sample of many."""
     # The same rows in every fit, because a threshold must not depend on chance.
     return np.sort(random_sample(n, CALIBRATION_ROWS, np.random.default_rng(0)))
+
+
+def load(path: str | Path) -> Any:
+    """Read a detector that its `save` wrote: it gives the same scores, bit for bit.
+
+    Raises `UnreadableFile` for a file that is damaged, of another version, or made up.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tellwhy.detectors import KernelDensity
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> detector = KernelDensity().fit(X)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     again = load(detector.save(place + "/density.tellwhy"))
+    >>> bool((again.outlierness(X) == detector.outlierness(X)).all())
+    True
+    """
+    model = SavedModel.load(path)
+    if not hasattr(model, "outlierness"):
+        raise UnreadableFile(f"{path} holds a {type(model).__name__}, which is no detector.")
+    return model

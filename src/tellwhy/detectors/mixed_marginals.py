@@ -7,7 +7,7 @@ Columns with values that many rows share: point masses, a smooth part, and norma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.arrays import Scaling, as_floats, random_sample
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, one_of, real
+from tellwhy.core.params import Fit, Rules, one_of, real
 from tellwhy.core.registry import register
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
@@ -107,6 +107,20 @@ class MixedColumns:
         place = np.minimum(np.searchsorted(atoms, x), len(atoms) - 1)
         return np.where(atoms[place] == x, start + place, -1)
 
+    def _fits(self) -> Iterator[Fit]:
+        d = len(self.scales)
+        yield "starts", (self.starts.shape, self.starts.dtype), ((d + 1,), np.dtype(np.int64))
+        steps = np.diff(self.starts)
+        yield "starts", bool((steps >= 0).all() and self.starts[0] == 0), True
+        yield "atoms", len(self.atoms), int(self.starts[-1])
+        for name in ("masses", "levels"):
+            yield name, getattr(self, name).shape, self.atoms.shape
+        for name in ("rest", "widths"):
+            yield name, getattr(self, name).shape, (d,)
+        yield "widths", bool((self.widths > 0).all() and (self.scales > 0).all()), True
+        for name in ("centres", "quantiles"):
+            yield name, len(getattr(self, name)), d
+
 
 @dataclass(frozen=True)
 class _Column:
@@ -159,6 +173,13 @@ class GaussianCopula:
     excess: Floats  # (d, d) Q = R⁻¹ − I
     offset: float  # ½ log det R
     means: Floats  # (d,) of each column's part, over the rows that were learned from
+
+    def _fits(self) -> Iterator[Fit]:
+        d = len(self.centre)
+        yield "excess", self.excess.shape, (d, d)
+        yield "scale", self.scale.shape, (d,)
+        yield "scale", bool((self.scale > 0).all()), True
+        yield "means", self.means.shape, (d,)
 
 
 @register(

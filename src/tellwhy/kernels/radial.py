@@ -9,10 +9,12 @@ Cho and Saul, "Kernel methods for deep learning", Advances in Neural Information
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
+from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
 
 
@@ -35,6 +37,9 @@ class Exponential:
         """Return k as a function of s = (r/σ)²."""
         exponent = _power(s, self.q)
         return np.exp(np.multiply(exponent, -1.0 / self.q, out=exponent), out=exponent)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "bandwidth", _are_positive(self), True
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,9 @@ class StudentT:
         power = _power(s, self.q)
         return np.reciprocal(np.add(power, self.a, out=power), out=power)
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "bandwidth", _are_positive(self), True
+
 
 def _power(s: Floats, q: float) -> Floats:
     """s^(q/2) in a new array, which the kernel may then overwrite."""
@@ -80,6 +88,11 @@ Kernel = Exponential | StudentT | Linear
 def is_positive_definite(kernel: Kernel) -> bool:
     """Whether every kernel matrix is positive semi-definite (radial kernels: up to q = 2)."""
     return isinstance(kernel, Linear) or kernel.q <= 2
+
+
+def _are_positive(kernel: Exponential | StudentT) -> bool:
+    """Whether every number of a kernel, a length, a power or an offset, is above 0."""
+    return all(isinstance(value, float) and 0 < value < np.inf for value in astuple(kernel))
 
 
 @dataclass(frozen=True)

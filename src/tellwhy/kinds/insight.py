@@ -16,7 +16,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data import read_table
 from tellwhy.explainers import DMMMEN, Insight
 from tellwhy.storage.documents import read_arrays, write_json
-from tellwhy.storage.files import check_new_folder, new_folder
+from tellwhy.storage.folders import check_new_folder, new_folder
 
 SCHEMA = 1
 FILE = "insights.json"

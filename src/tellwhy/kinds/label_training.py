@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.svm import solver as checkpoint
 from tellwhy.classifiers.svm.training.job import ESTIMATORS, Job
 from tellwhy.classifiers.svm.training.run import train
@@ -24,6 +23,7 @@ from tellwhy.core.progress import stage
 from tellwhy.core.score import Integers
 from tellwhy.data import read_table
 from tellwhy.kinds.labels import TextLabels, explain_texts
+from tellwhy.storage.model_file import check_place
 
 MOST_HELD = 10_000
 

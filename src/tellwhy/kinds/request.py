@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, seed, validate_parameters
+from tellwhy.core.params import Fit, Rule, Rules, integer, none, one_of, real, seed, validate_parameters
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
 
@@ -119,6 +119,9 @@ class Request:
             columns = {entry: split_marker(table, entry)[0] for entry in entries}
             found[kind] = [entry for entry, column in columns.items() if column in features]
         return found
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "top", self.top >= 1, True  # what else may be in it was checked when it was made
 
 
 def check_column(table: Table, name: str) -> None:

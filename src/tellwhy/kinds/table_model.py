@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import pandas as pd
 from tellwhy.checks.facts import Facts, facts_of
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import generator
+from tellwhy.core.params import Fit, are_finite, are_texts, generator
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.reading import Role
@@ -25,6 +25,7 @@ from tellwhy.kinds.request import Request, rows_equal_to, split_marker
 from tellwhy.kinds.table_rows import Selection, StoredRows, as_source, read_as_told
 from tellwhy.kinds.table_run import versions
 from tellwhy.kinds.text_columns import TextModel
+from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.alarms import Calibration
 from tellwhy.verdicts.seen_values import SeenValues, seen_values
 
@@ -50,9 +51,12 @@ class Mark:
     words: str
     why: str
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "cause", are_texts(self.cause, self.words, self.why), True
+
 
 @dataclass(frozen=True, eq=False)
-class TableModel:
+class TableModel(SavedAsFile):
     """What is ordinary in a table, to judge other tables by.
 
     Attributes
@@ -142,6 +146,28 @@ class TableModel:
     def with_marks(self, marks: Sequence[Mark]) -> TableModel:
         """Return the same model with other marks."""
         return replace(self, marks=tuple(marks))
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "roles", all(isinstance(role, Role) for role in self.roles.values()), True
+        yield "seen", sorted(self.seen), sorted(self.roles)
+        yield "encoder", isinstance(self.encoder, TableEncoder), True
+        yield "encoder", set(self.encoder.columns_) <= set(self.roles), True
+        yield "rows", isinstance(self.rows, StoredRows), True
+        yield "rows", set(self.encoder.columns_) <= set(self.rows.columns) <= set(self.roles), True
+        n = len(next(iter(self.rows.columns.values())).values)
+        yield "sample", self.sample.ndim == 1 and 0 < len(self.sample) <= n, True
+        yield "sample", bool((self.sample >= 0).all() and (self.sample < n).all()), True
+        yield "detector", hasattr(self.detector, "to_score"), True
+        yield "detector", self.detector.n_features_in_, len(self.encoder.owner_)
+        yield "level", are_finite(self.level, self.threshold), True
+        yield "marks", all(isinstance(mark, Mark) for mark in self.marks), True
+        yield "texts", all(isinstance(each, TextModel) for each in self.texts.values()), True
+        yield "texts", set(self.texts) <= set(self.roles), True
+        yield "words", are_texts(self.source, self.fingerprint, self.words, self.rule), True
+        yield "by_rows", (self.by_rows is None), (not self.by_roles)
+        if self.by_rows is not None:
+            yield "by_rows", list(self.by_rows.columns), list(self.by_roles)
+            yield "bends", set(self.bends.values()) <= {"as it is", "square root", "logarithm"}, True
 
 
 def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: Any) -> TableModel:

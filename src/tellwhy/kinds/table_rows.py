@@ -9,7 +9,7 @@ Rows of a table as arrays of numbers and lists of names, the form in which a mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_object_dtype
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, as_table, read_table
@@ -327,6 +328,21 @@ class StoredColumn:
             return pd.Series(self.values)
         return pd.Series(np.where(gaps, np.nan, self.values))
 
+    def _fits(self) -> Iterator[Fit]:
+        forms = {"number": "f", "whole": "i", "boolean": "u", "date": "i", "label": "i", "category": "i"}
+        values = self.values
+        yield "kind", self.kind in forms, True
+        yield "values", (values.ndim, values.dtype.kind), (1, forms[self.kind])
+        gaps = self.is_missing
+        yield "is_missing", (gaps.ndim, gaps.dtype.kind), (1, "b")
+        yield "is_missing", len(gaps) in (0, len(values)), True
+        yield "names", are_texts(*self.names), True
+        if self.kind in ("label", "category") and len(values):
+            yield "values", bool(values.min() >= -1 and values.max() < len(self.names)), True
+            yield "names", len(set(self.names)), len(self.names)
+        if self.kind == "date" and len(values):
+            yield "values", bool(np.abs(values).max() < LARGEST_STEP), True
+
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
@@ -344,3 +360,8 @@ class StoredRows:
     def frame(self) -> pd.DataFrame:
         """Put the table together again."""
         return pd.DataFrame({name: column.series() for name, column in self.columns.items()})
+
+    def _fits(self) -> Iterator[Fit]:
+        columns = list(self.columns.values())
+        yield "columns", len(columns) > 0 and all(isinstance(c, StoredColumn) for c in columns), True
+        yield "columns", len({len(column.values) for column in columns}), 1

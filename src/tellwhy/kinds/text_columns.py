@@ -8,7 +8,7 @@ Texts as columns of a table beside numbers: how odd each text is, and the words 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from scipy.stats import spearmanr
 
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Fit
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
@@ -134,6 +135,14 @@ class TextModel:
         for rows in tracked_batches(len(texts), 16 * len(self.bag.words_), "scoring texts"):
             found[rows] = score.value(self.bag.transform(texts[rows]), left_out[rows])
         return found
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "likeness", self.likeness in LIKENESS, True
+        yield "bag", isinstance(self.bag, BagOfWords), True
+        yield "detector", isinstance(self.detector, (NearestNeighbours, OneClassSVM)), True
+        yield "detector", self.detector.n_features_in_, len(self.bag.words_)
+        yield "learned", list(self.learned), []
+        yield "places", np.array_equal(self.places, [-1]), True
 
 
 NAMED = 4  # words named of a text

@@ -13,7 +13,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score import Floats
 from tellwhy.storage.csv_cells import write_cells
 from tellwhy.storage.documents import plain, read_arrays, read_versioned, write_arrays, write_json
-from tellwhy.storage.files import new_folder
+from tellwhy.storage.folders import new_folder
 
 HEAD = "media.json"
 ARRAYS = "media.npz"

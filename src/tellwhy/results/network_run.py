@@ -11,7 +11,7 @@ import numpy as np
 
 from tellwhy.core.score import Floats
 from tellwhy.storage.documents import Format, plain
-from tellwhy.storage.files import check_new_folder
+from tellwhy.storage.folders import check_new_folder
 
 FOLDER = Format(
     "an explained network",

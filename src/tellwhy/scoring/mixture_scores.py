@@ -8,7 +8,7 @@ The squared distance of rows to the space spanned by a few orthonormal direction
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Fit, is_one
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats
 from tellwhy.scoring.model_rows import check_columns
@@ -63,6 +64,16 @@ class ScaledMixture:
     factors: Floats
     centre: Floats
     scale: Floats
+
+    def _fits(self) -> Iterator[Fit]:
+        n, d = self.means.shape
+        yield "log_weights", self.log_weights.shape, (n,)
+        yield "log_weights", is_one(np.exp(self.log_weights).sum()), True
+        yield "centre", self.centre.shape, (d,)
+        yield "scale", self.scale.shape, (d,)
+        yield "scale", bool((self.scale > 0).all()), True
+        # Diagonal covariances have one factor per column, full ones a matrix.
+        yield "factors", self.factors.shape in ((n, d), (n, d, d)), True
 
 
 class MixtureScore:
@@ -193,6 +204,10 @@ class Projection:
 
     mean: Floats
     components: Floats
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "components", self.components.ndim, 2
+        yield "mean", self.mean.shape, self.components.shape[1:]
 
 
 class ProjectionScore:

@@ -7,7 +7,7 @@ Ordinary rows that a fitted model keeps, or can draw: what other rows are compar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.arrays import evenly_spread, take_rows
+from tellwhy.core.params import Fit, is_matrix
 from tellwhy.core.score import Floats, HasMixture, HasObserved, Integers, support_points
 from tellwhy.scoring.adapters.pyod_models import TailScore
 from tellwhy.scoring.function_scores import EncodedScore
@@ -50,6 +51,11 @@ class Observed:
         ((1000, 2), array([0., 1.]), array([5998., 5999.]))
         """
         return cls(some_rows(X), X.min(axis=0), X.max(axis=0), whole_columns(X))
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "rows", is_matrix(self.rows), True
+        for name, array in (("low", self.low), ("high", self.high), ("whole", self.whole)):
+            yield name, array.shape, self.rows.shape[1:]
 
 
 def whole_columns(X: Floats) -> Mask:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from tellwhy.core.params import Fit, is_increasing
 from tellwhy.core.score import Floats
 
 # The tail starts at the first level. It is fitted to quantiles up to the safe one, which a few per cent of
@@ -93,6 +95,13 @@ class Surprise:
             return float(np.interp(surprise, self.levels, self.knots))
         beyond = growth(np.asarray(rest), self.shape, self.levels[-1])
         return float(self.knots[-1] + self.scale * beyond)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "knots", self.knots.ndim == 1 and len(self.knots) > 0 and is_increasing(self.knots), True
+        yield "levels", self.levels.shape, self.knots.shape
+        yield "levels", is_increasing(self.levels), True
+        yield "scale", bool(np.isfinite(self.scale) and self.scale > 0), True
+        yield "shape", bool(-1 < self.shape <= 1), True
 
 
 def _tail_levels(n: int, *, is_clean: bool) -> Floats:

@@ -1,8 +1,9 @@
 """What a fitted model holds, as JSON and arrays, and back.
 
 Numbers, text, true, false and null are JSON as they are. Everything else becomes `{"type": …, "is": …}`.
-There `type` is one of a few fixed words or the name of a `Part`, a class that was declared beforehand;
-nothing else is ever made from what a file says. Arrays of numbers are kept apart, and JSON holds their names.
+There `type` is one of a few fixed words, or the name of a class that was declared beforehand
+(`saved_classes`); nothing else is ever made from what a file says. Arrays of numbers are kept apart, and
+JSON holds their names.
 """
 
 from __future__ import annotations
@@ -11,68 +12,92 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.old_names import new_names
-from tellwhy.core.params import validate_parameters
+from tellwhy.core.params import Fit, validate_parameters
 from tellwhy.storage.documents import Arrays, Misfit, at_key
 
-Fit = tuple[str, object, object]  # a part of a value, what was found there, and what fits the other parts
 HALVES = ("params", "learned")  # what an estimator was told, and what it learned
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A class that a saved model may be, or be made of: an estimator or a dataclass.
+    """How objects of one class are written and made again.
 
     Attributes
     ----------
     cls
-        The class. Of an estimator its parameters are stored, and all attributes that end in '_'; of a
-        dataclass its fields.
-    fits
-        Yields `(part, found, expected)` for one that was read. Where the last two differ, the file is
-        refused. It goes on only after a part that fits, so that later lines may rely on earlier ones.
-    written
-        Gives what to write in its stead, where that is not the object itself.
+        The class.
     taken, made
-        For classes of other kinds: its fields by name, and the object that such fields make.
+        Its fields by name, and the object that such fields make.
+    fits
+        Yields what must be true of one that was read (see `core.params.Fit`).
+    half
+        What `fits` looks at, of an object whose fields are in two halves.
     """
 
     cls: type
-    fits: Callable[[Any], Iterable[Fit]]
-    written: Callable[[Any], Any] | None = None
-    taken: Callable[[Any], Mapping[str, Any]] | None = None
-    made: Callable[[Mapping[str, Any]], Any] | None = None
+    taken: Callable[[Any], Mapping[str, Any]]
+    made: Callable[[Mapping[str, Any]], Any]
+    fits: Callable[[Any], Iterable[Fit]] = lambda _: ()
+    half: str = ""
 
     def check(self, value: Any, key: str) -> None:
         """Raise `Misfit` with the key of the first part that does not fit."""
-        for part, found, expected in self.fits(value):
-            if found != expected:
-                name = self.cls.__name__
-                is_yes_or_no = isinstance(expected, bool)
-                told = "cannot be right" if is_yes_or_no else f"is {found}, expected {expected}"
-                raise Misfit(f"the parts of its {name} do not fit together: {part} {told}", f"{key}.{part}")
+        key = below(key, self.half) if self.half else key
+        with at_key(key):
+            for part, found, expected in self.fits(value):
+                if found != expected:
+                    is_yes_or_no = isinstance(expected, bool)
+                    told = "cannot be right" if is_yes_or_no else f"is {found}, expected {expected}"
+                    what = f"the parts of its {self.cls.__name__} do not fit together"
+                    raise Misfit(f"{what}: {part} {told}", below(key, part))
 
 
-Parts = Mapping[str, Part]  # by the name of the class
+class Parts(Protocol):
+    """The classes that a file may hold."""
+
+    def part(self, name: str) -> Part | None:
+        """The class that a file gives this name; None: there is none."""
+
+    def name_of(self, cls: type) -> str | None:
+        """The name that a file gives a class; None: it cannot be in one."""
 
 
-def by_name(*parts: Part) -> dict[str, Part]:
-    """Return parts by the names of their classes."""
-    return {part.cls.__name__: part for part in parts}
+def part_of(cls: type) -> Part:
+    """A class of ours: a dataclass by its fields, an estimator by its parameters and what it learned.
+
+    A class may say of itself what must be true of one that is read (`_fits`), and what to write in its stead
+    (`_to_save`). Names that its fields had in earlier versions stand in `core.old_names`.
+    """
+    fits = getattr(cls, "_fits", lambda _: ())
+    if not dataclasses.is_dataclass(cls):
+        return Part(cls, halves, partial(put_together, cls), fits, HALVES[1])
+    names = [field.name for field in dataclasses.fields(cls)]
+
+    return Part(cls, partial(_named, names), partial(_made, cls), fits)
+
+
+def _named(names: Iterable[str], value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _made(cls: Any, fields: Mapping[str, Any]) -> Any:
+    return cls(**new_names(cls, fields))
 
 
 def halves(model: Any) -> dict[str, dict[str, Any]]:
     """Return what an estimator was told and what it learned."""
-    params = model.get_params(deep=False)
+    written = model._to_save() if hasattr(model, "_to_save") else model
+    params = written.get_params(deep=False)
     told = {key: None if _is_source(value) else value for key, value in params.items()}
-    learned = {key: value for key, value in vars(model).items() if key not in told}
-    return {"params": told, "learned": learned}
+    return {"params": told, "learned": {k: v for k, v in vars(written).items() if k not in told}}
 
 
 def _is_source(value: Any) -> bool:
@@ -80,22 +105,47 @@ def _is_source(value: Any) -> bool:
     return isinstance(value, (np.random.Generator, np.random.RandomState))
 
 
+def put_together(cls: Any, fields: Mapping[str, Any]) -> Any:
+    """Return an estimator made of its two halves."""
+    with at_key("params"):
+        model = cls(**new_names(cls, fields["params"]))
+        validate_parameters(model)
+    for name, value in new_names(cls, fields["learned"]).items():
+        check_learned(cls, name)
+        setattr(model, name, value)
+    return model
+
+
+def check_learned(cls: Any, name: str) -> None:
+    """Raise unless `fit` may set this: no method, no property, nothing private may come from a file."""
+    held = getattr(cls, name, None)
+    is_taken = callable(held) or hasattr(held, "__get__")
+    if not name.endswith("_") or name.startswith("_") or is_taken:
+        raise Misfit(f"{name!r} is nothing that it learns", f"learned.{name}")
+
+
+def below(key: str, name: object) -> str:
+    """The key of something inside of what another key names; the model itself has none."""
+    return f"{key}.{name}" if key else str(name)
+
+
 class Encoder:
-    """Turns values into JSON, and collects the arrays that are met on the way.
+    """Turns values into JSON, and collects the arrays and the names of classes that are met on the way.
 
     Examples
     --------
-    >>> encoder = Encoder({}, "thing")
+    >>> from tellwhy.storage.saved_classes import SavedClasses
+    >>> encoder = Encoder(SavedClasses())
     >>> encoder.encoded((1, np.array([0.5])), "pair")
     {'type': 'tuple', 'is': [1, {'type': 'array', 'is': 'pair.1'}]}
     >>> encoder.arrays
     {'pair.1': array([0.5])}
     """
 
-    def __init__(self, parts: Parts, what: str):
+    def __init__(self, parts: Parts):
         self.parts = parts
-        self.what = what
         self.arrays: Arrays = {}
+        self.names: set[str] = set()
 
     def encoded(self, value: Any, name: str) -> Any:
         """Return what JSON holds for a value; its arrays are kept under names that begin with `name`."""
@@ -132,7 +182,7 @@ class Encoder:
             return "names" if value.dtype.kind == "O" else "text", [str(item) for item in value]
         if value.dtype.kind not in "biuf":
             raise CannotWrite(
-                f"{name} holds neither numbers nor text, but only these can be in a saved {self.what}."
+                f"{name} holds neither numbers nor text, but only these can be in a saved model."
             )
         self.arrays[name] = value
         return "array", name
@@ -145,22 +195,12 @@ class Encoder:
             table = sparse.csr_array(value)
             kept = {"data": table.data, "indices": table.indices, "indptr": table.indptr}
             return "sparse", {**kept, "shape": table.shape}
-        kind, part = self._part_of(value, name)
-        if part.taken is not None:
-            return kind, part.taken(value)
-        if not dataclasses.is_dataclass(value):
-            return kind, halves(value)
-        return kind, {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-
-    def _part_of(self, value: Any, name: str) -> tuple[str, Part]:
-        """Return the part that a value is, and its name; others' classes begin with their package."""
-        own = type(value).__name__
-        package = type(value).__module__.partition(".")[0]
-        for kind in (own, f"{package}.{own}"):
-            part = self.parts.get(kind)
-            if part is not None and part.cls is type(value):
-                return kind, part
-        raise CannotWrite(f"{name} holds {own}, which a saved {self.what} cannot hold.")
+        kind = self.parts.name_of(type(value))
+        part = None if kind is None else self.parts.part(kind)
+        if kind is None or part is None or part.cls is not type(value):
+            raise CannotWrite(f"{name} holds {type(value).__name__}, which no saved model can hold.")
+        self.names.add(kind)
+        return kind, part.taken(value)
 
 
 class Decoder:
@@ -168,20 +208,20 @@ class Decoder:
 
     Examples
     --------
-    >>> decoder = Decoder({}, "thing", {"pair.1": np.array([0.5])})
+    >>> from tellwhy.storage.saved_classes import SavedClasses
+    >>> decoder = Decoder(SavedClasses(), {"pair.1": np.array([0.5])})
     >>> decoder.decoded({"type": "tuple", "is": [1, {"type": "array", "is": "pair.1"}]}, "pair")
     (1, array([0.5]))
     >>> decoder.decoded({"type": "Popen", "is": {}}, "pair")
     Traceback (most recent call last):
-    tellwhy.storage.documents.Misfit: it names 'Popen', which is nothing that a thing learns
+    tellwhy.storage.documents.Misfit: it names 'Popen', which is nothing that a model holds
     """
 
-    def __init__(self, parts: Parts, what: str, arrays: Mapping[str, Any]):
+    def __init__(self, parts: Parts, arrays: Mapping[str, Any]):
         self.parts = parts
-        self.what = what
         self.arrays = arrays
 
-    def decoded(self, value: Any, key: str) -> Any:
+    def decoded(self, value: Any, key: str = "") -> Any:
         """Return what `Encoder.encoded` was given."""
         if not isinstance(value, dict):
             return value
@@ -191,58 +231,40 @@ class Decoder:
             if kind == "array":
                 return self.arrays[held]
             if isinstance(held, dict):
-                return self._made(kind, self.decoded_items(held, key), key)
+                return self._made(kind, held, key)
             if kind not in _FROM_ITEMS:
-                raise self._unknown(kind, key)
+                raise _unknown(kind, key)
             if isinstance(held, list):
-                held = [self.decoded(item, f"{key}.{i}") for i, item in enumerate(held)]
+                held = [self.decoded(item, below(key, i)) for i, item in enumerate(held)]
             return _FROM_ITEMS[kind](held)
 
-    def decoded_items(self, items: Mapping[str, Any], key: str) -> dict[str, Any]:
-        """Return an object of JSON with each of its values decoded."""
-        return {name: self.decoded(item, f"{key}.{name}") for name, item in items.items()}
-
-    def _made(self, kind: str, fields: dict[str, Any], key: str) -> Any:
+    def _made(self, kind: str, items: Mapping[str, Any], key: str) -> Any:
         """Return an object that has named parts."""
-        if kind == "mapping":
-            return fields
-        if kind == "sparse":
-            return _sparse(fields)
-        if kind not in self.parts:
-            raise self._unknown(kind, key)
-        part = self.parts[kind]
-        if part.made is not None:
-            found = part.made(fields)
-            part.check(found, key)
-            return found
-        is_record = dataclasses.is_dataclass(part.cls)
-        made = part.cls(**fields) if is_record else put_together(part.cls, fields, f"{key}.")
+        part = None if kind in _FROM_FIELDS else self.parts.part(kind)
+        if part is None and kind not in _FROM_FIELDS:
+            raise _unknown(kind, key)
+        fields = {name: self.decoded(item, below(key, name)) for name, item in items.items()}
+        if part is None:
+            return _FROM_FIELDS[kind](fields)
+        try:
+            made = part.made(fields)
+        except Misfit as misfit:
+            raise Misfit(misfit.why, below(key, misfit.key)) from misfit
         part.check(made, key)
         return made
 
-    def _unknown(self, kind: Any, key: str) -> Misfit:
-        return Misfit(f"it names {kind!r}, which is nothing that a {self.what} learns", key)
+
+def _unknown(kind: Any, key: str) -> Misfit:
+    return Misfit(f"it names {kind!r}, which is nothing that a model holds", key)
 
 
-def put_together(cls: Any, fields: Mapping[str, Mapping[str, Any]], prefix: str = "") -> Any:
-    """Return an estimator made of its two halves; `prefix` is the beginning of their keys."""
-    with at_key(f"{prefix}params"):
-        model = cls(**new_names(cls, fields["params"]))
-        validate_parameters(model)
-    for name, value in fields["learned"].items():
-        # Only what `fit` sets may come from a file: no method, no property, nothing private.
-        if not name.endswith("_") or name.startswith("_") or hasattr(cls, name):
-            raise Misfit(f"{name!r} is nothing that it learns", f"{prefix}learned.{name}")
-        setattr(model, name, value)
-    return model
-
-
-def _sparse(fields: dict[str, Any]) -> Any:
+def _sparse(fields: Mapping[str, Any]) -> Any:
     table = sparse.csr_array((fields["data"], fields["indices"], fields["indptr"]), shape=fields["shape"])
     table.check_format(full_check=True)  # compiled products would read outside of arrays otherwise
     return table
 
 
+_FROM_FIELDS: dict[str, Callable[[Any], Any]] = {"mapping": dict, "sparse": _sparse}
 _FROM_ITEMS: dict[str, Callable[[Any], Any]] = {
     "number": float,
     "names": lambda items: np.array([str(item) for item in items], dtype=object),

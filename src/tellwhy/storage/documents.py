@@ -27,8 +27,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.storage.files import check_new_folder, new_folder
-from tellwhy.storage.replacing import standing
+from tellwhy.storage.folders import check_new_folder, new_folder, standing
 
 ARRAYS = "arrays.npz"
 LARGEST_UNPACKED = 4 * 2**30  # bytes of arrays that are packed; others take their room on the disk already
@@ -312,7 +311,7 @@ def _check_content(file: IO[bytes], start: int) -> None:
     size = file.seek(0, 2) - start
     file.seek(start)
     if head.startswith(_NPY):
-        _check_array(file, size, "the array", start)
+        check_array(file, size, "the array", start)
     elif head.startswith(_ZIP):
         with zipfile.ZipFile(file) as archive:
             _check_members(archive)
@@ -330,10 +329,11 @@ def _check_members(archive: zipfile.ZipFile) -> None:
         raise ValueError(f"it unpacks to more than {LARGEST_UNPACKED / 2**30:g} GiB")
     for member in members:
         with archive.open(member) as content:
-            _check_array(content, member.file_size, member.filename, 0)
+            check_array(content, member.file_size, member.filename)
 
 
-def _check_array(content: IO[bytes], size: int, name: str, start: int) -> None:
+def check_array(content: IO[bytes], size: int, name: str, start: int = 0) -> None:
+    """Raise ValueError where the array of an opened .npy file does not take the room that it says."""
     version = npy.read_magic(content)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     declares = read(content)

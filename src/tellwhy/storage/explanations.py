@@ -13,7 +13,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.storage.documents import Arrays, Format, read_stored_table, write_stored_table
-from tellwhy.storage.replacing import standing
+from tellwhy.storage.folders import standing
 
 FORMAT = Format(
     "an explanation",

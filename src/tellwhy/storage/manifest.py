@@ -44,8 +44,7 @@ class Manifest:
         if name not in self.files:
             return False
         path = folder / name
-        size, checksum = self.files[name]
-        return not path.is_symlink() and path.stat().st_size == size and _checksum(path) == checksum
+        return not path.is_symlink() and size_and_checksum(path) == self.files[name]
 
 
 def file_names(folder: Path) -> Iterator[str]:
@@ -68,7 +67,8 @@ def write_manifest(folder: Path, head: str, reserved: Sequence[str] = ()) -> Non
     for name in file_names(folder):
         path = folder / name
         if path.is_file() and name != MANIFEST:
-            files[name] = {"bytes": path.stat().st_size, "crc32": f"{_checksum(path):08x}"}
+            size, checksum = size_and_checksum(path)
+            files[name] = {"bytes": size, "crc32": f"{checksum:08x}"}
     told = {"schema": SCHEMA, "written_by": WRITER, "head": head, "files": files, "reserved": list(reserved)}
     (folder / MANIFEST).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
@@ -99,9 +99,11 @@ def is_ours(folder: Path, head: str) -> bool:
     return manifest is not None and manifest.head == head and head in manifest.files
 
 
-def _checksum(path: Path) -> int:
-    found = 0
+def size_and_checksum(path: Path) -> tuple[int, int]:
+    """Return the bytes of a file, and the checksum of what it holds."""
+    size = checksum = 0
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
-            found = zlib.crc32(piece, found)
-    return found
+            checksum = zlib.crc32(piece, checksum)
+            size += len(piece)
+    return size, checksum

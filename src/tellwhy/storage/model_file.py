@@ -2,46 +2,197 @@
 
 Nothing is compressed, so that a file can never unpack to more than it takes on the disk. Nothing is unpacked
 to the disk either: names of members lead nowhere. What each array says of itself must agree with the room
-that it takes (`array_files`), and nothing is ever unpickled. The same model gives the same bytes.
+that it takes (`documents`), and nothing is ever unpickled. The same model gives the same bytes.
+
+`model.json` holds `schema`, the model itself under `is` (see `codec`), and `scikit-learn`, the version, where
+the model holds something of its. Files of schema 1 are read too, and folders that earlier versions wrote.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.lib import format as npy
+from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.errors import UnreadableFile
-from tellwhy.storage.documents import Arrays, Misfit, check_arrays, check_regular, plain
-from tellwhy.storage.files import new_file
+from tellwhy.core.errors import CannotWrite, UnreadableFile
+from tellwhy.core.old_names import TakesOldNames, warned_names
+from tellwhy.storage import sklearn_models
+from tellwhy.storage.codec import HALVES, Decoder, Encoder
+from tellwhy.storage.documents import (
+    ARRAYS,
+    Arrays,
+    Misfit,
+    at_key,
+    check_array,
+    check_regular,
+    plain,
+    read_arrays,
+    read_versioned,
+)
+from tellwhy.storage.folders import check_new_file, new_file, standing
+from tellwhy.storage.saved_classes import SavedClasses, is_explainer
 
 HEAD = "model.json"
-SCHEMA = 1
+SCHEMA = 2
+_READ = (1, SCHEMA)
 LARGEST_HEAD = 256 * 2**20  # bytes of JSON; a model whose labels take more was not meant to be one
 MOST_MEMBERS = 100_000
+_NAMES = "arrays.json"
 _WHEN = (1980, 1, 1, 0, 0, 0)  # no clock: the same model gives the same bytes
 _ARRAY = re.compile(r"[^/\\:\x00-\x1f]{1,4000}\.npy")
 _NOT_A_MODEL = "expected a file that `tellwhy.save` or `tellwhy fit --save` wrote"
+_KINDS = ("detector", "classifier", "basis")  # of models that had folders, or files of schema 1, of their own
+
+
+def save(model: Any, path: str | Path) -> Path:
+    """Write a fitted model to one file: JSON and arrays, no pickle; `load` reads it.
+
+    Parameters
+    ----------
+    model
+        What `fit_model` learned from a table; a fitted detector, kernel basis, classifier or explainer of
+        tellwhy; or a fitted model, transform or pipeline of scikit-learn (`docs/fit-once.md` lists them).
+    path
+        The file, by custom with the ending .tellwhy; it is replaced if it is there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tellwhy.detectors import KernelDensity
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> detector = KernelDensity().fit(X)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     again = load(save(detector, place + "/density.tellwhy"))
+    >>> bool((again.outlierness(X) == detector.outlierness(X)).all())
+    True
+    """
+    head, arrays = taken_apart(model)
+    return write_model_file(_in_a_folder(Path(path)), head, arrays)
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that `save` wrote: it gives the same numbers, bit for bit.
+
+    Nothing in the file is executed, and it cannot ask for more memory than it takes on the disk. A file that
+    is damaged, made up or of another version raises `UnreadableFile`.
+    """
+    place = standing(Path(path))
+    head, arrays = _read_folder(place) if place.is_dir() else read_model_file(place)
+    _check_finite(place, arrays)
+    _check_version(place, head)
+    classes = SavedClasses(with_sklearn="scikit-learn" in head)
+    root = head.get("is")
+    name = root.get("type") if isinstance(root, dict) else root
+    try:
+        model = Decoder(classes, arrays).decoded(root)
+        if not _stands_alone(model):
+            raise Misfit("it is no model of its own", "")
+        with at_key("learned"):
+            _check_fitted(model)
+    except Misfit as misfit:
+        raise UnreadableFile(
+            f"{place} does not hold a working {name}: in {HEAD}, key {misfit.key or 'is'!r}, {misfit.why}."
+        ) from misfit
+    return model
+
+
+class SavedAsFile:
+    """A fitted model that is written to a file and read again."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted model to one file (JSON and arrays, no pickle); `load` reads it."""
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model of this class that `save` wrote: it gives the same numbers, bit for bit."""
+        model = load(path)
+        if not isinstance(model, cls):
+            raise UnreadableFile(f"{path} holds a {type(model).__name__}, not a {cls.__name__}.")
+        return model
+
+
+class SavedModel(SavedAsFile, TakesOldNames):
+    """An estimator that is written to a file and read again; its parameters may go by their old names."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as scikit-learn's estimators do."""
+        return super().set_params(**warned_names(type(self), params))  # type: ignore[misc]
+
+
+def check_place(path: str | Path) -> None:
+    """Raise now if a model could not be written there: before training, not after."""
+    check_new_file(_in_a_folder(Path(path)))
+
+
+def _in_a_folder(path: Path) -> Path:
+    """The path, after making the folders that it names."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(f"Cannot write to {path.parent}: {error.strerror or error}.") from error
+    return path
+
+
+def taken_apart(model: Any) -> tuple[dict[str, Any], Arrays]:
+    """Return what a head says of a fitted model, and its arrays."""
+    if not _stands_alone(model):
+        raise CannotWrite(
+            f"A {type(model).__name__} cannot be saved; expected what `fit_model` returns, a fitted "
+            "detector, kernel basis, classifier or explainer of tellwhy or registered with it, or a model of "
+            "scikit-learn that docs/fit-once.md lists. Nothing was written."
+        )
+    _check_fitted(model)
+    encoder = Encoder(SavedClasses())
+    held = encoder.encoded(model, "model")
+    # What scikit-learn keeps inside is its own affair, and changes: the file says whose it is.
+    has_theirs = any(name.startswith(sklearn_models.PREFIX) for name in encoder.names)
+    told = {"scikit-learn": version("scikit-learn")} if has_theirs else {}
+    return {**told, "is": held}, encoder.arrays
+
+
+def _stands_alone(model: Any) -> bool:
+    """Whether a file may hold a model, and not only as a part of another one."""
+    cls = type(model)
+    if isinstance(model, SavedAsFile):
+        return SavedClasses().name_of(cls) is not None
+    return sklearn_models.is_known(model) or is_explainer(cls)
+
+
+def _check_fitted(model: Any) -> None:
+    if hasattr(model, "get_params"):  # explainers may need no rows
+        check_is_fitted(model)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An array that is written piece by piece."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    pieces: Iterable[Any]
 
 
 def write_model_file(path: Path, head: Mapping[str, Any], arrays: Mapping[str, Any]) -> Path:
-    """Write a model file, whole or not at all."""
-    text = json.dumps(plain({"schema": SCHEMA, **head}), ensure_ascii=False, allow_nan=False)
+    """Write a model file, whole or not at all; an array may be a `Stream`."""
     names = {name: f"{place:05d}.npy" for place, name in enumerate(arrays)}
-    members = {HEAD: text.encode("utf-8", errors="backslashreplace")}
-    members["arrays.json"] = json.dumps(names, ensure_ascii=False).encode("utf-8", errors="backslashreplace")
     with new_file(path) as work, zipfile.ZipFile(work, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in members.items():
-            archive.writestr(_member(name), content)
+        for name, content in ((HEAD, {"schema": SCHEMA, **head}), (_NAMES, names)):
+            text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False)
+            archive.writestr(_member(name), text.encode("utf-8", errors="backslashreplace"))
         for name, array in arrays.items():
-            archive.writestr(_member(names[name]), _bytes_of(array))
+            with archive.open(_member(names[name]), "w", force_zip64=True) as file:
+                _write_array(file, array)
     return path
 
 
@@ -51,16 +202,20 @@ def _member(name: str) -> zipfile.ZipInfo:
     return member
 
 
-def _bytes_of(array: Any) -> bytes:
-    target = io.BytesIO()
-    npy.write_array(target, np.asanyarray(array), allow_pickle=False)  # in its own order in memory
-    return target.getvalue()
+def _write_array(file: Any, array: Any) -> None:
+    if not isinstance(array, Stream):
+        npy.write_array(file, np.asanyarray(array), allow_pickle=False)  # in its own order in memory
+        return
+    descr = npy.dtype_to_descr(np.dtype(array.dtype))
+    npy.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": array.shape})
+    for piece in array.pieces:
+        file.write(np.ascontiguousarray(piece, dtype=array.dtype).tobytes())
 
 
 def read_model_file(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Return the head and the arrays of a model file, or raise `UnreadableFile`.
 
-    Nothing is made from what they say: see `storage.codec.Decoder`.
+    Nothing is made from what they say: see `codec.Decoder`.
     """
     try:
         check_regular(path)
@@ -80,7 +235,29 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], Arrays]:
     except Exception as error:  # zipfile, json and numpy fail on made-up content in ways of their own
         why = str(error) or type(error).__name__
         raise UnreadableFile(f"{path} is no model, or a damaged one: {why}; {_NOT_A_MODEL}.") from error
-    return head, arrays
+    return _present(head), arrays
+
+
+def _present(head: dict[str, Any]) -> dict[str, Any]:
+    """A head as it is written now, of one as earlier versions wrote it."""
+    kind = next((kind for kind in _KINDS if kind in head), None)
+    if kind is None or "is" in head:
+        return head
+    fields = {half: {"type": "mapping", "is": head.get(half)} for half in HALVES}
+    return {"schema": head["schema"], "is": {"type": head[kind], "is": fields}}
+
+
+def _read_folder(folder: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return the head and the arrays of a model that an earlier version wrote as a folder."""
+    heads = [folder / f"{kind}.json" for kind in _KINDS if (folder / f"{kind}.json").is_file()]
+    if not heads:
+        raise UnreadableFile(f"{folder} is a folder, and no model: {_NOT_A_MODEL}.")
+    head = read_versioned(heads[0], 1, "a saved model")
+    arrays = read_arrays(folder / ARRAYS)
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise _not_finite(folder / ARRAYS, name)
+    return _present(head), arrays
 
 
 def _checked_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -91,7 +268,7 @@ def _checked_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Z
     found: dict[str, zipfile.ZipInfo] = {}
     for member in members:
         name = member.filename
-        if name not in (HEAD, "arrays.json") and not _ARRAY.fullmatch(name):
+        if name not in (HEAD, _NAMES) and not _ARRAY.fullmatch(name):
             raise ValueError(f"it holds {name!r}, which no model has")
         if name in found:
             raise ValueError(f"it holds {name!r} more than once")
@@ -101,7 +278,7 @@ def _checked_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Z
     # Several entries may claim the same bytes: together they must not hold more than the file does.
     if sum(member.file_size for member in members) > size:
         raise ValueError("its parts say that they are larger than the file")
-    for name in (HEAD, "arrays.json"):
+    for name in (HEAD, _NAMES):
         if name not in found:
             raise ValueError(f"{name} is missing")
     return found
@@ -121,16 +298,17 @@ def _check_schema(path: Path, head: Any) -> None:
     if not isinstance(head, dict):
         raise ValueError(f"{HEAD} holds {type(head).__name__}")
     got = head.get("schema")
-    if got != SCHEMA or isinstance(got, bool):
+    if got not in _READ or type(got) is not int:
         is_newer = isinstance(got, int) and got > SCHEMA
         advice = "Upgrade tellwhy" if is_newer else "Fit the model again"
         raise UnreadableFile(
-            f"{path} has schema {got!r}; this version of tellwhy reads schema {SCHEMA}. {advice}."
+            f"{path} has schema {got!r}; this version of tellwhy reads schema {SCHEMA} and earlier ones. "
+            f"{advice}."
         )
 
 
 def _names_of(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> dict[str, str]:
-    names = _json_of(archive, members["arrays.json"])
+    names = _json_of(archive, members[_NAMES])
     if not isinstance(names, dict) or not all(isinstance(value, str) for value in names.values()):
         raise ValueError("arrays.json does not name arrays")
     held = [name for name in members if name.endswith(".npy")]
@@ -140,23 +318,31 @@ def _names_of(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) 
 
 
 def _array_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
-    content = io.BytesIO(archive.read(member))
-    check_arrays(content)
-    array = npy.read_array(content, allow_pickle=False)
+    with archive.open(member) as content:
+        check_array(content, member.file_size, member.filename)
+    with archive.open(member) as content:
+        array = npy.read_array(content, allow_pickle=False)
     if array.dtype.kind not in "biuf" or not array.dtype.isnative:
         raise ValueError(f"{member.filename} holds {array.dtype}; expected numbers of this machine")
     return array
 
 
-def check_finite(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Raise `UnreadableFile` where an array holds what is no number, or an infinite one."""
+def _check_finite(path: Path, arrays: Mapping[str, Any]) -> None:
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise UnreadableFile(f"{path} holds something else than finite numbers in {name!r}.")
+            raise _not_finite(path, name)
 
 
-def unfit(path: Path, name: str, misfit: Misfit) -> UnreadableFile:
-    """Return the error of a file whose parts do not fit together."""
-    return UnreadableFile(
-        f"{path} does not hold a working {name}: in {HEAD}, key {misfit.key!r}, {misfit.why}."
-    )
+def _not_finite(path: Path, name: str) -> UnreadableFile:
+    return UnreadableFile(f"{path} holds something else than finite numbers in {name!r}.")
+
+
+def _check_version(path: Path, head: Mapping[str, Any]) -> None:
+    """Raise where the file holds what another version of scikit-learn keeps inside its models."""
+    here = version("scikit-learn")
+    got = str(head.get("scikit-learn", here))
+    if got.split(".")[:2] != here.split(".")[:2]:
+        raise UnreadableFile(
+            f"{path} was saved with scikit-learn {got}; this is {here}, which keeps other things inside its "
+            "models. Fit the model again, or install the version that it was saved with."
+        )

@@ -1,9 +1,16 @@
-"""An estimator of scikit-learn as plain values: its parameters, and what `fit` has set; and back."""
+"""What models of scikit-learn hold, as plain values, and back: words of Python, and compiled objects.
+
+Trees, trees of neighbours and losses are compiled. Compiled loops believe what they are given: an index
+beyond an array reads memory that is not theirs. So everything that such a loop follows is checked when it is
+read; of estimators, too (`fits_of`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -12,39 +19,11 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.storage.documents import Misfit
+from tellwhy.core.params import Fit
 
-# Kept by scikit-learn for fitting on: a fitted model does not use them.
-_FOR_FITTING = ("_loss_function_", "_rng", "_random_state", "_feature_subsample_rng", "_sklearn_version")
+_LEAF = -1
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, partial, np.ufunc, type)
 _NUMBERS = ("float64", "float32", "int64", "int32", "uint8", "bool")
-
-
-def state_of(model: Any) -> dict[str, Any]:
-    """Parameters of an estimator, and what `fit` has set, as the file holds them."""
-    params = model.get_params(deep=False)
-    by_constructor = set(vars(type(model)(**params)))
-    learned = {
-        name: value
-        for name, value in vars(model).items()
-        if name not in by_constructor and name not in _FOR_FITTING
-    }
-    return {
-        "params": {name: wrapped(value, name) for name, value in params.items()},
-        "learned": {name: wrapped(value, name) for name, value in learned.items()},
-    }
-
-
-def estimator_of(cls: Any, fields: Mapping[str, Any]) -> Any:
-    """The estimator that `state_of` was given."""
-    model = cls(**{name: unwrapped(value) for name, value in fields["params"].items()})
-    for name, value in fields["learned"].items():
-        held = getattr(cls, name, None)
-        # A file may set what `fit` sets: no method, no property, nothing of Python's own.
-        if name.startswith("__") or not name.isidentifier() or callable(held) or isinstance(held, property):
-            raise Misfit(f"{name!r} is nothing that it learns", f"learned.{name}")
-        vars(model)[name] = unwrapped(value)
-    return model
 
 
 def wrapped(value: Any, name: str) -> Any:
@@ -170,3 +149,258 @@ _UNWRAP = {
     "objects": _objects,
     "bits": _bits,
 }
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """How objects of one compiled class are taken apart and made."""
+
+    module: str
+    taken: Callable[[Any], Mapping[str, Any]]
+    made: Callable[[Mapping[str, Any]], Any]
+    fits: Callable[[Any], Iterator[Fit]] = lambda _: iter(())
+
+
+def _columns(nodes: Any) -> dict[str, Any]:
+    return {name: wrapped(np.ascontiguousarray(nodes[name]), name) for name in nodes.dtype.names}
+
+
+def _records(columns: Mapping[str, Any], dtype: Any) -> Any:
+    """Arrays of one length as an array of records; spare bytes are 0."""
+    if set(columns) != set(dtype.names):
+        raise ValueError(f"nodes have {sorted(columns)}, expected {sorted(dtype.names)}")
+    held = {name: unwrapped(column) for name, column in columns.items()}
+    found = np.zeros(len(next(iter(held.values()))), dtype=dtype)
+    for name, column in held.items():
+        if column.shape != found.shape or column.dtype != dtype[name]:
+            raise ValueError(f"{name} of the nodes is {column.dtype} {column.shape}, expected {dtype[name]}")
+        found[name] = column
+    return found
+
+
+def _tree_taken(tree: Any) -> dict[str, Any]:
+    arguments = tree.__reduce__()[1]
+    state = tree.__getstate__()
+    return {
+        "n_features": int(arguments[0]),
+        "n_classes": np.asarray(arguments[1]),
+        "n_outputs": int(arguments[2]),
+        "max_depth": int(state["max_depth"]),
+        "nodes": _columns(state["nodes"]),
+        "values": state["values"],
+    }
+
+
+def _tree_made(held: Mapping[str, Any]) -> Any:
+    from sklearn.tree._tree import NODE_DTYPE, Tree
+
+    nodes = _records(held["nodes"], NODE_DTYPE)
+    n_features = int(held["n_features"])
+    is_leaf = nodes["left_child"] == _LEAF  # as the compiled loop asks: any other number is followed
+    _check_children(nodes["left_child"], nodes["right_child"], is_leaf)
+    feature = nodes["feature"][~is_leaf]
+    if len(feature) and (feature.min() < 0 or feature.max() >= n_features):
+        raise ValueError("a split of a tree is on a column that there is not")
+    tree = Tree(n_features, np.asarray(held["n_classes"], dtype=np.intp), int(held["n_outputs"]))
+    state = {"max_depth": int(held["max_depth"]), "node_count": len(nodes), "nodes": nodes}
+    tree.__setstate__({**state, "values": held["values"]})
+    return tree
+
+
+def _check_children(left: Any, right: Any, is_leaf: Any) -> None:
+    """A tree ends: each child comes after its parent, and is one of the nodes."""
+    n = len(left)
+    places = np.arange(n)[~is_leaf]
+    for child in (left[~is_leaf].astype(np.int64), right[~is_leaf].astype(np.int64)):
+        if n == 0 or (child <= places).any() or (child >= n).any():
+            raise ValueError("the nodes of a tree do not follow one another")
+
+
+def _predictor_taken(predictor: Any) -> dict[str, Any]:
+    return {
+        "nodes": _columns(predictor.nodes),
+        "binned": predictor.binned_left_cat_bitsets,
+        "raw": predictor.raw_left_cat_bitsets,
+    }
+
+
+def _predictor_made(held: Mapping[str, Any]) -> Any:
+    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+
+    nodes = _records(held["nodes"], PREDICTOR_RECORD_DTYPE)
+    _check_children(nodes["left"], nodes["right"], nodes["is_leaf"].astype(bool))
+    sets = [np.asarray(held[name], dtype=np.uint32).reshape(-1, 8) for name in ("binned", "raw")]
+    is_set = nodes["is_categorical"].astype(bool)
+    if is_set.any() and nodes["bitset_idx"][is_set].max() >= min(map(len, sets)):
+        raise ValueError("a split of a tree is on categories that there are not")
+    return TreePredictor(nodes, *sets)
+
+
+_METRICS = {"EuclideanDistance64": "euclidean", "ManhattanDistance64": "manhattan"}
+_METRICS |= {"ChebyshevDistance64": "chebyshev", "MinkowskiDistance64": "minkowski"}
+
+
+def _neighbours_taken(tree: Any) -> dict[str, Any]:
+    state = tree.__getstate__()
+    metric = type(state[11]).__name__
+    if metric not in _METRICS:
+        raise CannotWrite(f"Distances of {metric} cannot be saved; expected one of {', '.join(_METRICS)}.")
+    told = {"p": float(state[11].__getstate__()[0])} if metric == "MinkowskiDistance64" else {}
+    weights = None if state[12] is None else np.asarray(state[12])
+    points = np.ascontiguousarray(state[0])
+    return {
+        "points": points,
+        "leaf_size": int(state[4]),
+        "metric": _METRICS[metric],
+        "weights": weights,
+        **told,
+    }
+
+
+def _neighbours_made(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    def made(held: Mapping[str, Any]) -> Any:
+        cls = getattr(import_module("sklearn.neighbors"), name)
+        if held["metric"] not in _METRICS.values():
+            raise ValueError(f"{held['metric']!r} is no distance")
+        more = {"p": held["p"]} if held["metric"] == "minkowski" else {}
+        # Grown from the same points it is the same tree.
+        return cls(
+            held["points"],
+            leaf_size=held["leaf_size"],
+            metric=held["metric"],
+            sample_weight=held["weights"],
+            **more,
+        )
+
+    return made
+
+
+def _loss_taken(loss: Any) -> dict[str, Any]:
+    told: dict[str, Any] = (
+        {"n_classes": int(loss.n_classes)} if type(loss).__name__ == "HalfMultinomialLoss" else {}
+    )
+    for name in ("quantile", "delta"):
+        if name in vars(loss) or hasattr(loss.closs, name):
+            told[name] = float(getattr(loss, name, None) or getattr(loss.closs, name))
+    return told
+
+
+def _loss_made(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda held: getattr(import_module("sklearn._loss.loss"), name)(**held)
+
+
+_LOSSES = (
+    "HalfBinomialLoss",
+    "HalfMultinomialLoss",
+    "HalfSquaredError",
+    "AbsoluteError",
+    "PinballLoss",
+    "HuberLoss",
+    "HalfPoissonLoss",
+    "HalfGammaLoss",
+    "ExponentialLoss",
+)
+COMPILED: dict[str, Compiled] = {
+    "Tree": Compiled("sklearn.tree._tree", _tree_taken, _tree_made),
+    "TreePredictor": Compiled(
+        "sklearn.ensemble._hist_gradient_boosting.predictor", _predictor_taken, _predictor_made
+    ),
+    "KDTree": Compiled("sklearn.neighbors", _neighbours_taken, _neighbours_made("KDTree")),
+    "BallTree": Compiled("sklearn.neighbors", _neighbours_taken, _neighbours_made("BallTree")),
+    **{name: Compiled("sklearn._loss.loss", _loss_taken, _loss_made(name)) for name in _LOSSES},
+}
+
+
+Fits = Callable[[Any], Iterator[Fit]]
+
+
+def _nothing(_: Any) -> Iterator[Fit]:
+    yield from ()
+
+
+def _tree(model: Any) -> Iterator[Fit]:
+    if hasattr(model, "tree_"):
+        yield "tree_", model.tree_.n_features, model.n_features_in_
+
+
+def _forest(model: Any) -> Iterator[Fit]:
+    """All trees see the same columns, or those that are named for each."""
+    trees = list(np.ravel(getattr(model, "estimators_", [])))
+    chosen = getattr(model, "estimators_features_", None)
+    if chosen is None:
+        yield "estimators_", {tree.n_features_in_ for tree in trees} <= {model.n_features_in_}, True
+        return
+    yield "estimators_features_", len(chosen), len(trees)
+    for tree, columns in zip(trees, chosen, strict=True):
+        yield "estimators_features_", len(columns), tree.n_features_in_
+        yield (
+            "estimators_features_",
+            bool((columns >= 0).all() and (columns < model.n_features_in_).all()),
+            True,
+        )
+
+
+def _histograms(model: Any) -> Iterator[Fit]:
+    n = getattr(model, "n_features_in_", 0)
+    for predictor in (tree for trees in getattr(model, "_predictors", []) for tree in trees):
+        used = predictor.nodes["feature_idx"][predictor.nodes["is_leaf"] == 0]
+        yield "_predictors", bool((used >= 0).all() and (used < n).all()), True
+        mapper = model._bin_mapper
+        yield "_predictors", bool(predictor.nodes["bin_threshold"].max() <= mapper.n_bins), True
+
+
+def _support_vectors(model: Any) -> Iterator[Fit]:
+    if not hasattr(model, "support_"):
+        return
+    n = len(model.support_)
+    vectors = model.support_vectors_
+    yield "support_vectors_", vectors.shape, (n, model.n_features_in_)
+    for name in ("_dual_coef_", "dual_coef_"):
+        yield name, getattr(model, name).shape[1], n
+    n_classes = len(getattr(model, "classes_", ()))
+    one_of_pairs = n_classes * (n_classes - 1) // 2 if n_classes else 1
+    yield "_n_support", int(np.sum(model.n_support_)) in (n, 2 * n), True
+    yield "_intercept_", len(model._intercept_), one_of_pairs
+    yield "_dual_coef_", len(model._dual_coef_), max(n_classes - 1, 1)
+
+
+def _points(model: Any) -> Iterator[Fit]:
+    rows = getattr(model, "_fit_X", None)
+    if rows is not None:
+        yield "_fit_X", rows.shape[1], model.n_features_in_
+
+
+def _centres(model: Any) -> Iterator[Fit]:
+    centres = getattr(model, "cluster_centers_", None)
+    if centres is not None:
+        yield "cluster_centers_", centres.shape[1:], (model.n_features_in_,)
+
+
+_BY_NAME: dict[str, Fits] = {
+    **dict.fromkeys(("SVC", "SVR", "OneClassSVM"), _support_vectors),
+    **dict.fromkeys(("NearestNeighbors", "LocalOutlierFactor"), _points),
+    **dict.fromkeys(("KMeans", "MiniBatchKMeans"), _centres),
+    **dict.fromkeys(("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), _histograms),
+    **dict.fromkeys(
+        ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor"),
+        _tree,
+    ),
+    **dict.fromkeys(
+        (
+            "RandomForestClassifier",
+            "RandomForestRegressor",
+            "ExtraTreesClassifier",
+            "ExtraTreesRegressor",
+            "GradientBoostingClassifier",
+            "GradientBoostingRegressor",
+            "IsolationForest",
+        ),
+        _forest,
+    ),
+}
+
+
+def fits_of(name: str) -> Fits:
+    """The checks of a class, by its name."""
+    return _BY_NAME.get(name, _nothing)

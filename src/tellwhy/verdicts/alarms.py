@@ -7,12 +7,14 @@ Which rows count as anomalous, and which are explained.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats, Integers
 from tellwhy.scoring.surprise import Surprise
 
@@ -137,6 +139,9 @@ class Calibration:
         for i in np.flatnonzero(by > 0):
             found[i] = self.law.score_of(float(self.law.value(found[i : i + 1])[0] + by[i]))
         return found
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "law", self.law is None or isinstance(self.law, Surprise), True
 
 
 EXPLAINED_ROWS = 200

@@ -24,8 +24,7 @@ from tellwhy.results.run import (
 )
 from tellwhy.storage.csv_cells import write_cells
 from tellwhy.storage.documents import plain, read_stored_table, read_versioned, write_json, write_stored_table
-from tellwhy.storage.files import new_folder, temporary_files_in
-from tellwhy.storage.replacing import standing
+from tellwhy.storage.folders import new_folder, standing, temporary_files_in
 from tellwhy.verdicts.sheet_rows import header, sheet_rows
 from tellwhy.verdicts.workbook import can_write_workbook, write_workbook
 

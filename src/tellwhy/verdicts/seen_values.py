@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from tellwhy.data.columns.reading import Role, labels_of, numbers_or_missing
+from tellwhy.core.params import Fit, are_finite, are_texts
+from tellwhy.data.columns.reading import ROLE_KINDS, Role, labels_of, numbers_or_missing
 
 MOST_LABELS = 1_000  # kept of a column; a label beyond them cannot be told from a new one
 _DAY = 86_400e6  # microseconds
@@ -75,6 +76,13 @@ class SeenValues:
             labels=labels if self.labels is not None else None,
             n_more=n_more + other.n_more,
         )
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "kind", self.kind in ROLE_KINDS, True
+        yield "n", are_finite(self.n, self.n_missing, self.n_more) and 0 <= self.n_missing <= self.n, True
+        yield "low", are_finite(self.low, self.high) and self.low <= self.high, True
+        labels = self.labels or {}
+        yield "labels", are_texts(*labels) and are_finite(*labels.values()), True
 
 
 def measured(series: pd.Series, kind: str) -> np.ndarray:

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from tellwhy.kinds.explain_new import explain_new as explain_new, explain_table as explain_table
     from tellwhy.kinds.graph import GraphRun as GraphRun, explain_graph as explain_graph
     from tellwhy.kinds.labels import TextLabels as TextLabels, explain_texts as explain_texts
-    from tellwhy.kinds.model_files import load as load, save as save
     from tellwhy.kinds.networks.grids import (
         ExplanationGrid as ExplanationGrid,
         architecture_grid as architecture_grid,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from tellwhy.kinds.windows import explain_series as explain_series
     from tellwhy.results.media_run import MediaRun as MediaRun
     from tellwhy.results.run import Run as Run
+    from tellwhy.storage.model_file import load as load, save as save
     from tellwhy.verdicts.run_io import load_run as load_run, save_run as save_run
 
 _PLACES = {

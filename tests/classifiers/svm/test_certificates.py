@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from storage.changed_files import edited
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM, load
 from tellwhy.classifiers.svm import solver
 from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
@@ -250,12 +251,10 @@ def test_what_a_checkpoint_says_of_its_way_is_checked(interrupted, key, value):
     ],
 )
 def test_a_model_that_claims_what_it_did_not_reach_is_refused(key, value, tmp_path):
-    folder = WestonWatkinsSVM(random_state=0).fit(X, Y).save(tmp_path / "m")
-    head = json.loads((folder / "classifier.json").read_text())
-    head["learned"][key] = value
-    (folder / "classifier.json").write_text(json.dumps(head))
+    path = WestonWatkinsSVM(random_state=0).fit(X, Y).save(tmp_path / "m")
+    edited(path, ("learned", key), value)
     with pytest.raises(UnreadableFile, match="does not hold a working"):
-        load(folder)
+        load(path)
 
 
 def test_progress_without_history_has_no_certificate():

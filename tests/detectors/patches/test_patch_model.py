@@ -1,6 +1,5 @@
 """A model of patches as a detector of images and series."""
 
-import json
 from importlib.util import find_spec
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from storage.changed_files import edited
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.core.registry import cards
 from tellwhy.data.pieces import cut_patches
@@ -72,21 +72,15 @@ def test_models_of_positions_survive_a_round_trip(tmp_path):
     [("shape_", {"type": "tuple", "is": [9, "x"]}), ("threshold_", {"type": "number", "is": "nan"})],
 )
 def test_a_made_up_file_is_refused(tmp_path, key, wrong):
-    PatchModel(KernelDensity(), (4, 4)).fit(GREY).save(tmp_path / "model")
-    head = tmp_path / "model" / "detector.json"
-    told = json.loads(head.read_text())
-    told["learned"][key] = wrong
-    head.write_text(json.dumps(told))
+    path = PatchModel(KernelDensity(), (4, 4)).fit(GREY).save(tmp_path / "model")
+    edited(path, ("learned", key), wrong)
     with pytest.raises(UnreadableFile):
         load(tmp_path / "model")
 
 
 def test_detectors_that_are_too_narrow_for_the_patches_are_refused(tmp_path):
-    PatchModel(KernelDensity(), (4, 4)).fit(GREY).save(tmp_path / "model")
-    head = tmp_path / "model" / "detector.json"
-    told = json.loads(head.read_text())
-    told["learned"]["patch_rows_"]["is"]["windows"]["is"]["size"]["is"] = [4, 5]
-    head.write_text(json.dumps(told))
+    path = PatchModel(KernelDensity(), (4, 4)).fit(GREY).save(tmp_path / "model")
+    edited(path, ("learned", "patch_rows_", "is", "windows", "is", "size", "is"), [4, 5])
     with pytest.raises(UnreadableFile, match="detectors_"):
         load(tmp_path / "model")
 

@@ -12,11 +12,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
 import tellwhy
+from storage.changed_files import changed
 from tellwhy import explainers
 from tellwhy.core.errors import CannotWrite, InvalidInput, UnreadableFile
 from tellwhy.core.registry import EXPLAINER_ROLES, cards
 from tellwhy.detectors import KernelDensity, PCADetector
-from tellwhy.kinds.explainer_parts import ROLES, explainer_classes
+from tellwhy.storage.saved_classes import ROLES
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(50, 3))
@@ -68,7 +69,7 @@ def test_every_explainer_that_fits_has_a_line_above():
 
 def test_only_explainers_of_networks_cannot_be_saved():
     assert set(EXPLAINER_ROLES) - set(ROLES) == {"network explainer"}
-    assert set(CASES) <= set(explainer_classes())
+    assert set(CASES) <= {card.name for role in ROLES for card in cards(role)}
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -102,8 +103,6 @@ def test_functions_and_networks_are_told(tmp_path):
 
 
 def test_made_up_attributes_are_refused(tmp_path):
-    from workflow.models.test_sklearn_files import changed
-
     path = tellwhy.save(CASES["GaussianNLL"](), tmp_path / "e")
     changed(path, lambda head: head["is"]["is"]["learned"]["is"].update({"explain": 1}))
     with pytest.raises(UnreadableFile, match="nothing that it learns"):

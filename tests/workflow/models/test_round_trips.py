@@ -6,6 +6,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import scale
 
 import tellwhy
+from tellwhy import bases, classifiers, detectors
 from tellwhy.bases import KernelBasis
 from tellwhy.classifiers import (
     CrammerSingerSVM,
@@ -14,11 +15,14 @@ from tellwhy.classifiers import (
     OneVsRestSVM,
     TextClassifier,
     WestonWatkinsSVM,
-    model_io as classifier_io,
 )
 from tellwhy.core.registry import cards
 from tellwhy.data.graphs import chain
-from tellwhy.detectors import LCCAD, model_io as detector_io
+from tellwhy.detectors import LCCAD
+from tellwhy.storage.model_file import SavedModel
+from tellwhy.storage.saved_classes import SavedClasses
+
+CLASSES = SavedClasses()
 
 ROWS = np.random.default_rng(0).normal(size=(80, 4))
 NEW = np.random.default_rng(1).normal(size=(15, 4))
@@ -53,10 +57,13 @@ def test_every_detector_of_the_catalogue(name, tmp_path):
     assert again.threshold_ == detector.threshold_
 
 
-def test_no_classifier_is_forgotten():
-    assert {"LCCAD", *DETECTORS} <= set(detector_io.KIND.models())
-    classifiers = {"CrammerSingerSVM", "KernelBasisClassifier", "LeeLinWahbaSVM", "OneVsRestSVM"}
-    assert set(classifier_io.KIND.models()) == classifiers | {"TextClassifier", "WestonWatkinsSVM"}
+def test_no_model_is_forgotten():
+    """Every class that has `save` can be found again by its name."""
+    public = [getattr(folder, name) for folder in (bases, classifiers, detectors) for name in folder.__all__]
+    models = [each for each in public if isinstance(each, type) and issubclass(each, SavedModel)]
+    assert len(models) >= 20
+    for cls in [*models, *DETECTORS.values()]:
+        assert CLASSES.part(CLASSES.name_of(cls)).cls is cls
 
 
 @pytest.mark.parametrize("cls", [WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM])

@@ -1,9 +1,6 @@
 """scikit-learn's models in a file without pickle: every class comes back, and gives the same numbers."""
 
-import io
-import json
 import warnings
-import zipfile
 
 import numpy as np
 import pandas as pd
@@ -29,9 +26,10 @@ from sklearn import (
 )
 
 import tellwhy
+from storage.changed_files import array_of, changed
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.scoring.as_score import ADAPTERS
-from tellwhy.storage.sklearn_classes import MODELS, TRANSFORMS
+from tellwhy.storage.sklearn_models import MODELS, TRANSFORMS
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(60, 4)).round(3)
@@ -209,29 +207,6 @@ def test_what_no_file_can_hold_is_told(model, tmp_path):
     with pytest.raises(CannotWrite, match=r"function|cannot be saved"):
         tellwhy.save(model.fit(rows), tmp_path / "m")
     assert not (tmp_path / "m").exists()
-
-
-def changed(path, change, arrays=None):
-    """Rewrite a file with another head, and other arrays."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    head = json.loads(members["model.json"])
-    names = json.loads(members["arrays.json"])
-    change(head)
-    members["model.json"] = json.dumps(head).encode()
-    for name, array in (arrays or {}).items():
-        target = io.BytesIO()
-        np.save(target, array)
-        members[next(m for key, m in names.items() if key.endswith(name))] = target.getvalue()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-
-
-def array_of(path, ending):
-    with zipfile.ZipFile(path) as archive:
-        names = json.loads(archive.read("arrays.json"))
-        return np.load(io.BytesIO(archive.read(next(m for k, m in names.items() if k.endswith(ending)))))
 
 
 def test_another_version_of_scikit_learn_is_told(tmp_path):

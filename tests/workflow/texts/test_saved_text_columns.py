@@ -11,11 +11,10 @@ from tellwhy.bulk.blocks import plan_blocks
 from tellwhy.bulk.parts import PARTS, RECORDS, WORK
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.kinds import table_model
-from tellwhy.kinds.model_files import load, save
 from tellwhy.kinds.new_data import compare_with_model
 from tellwhy.kinds.text_columns import TextColumns
 from tellwhy.results.run import Reason
-from tellwhy.storage.model_file import read_model_file, write_model_file
+from tellwhy.storage.model_file import load, read_model_file, save, write_model_file
 from tellwhy.workflow import explain_new, fit_model
 
 USUAL = [

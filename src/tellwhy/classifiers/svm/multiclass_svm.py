@@ -14,7 +14,7 @@ Fitted weights: classes × features, sparse where that pays.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import joblib
@@ -46,8 +46,10 @@ from tellwhy.core.arrays import column_names, not_a_number
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import (
+    Fit,
     Rules,
     Seed,
+    are_finite,
     boolean,
     generator,
     instance_of,
@@ -62,7 +64,7 @@ from tellwhy.core.params import (
 from tellwhy.core.registry import card
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.storage.saved_models import SavedModel
+from tellwhy.storage.model_file import SavedModel
 
 # Entries that are not finite are refused below, by row and column, which scikit-learn does not tell.
 _CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": False}
@@ -357,7 +359,6 @@ class MulticlassSVM(SavedModel, LinearScores):
     _loss: ClassVar[str]
     _engine: ClassVar[type[Any]]
     _multilabel: ClassVar[bool] = False
-    _model_io = "tellwhy.classifiers.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "C": real(0),
         "tol": real(0),
@@ -540,3 +541,18 @@ class MulticlassSVM(SavedModel, LinearScores):
         # What belonged to the weights before.
         for name in ("temperature_", "centre_"):
             self.__dict__.pop(name, None)
+
+    def _fits(self) -> Iterator[Fit]:
+        if not any(name.endswith("_") for name in vars(self)):
+            return  # a parameter of another model, which fits a copy of it
+        shape = (len(self.classes_), self.n_features_in_)
+        yield "coef_", (self.coef_.shape, self.coef_.dtype.kind), (shape, "f")
+        yield "intercept_", self.intercept_.shape, shape[:1]
+        yield "objective_", are_finite(self.objective_), True
+        yield "dual_gap_", are_finite(self.dual_gap_) and self.dual_gap_ >= 0, True
+        last = self.history_[-1]
+        yield "history_", (last["objective"], last["gap"]), (self.objective_, self.dual_gap_)
+        if hasattr(self, "centre_"):
+            yield "centre_", self.centre_.shape, shape[1:]
+        if hasattr(self, "feature_names_in_"):
+            yield "feature_names_in_", len(self.feature_names_in_), self.n_features_in_

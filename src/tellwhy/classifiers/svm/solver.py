@@ -30,8 +30,7 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.progress import track
 from tellwhy.core.score import Integers
 from tellwhy.storage.documents import Arrays, Format, read_arrays, write_arrays
-from tellwhy.storage.files import remove_folder
-from tellwhy.storage.replacing import standing
+from tellwhy.storage.folders import remove_folder, standing
 
 LEAP_AFTER = 20  # epochs: then Lee–Lin–Wahba, whose plain steps creep, tries another method
 SLOW_AFTER = 100  # epochs, and twice, four times … as many: the others do where those left will not suffice

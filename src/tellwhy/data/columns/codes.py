@@ -33,6 +33,7 @@ date
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
@@ -40,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.dates import Dates, dates_from_days, days_since_1970
 from tellwhy.data.columns.reading import MISSING_LABEL, OTHER_LABEL, Labels, Values
@@ -162,6 +164,11 @@ class NumberCode:
         z = expanded(block[:, 0]) if self.compress else block[:, 0]
         return np.asarray(z * self.scale + self.centre)
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "centre", are_finite(self.centre), True
+        yield "scale", are_finite(self.scale) and self.scale > 0, True
+        yield "compress", isinstance(self.compress, bool), True
+
 
 @dataclass(frozen=True)
 class BooleanCode:
@@ -190,6 +197,10 @@ class BooleanCode:
     def decode(self, block: Floats) -> NDArray[np.bool_]:
         """Return the booleans nearest to a block."""
         return np.asarray(block[:, 0] / self.distance + self.usual > 0.5)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "usual", self.usual in (0.0, 1.0), True
+        yield "distance", are_finite(self.distance) and self.distance > 0, True
 
 
 @dataclass(frozen=True)
@@ -243,6 +254,11 @@ class CategoryCode:
         distance = np.sum(block**2, axis=1)[:, None] - 2 * block * scales + scales**2
         return np.array(self.labels, dtype=object)[np.argmin(distance, axis=1)]
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "labels", len(self.labels) > 0 and are_texts(*self.labels), True
+        yield "scales", len(self.scales), len(self.labels)
+        yield "scales", are_finite(*self.scales) and min(self.scales) >= 0, True
+
 
 @dataclass(frozen=True)
 class DateCode:
@@ -293,6 +309,14 @@ class DateCode:
     def decode(self, block: Floats) -> Dates:
         """Return the dates at those days; the cycles are not used."""
         return dates_from_days(self.days.decode(block))
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "days", isinstance(self.days, NumberCode), True
+        yield "cycles", set(self.cycles) <= {"time of day", "day of week", "day of year"}, True
+        yield "radius", len(self.radius), len(self.cycles)
+        yield "radius", are_finite(*self.radius), True
+        yield "middle", [len(pair) for pair in self.middle], [2] * len(self.cycles)
+        yield "middle", are_finite(*(value for pair in self.middle for value in pair)), True
 
 
 Code = NumberCode | BooleanCode | CategoryCode | DateCode

@@ -8,7 +8,7 @@ Dates as people write them: 31.05.2024, 05/31/24 3:05 PM, 31 May 2024, May 31, 2
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.params import Fit, words_fit
 from tellwhy.core.score import Integers
 
 Dates = NDArray[np.datetime64]
@@ -228,6 +229,9 @@ class WrittenDates:
         found = pc.extract_regex(text, pattern=_PATTERNS[self.layout] + _TIME_OF_DATE)
         day = _calendar_day(found, is_named="name" in self.layout)
         return np.add(day.astype("datetime64[us]"), _time_of_day(found))
+
+    def _fits(self) -> Iterator[Fit]:
+        return words_fit(self)
 
 
 def find_dates(cells: Sequence[str], name_is_date: bool = False) -> WrittenDates | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import (
+    Fit,
     Rules,
     Seed,
+    are_texts,
+    are_words,
     generator,
     instance_of,
     integer,
@@ -25,7 +28,16 @@ from tellwhy.core.params import (
     validate_parameters,
 )
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.columns.codes import Code, NumberCode, Sample, is_missing, learn_code
+from tellwhy.data.columns.codes import (
+    BooleanCode,
+    CategoryCode,
+    Code,
+    DateCode,
+    NumberCode,
+    Sample,
+    is_missing,
+    learn_code,
+)
 from tellwhy.data.columns.kinds import (
     CONSTANT,
     Verdict,
@@ -321,3 +333,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         widths = [code.width for code in self.codes_.values()]
         self.owner_ = np.repeat(np.arange(len(widths)), widths)
         self.encoded_names_ = [encoded for name, code in self.codes_.items() for encoded in code.names(name)]
+
+    def _fits(self) -> Iterator[Fit]:
+        names = list(self.columns_)
+        yield "columns_", len(names) > 0 and are_texts(*names), True
+        for part in ("kinds_", "codes_", "verdicts_"):
+            yield part, list(getattr(self, part)), names
+        codes = list(self.codes_.values())
+        known = (BooleanCode, CategoryCode, DateCode, NumberCode)
+        yield "codes_", all(isinstance(code, known) for code in codes), True
+        yield "kinds_", list(self.kinds_.values()), [code.kind for code in codes]
+        yield "verdicts_", [each.kind for each in self.verdicts_.values()], [code.kind for code in codes]
+        owner = np.repeat(np.arange(len(codes)), [code.width for code in codes])
+        yield "owner_", np.array_equal(self.owner_, owner), True
+        yield "encoded_names_", len(self.encoded_names_), len(owner)
+        yield "notices_", are_words(self.notices_), True

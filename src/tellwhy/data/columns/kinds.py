@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ import pandas as pd
 
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats
 from tellwhy.data.columns.dates import find_layout
 from tellwhy.data.columns.notices import listed
@@ -42,6 +43,9 @@ class Verdict:
     kind: str = ""
     layout: str = "iso"
     reason: str = ""
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "kind", are_texts(self.kind, self.layout, self.reason), True
 
 
 def judge_column(

@@ -7,7 +7,7 @@ Digits that name things: 00007 is not 7, and two numbers of twenty digits are no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tellwhy.core.params import Fit, words_fit
 from tellwhy.core.score import Floats
 from tellwhy.data.columns.names import says_zeros_count
 
@@ -43,6 +44,9 @@ class WrittenBooleans:
         for word, value in ((self.yes, 1.0), (self.no, 0.0)):
             values[np.asarray(pc.fill_null(pc.equal(lower, word), False))] = value
         return values
+
+    def _fits(self) -> Iterator[Fit]:
+        return words_fit(self)
 
 
 def find_booleans(cells: Sequence[str]) -> WrittenBooleans | None:

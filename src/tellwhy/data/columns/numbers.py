@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Floats
 
 _SYMBOLS = ("$", "€", "£", "¥", "₹", "₽", "₺", "₩", "US$", "A$", "C$", "R$", "HK$", "zł", "kr", "kr.", "Fr.")
@@ -281,6 +282,11 @@ class WrittenNumbers:
         some = numbers[is_other]
         numbers[is_other] = np.where(factors < 1, some / np.round(1 / factors, 9), some * factors)
         return numbers
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "words", are_texts(self.words, self.decimal, *self.before, *self.after), True
+        yield "decimal", self.decimal in (".", ","), True
+        yield "factors", are_texts(*self.factors) and are_finite(*self.factors.values()), True
 
 
 @dataclass(frozen=True)

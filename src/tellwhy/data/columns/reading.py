@@ -7,6 +7,7 @@ One column read in one way: its typed values, its role, and what to tell of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.dates import (
     ENOUGH_DATES as ENOUGH_of_dates,
@@ -205,6 +207,7 @@ def _label(value: object) -> str:
     return str(value)
 
 
+ROLE_KINDS = ("number", "boolean", "date", "category", "text", "identifier", "constant", "empty")
 ENOUGH = 0.9  # share of the filled cells that must be written in one way
 _SAMPLE = 2000  # cells that a decision is made on; all are checked afterwards
 
@@ -242,6 +245,12 @@ class Role:
     words: str
     reading: Reading | None = field(default=None, repr=False, compare=False)
     orders: str = ""
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "kind", self.kind in ROLE_KINDS, True
+        yield "words", are_texts(self.words, self.orders), True
+        known = (WrittenNumbers, WrittenTimes, WrittenBooleans, WrittenDates, Epoch, Compact)
+        yield "reading", self.reading is None or isinstance(self.reading, known), True
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tellwhy.core.params import Fit, words_fit
 from tellwhy.core.score import Floats
 
 Dates = NDArray[np.datetime64]
@@ -43,6 +44,9 @@ class Epoch:
         micro = np.round(np.where(is_time, seconds, 0.0) * 1e6).astype(np.int64)
         return np.where(is_time, micro.astype("datetime64[us]"), np.datetime64("NaT", "us"))
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "unit", self.unit in ("seconds", "milliseconds", "microseconds"), True
+
 
 @dataclass(frozen=True)
 class Compact:
@@ -57,6 +61,9 @@ class Compact:
         filled = np.where(np.isfinite(numbers) & (numbers > 0) & (numbers < 1e8), numbers, 0).astype(np.int64)
         text = pd.Series(filled).astype("str").where(filled >= 1e7)
         return pd.to_datetime(text, format="%Y%m%d", errors="coerce").to_numpy(dtype="datetime64[us]")
+
+    def _fits(self) -> Iterator[Fit]:
+        return words_fit(self)
 
 
 def find_epoch(numbers: Floats) -> Epoch | Compact | None:
@@ -96,6 +103,9 @@ class WrittenTimes:
         hour = np.where(np.asarray(pc.not_equal(half, "")), hour % 12 + 12 * is_late, hour)
         hours = hour + _digits(found, "minute") / 60 + _digits(found, "second") / 3600
         return np.where(hours < 24, hours, np.nan)
+
+    def _fits(self) -> Iterator[Fit]:
+        return words_fit(self)
 
 
 def _digits(found: pa.StructArray, name: str) -> Floats:

@@ -9,7 +9,7 @@ Columns with tails no longer than those of a normal distribution, and spikes no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
+from tellwhy.core.params import Fit, is_increasing
 from tellwhy.core.score import Floats, Integers
 from tellwhy.scoring.surprise import Surprise, fitted_tail, growth, level_above, shown_levels
 
@@ -132,6 +133,14 @@ class ColumnLaw:
         share = np.interp(column[inside], self.values, np.linspace(0, 1, len(self.values)))
         found[inside] = -np.log(np.clip(2 * np.minimum(share, 1 - share), 2 * (1 - FIRST_LEVEL), 1.0))
         return found
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "values", self.values.ndim == 1 and len(self.values) > 0 and is_increasing(self.values), True
+        yield "surprises", len(self.surprises) in (0, len(self.values)), True
+        for name, array in (("starts", self.starts), ("scales", self.scales), ("shapes", self.shapes)):
+            yield name, array.shape, (2,)
+        yield "scales", bool((self.scales > 0).all()), True
+        yield "shapes", bool((self.shapes > -1).all()), True
 
 
 def are_few(n_values: int, n: int) -> bool:
@@ -306,6 +315,10 @@ class SpikedLaw:
             found[far] = law.value(side[far])
         return found
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "spike", isinstance(self.spike, float) and bool(np.isfinite(self.spike)), True
+        yield "sides", len(self.sides) == 2 and all(isinstance(side, Surprise) for side in self.sides), True
+
 
 Law = ColumnLaw | SpikedLaw
 
@@ -418,6 +431,17 @@ class Straight:
         level = START + level_above(beyond / scale, self.shapes[side, column], START)
         normal = scale / NORMAL_SLOPE * (-ndtri_exp(-level) - NORMAL_START)
         return np.asarray(np.maximum(beyond - normal, 0.0))
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "starts", self.starts.ndim == 2 and len(self.starts) == 2, True
+        yield "scales", self.scales.shape, self.starts.shape
+        yield "scales", bool((self.scales > 0).all()), True
+        yield "shapes", self.shapes.shape, self.starts.shape
+        yield "shapes", bool((self.shapes > -1).all()), True
+        n_columns = self.starts.shape[1]
+        yield "spiked", all(isinstance(j, int) and 0 <= j < n_columns for j in self.spiked), True
+        yield "spikes", len(self.spikes), len(self.spiked)
+        yield "spikes", all(isinstance(law, SpikedLaw) for law in self.spikes), True
 
 
 def _spike_of_few(law: ColumnLaw, column: Floats) -> SpikedLaw | None:

@@ -9,7 +9,7 @@ The fitted committee: members, how surprising each one's scores are, and what th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.arrays import as_floats, random_sample
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.params import Rule, Rules, generator, integer, none, real, seed
+from tellwhy.core.params import Fit, Rule, Rules, generator, integer, none, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.running import CACHED_BYTES, row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers, RememberedRows
@@ -206,6 +206,15 @@ class Panel:
         alone = np.exp(T + np.log(voices) - S[:, None])
         parts = terms * _ratio(by_sum, total)[:, None] + alone
         return np.asarray(parts * self.together.value(S)[:, None])
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "weights", len(self.weights), len(self.members)
+        yield "surprises", len(self.surprises), len(self.members)
+        yield "voices", len(self.voices), len(self.members)
+        yield "voices", all(isinstance(voice, float) and 0 < voice < 1 for voice in self.voices), True
+        laws = (*self.surprises, self.summed, self.together)
+        yield "surprises", all(isinstance(law, Surprise) for law in laws), True
+        yield "weights", all(isinstance(weight, float) and weight > 0 for weight in self.weights), True
 
 
 def _largest_of(summed: Floats, T: Floats, voices: Floats) -> Floats:

@@ -15,6 +15,7 @@ Values that are common on their own and hardly ever come together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol
@@ -23,12 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, pdtr
 
+from tellwhy.core.params import Fit
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers, NeighbourDistance
 from tellwhy.data.columns.codes import robust_scale
 from tellwhy.detectors.committee.column_law import (
     ColumnLaw,
     Law,
+    SpikedLaw,
     Straight,
     how_many_reach,
     law_of,
@@ -86,6 +89,10 @@ class ColumnScales:
         """Scale rows; what would overflow ends at ±1e100."""
         with np.errstate(over="ignore"):
             return np.clip((X - self.centre) / self.scale, -1e100, 1e100)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "scale", self.scale.shape, self.centre.shape
+        yield "scale", bool((self.scale > 0).all()), True
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,13 @@ class Units:
         lacking = np.where(self.is_lumped, np.maximum(1.0 - np.diag(found), 0.0), 0.0)
         return np.asarray(found + np.diag(lacking))
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "scale", self.scale.shape, self.centre.shape
+        yield "scale", bool((self.scale > 0).all()), True
+        yield "straight", isinstance(self.straight, Straight), True
+        yield "straight", self.straight.starts.shape[1:], self.centre.shape
+        yield "has_two_values", self.has_two_values.shape, self.centre.shape
+
 
 def has_two_values(X: Floats) -> Mask:
     """Which columns hold two different values."""
@@ -207,6 +221,11 @@ class Tails:
         counted = 1.0 - self.alike[oddest]
         counted[np.arange(len(X)), oddest] = 1.0
         return np.asarray(found * counted)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "laws", all(isinstance(law, (ColumnLaw, SpikedLaw)) for law in self.laws), True
+        yield "alike", self.alike.shape, (len(self.laws), len(self.laws))
+        yield "alike", bool(((self.alike >= 0) & (self.alike <= 1)).all()), True
 
 
 def _alike(Z: Floats) -> Floats:
@@ -291,6 +310,9 @@ class Neighbours:
         Z = self.units.of(X)
         return _squeeze(Z) if self.squeezed else Z
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "expansion", self.expansion.points.shape[1:], self.units.centre.shape
+
 
 def _squeeze(Z: Floats) -> Floats:
     return np.asarray(np.sign(Z) * np.log1p(np.abs(Z)))
@@ -339,6 +361,10 @@ class Gaussian:
         if self.precision.ndim == 1:
             return np.asarray(Z * Z * self.precision)
         return np.asarray(Z * (Z @ self.precision))
+
+    def _fits(self) -> Iterator[Fit]:
+        d = len(self.units.centre)
+        yield "precision", self.precision.shape in ((d, d), (d,)), True
 
 
 LEAST_VALUES = 10  # of a column that is measured
@@ -409,6 +435,13 @@ class Dependence:
             return np.zeros((len(Z), 0))
         rest = _relative_rest(Z, self.judged, self.weights)
         return excess(surprises_of(self.laws, rest), Z.shape[1])
+
+    def _fits(self) -> Iterator[Fit]:
+        d = len(self.units.centre)
+        yield "weights", self.weights.shape, (d, len(self.judged))
+        yield "judged", bool(((self.judged >= 0) & (self.judged < d)).all()), True
+        yield "laws", all(isinstance(law, (ColumnLaw, SpikedLaw)) for law in self.laws), True
+        yield "laws", len(self.laws), len(self.judged)
 
 
 def _relative_rest(Z: Floats, judged: Integers, weights: Floats) -> Floats:
@@ -494,6 +527,12 @@ class RarePairs:
     def _halves(self, X: Floats) -> Floats:
         present = _present(X, self.labels, self.high)
         return np.asarray(0.5 * present * (present @ self.surprises))
+
+    def _fits(self) -> Iterator[Fit]:
+        n = len(self.labels)
+        yield "high", self.high.shape, (n,)
+        yield "labels", bool((self.labels >= 0).all()), True
+        yield "surprises", self.surprises.shape, (n, n)
 
 
 def _present(X: Floats, labels: Integers, high: Floats) -> Floats:

@@ -6,6 +6,7 @@ minus the logarithm of the kernel's mean over the members of the class.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.arrays import random_sample
+from tellwhy.core.params import Fit
 from tellwhy.core.running import row_batches
 from tellwhy.core.score import Capability, Floats, Integers, KernelExpansion
 from tellwhy.detectors.kernel.svdd import linear_ball
@@ -87,6 +89,9 @@ class ClassScores:
         # The points are in order of their rows. A row beyond the last is compared with the last, and differs.
         found = np.minimum(np.searchsorted(points, rows), len(points) - 1)
         return kernel.leave_some(np.where(points[found] == rows, found, -1))
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "centres", self.centres.ndim, 2
 
 
 def class_scores(model: LCCAD, features: NDArray[Any], rng: np.random.Generator) -> ClassScores:

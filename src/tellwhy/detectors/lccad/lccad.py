@@ -14,6 +14,8 @@ Nodes as they come in: one row of finite numbers for each, and a graph of as man
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from copy import copy
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -24,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import check_finite, column_names, without_mask
 from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
 from tellwhy.core.params import (
+    Fit,
     Rule,
     Rules,
     Seed,
@@ -53,7 +56,7 @@ from tellwhy.detectors.map_inference import (
     received_by,
     received_in_all,
 )
-from tellwhy.storage.saved_models import SavedModel
+from tellwhy.storage.model_file import SavedModel
 
 
 @runtime_checkable
@@ -271,7 +274,6 @@ class LCCAD(SavedModel, BaseEstimator):
     (True, 50)
     """
 
-    _model_io = "tellwhy.detectors.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_classes": integer(1, 127),
         "theta": (one_of("auto"), real(0, 1, closed="both")),
@@ -472,3 +474,41 @@ class LCCAD(SavedModel, BaseEstimator):
     def _features(self, rows: NDArray[Any], graph: Graph) -> NDArray[Any]:
         """φ of each row; zeros where a node is missing."""
         return node_features(self.transformer_, self.middle_, rows, graph)
+
+    def _to_save(self) -> LCCAD:
+        """Return the model with zeros for rows of missing nodes, which may hold anything, never read."""
+        mask = self.graph_.mask
+        if mask is None:
+            return self
+        kept = copy(self)
+        kept.training_X_ = np.where(mask[:, None], self.training_X_, 0)
+        return kept
+
+    def _fits(self) -> Iterator[Fit]:
+        """Check everything that compiled code walks along, then label and score one node."""
+        n, d = self.training_X_.shape
+        K = int(self.n_classes)
+        there = np.ones(n, dtype=bool) if self.graph_.mask is None else self.graph_.mask
+        width = d if self.transformer_ is None else self.transformer_.map_.n_features
+        n_emissions = width if self.model == "crf" else 0
+        yield "n_features_in_", self.n_features_in_, d
+        yield "graph_", self.graph_.n_nodes, n
+        yield "labels_", self.labels_.shape, (n,)
+        yield "labels_", _are_labels(self.labels_, there, K), True
+        yield "centres_", self.centres_.shape, (K, width)
+        yield "scores_.centres", self.scores_.centres.shape, (K, width)
+        yield "scores_.expansions", len(self.scores_.expansions or range(K)), K
+        yield "squared_radii_", self.squared_radii_.shape, (K,)
+        yield "class_sizes_", self.class_sizes_.shape, (K,)
+        yield "couplings_", self.couplings_.shape, (K, K)
+        yield "emissions_", self.emissions_.shape, (K, n_emissions + 1)
+        yield "middle_", np.shape(self.middle_), (d,) if self.transformer_ is None else ()
+        first = self.training_X_[there][:1]  # a node that is there, with a row that is close to the data
+        yield "predict", self.predict(first).shape, (1,)
+        own = self.scores_.own(first, self.labels_[there][:1], is_training=False)
+        yield "scores_", own.shape, (1,)
+
+
+def _are_labels(labels: NDArray[Any], there: NDArray[np.bool_], n_classes: int) -> bool:
+    """Whether exactly the nodes that are there have a class, and one that exists."""
+    return bool(((labels >= 0) == there).all() and (labels < n_classes).all())

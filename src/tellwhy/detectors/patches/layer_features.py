@@ -16,6 +16,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.optional import require
+from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
 from tellwhy.core.running import actual_device
 from tellwhy.core.score import Floats
@@ -32,6 +33,12 @@ class KeptNetwork:
 
     class_name: str
     weights: Mapping[str, Any]
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "class_name", isinstance(self.class_name, str), True
+        weights = self.weights
+        yield "weights", isinstance(weights, Mapping) and all(isinstance(name, str) for name in weights), True
+        yield "weights", all(isinstance(value, np.ndarray) for value in weights.values()), True
 
 
 @dataclass(frozen=True, eq=False)

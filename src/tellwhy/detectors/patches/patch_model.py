@@ -11,6 +11,8 @@ Inputs as they are given: an array of them, or a list of arrays of different siz
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -22,11 +24,13 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import evenly_spread, random_sample
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import (
+    Fit,
     Rule,
     Rules,
     Seed,
     generator,
     integer,
+    is_whole,
     none,
     one_of,
     real,
@@ -42,6 +46,7 @@ from tellwhy.detectors.patches.layer_features import (
     KeptNetwork,
     LayerFeatures,
     check_features,
+    kept_network,
     restored,
 )
 from tellwhy.detectors.patches.patch_score import PatchScore
@@ -403,15 +408,15 @@ class PatchModel(LearnsPatches, Detector):
         return LayerFeatures(self.features, str(self.layer), n_axes, self.device)
 
     @classmethod
-    def load(cls, folder: str | Path, *, features: Any = None) -> Self:
+    def load(cls, path: str | Path, *, features: Any = None) -> Self:
         """Read a model that `save` wrote; one with `features` needs a network of the same class again.
 
         The saved weights are put into a copy of it.
         """
-        model = super().load(folder)
+        model = super().load(path)
         if features is not None:
             if model.layer is None:
-                raise InvalidParameter(f"{folder} holds a model without a network: leave features= out.")
+                raise InvalidParameter(f"{path} holds a model without a network: leave features= out.")
             check_features(features, model.layer)
             model.features = restored(features, model.network_)
             del model.network_
@@ -429,3 +434,36 @@ class PatchModel(LearnsPatches, Detector):
         """Return threshold − outlierness, both per patch: inputs may be larger than those of the fit."""
         maps = self.position_outlierness(X)
         return self.threshold_ / self._n_positions - maps.reshape(len(maps), -1).mean(axis=1)
+
+    def _to_save(self) -> Any:
+        """The model with the weights of its network in the place of the network: no code is ever saved."""
+        if self.features is None:
+            return self
+        written: Any = copy(self)
+        written.network_ = kept_network(self.features)
+        written.features = None
+        return written
+
+    def _fits(self) -> Iterator[Fit]:
+        """Check what pieces are cut by, then score one input."""
+        shape = self.shape_
+        yield "shape_", isinstance(shape, tuple) and all(map(is_whole, shape)), True
+        yield "patch_rows_", isinstance(self.patch_rows_, PatchRows), True
+        windows = self.patch_rows_.windows
+        n_axes = len(windows.size)
+        yield "shape_", len(shape) - n_axes in (0, 1), True
+        n_channels = shape[-1] if len(shape) > n_axes else 1
+        yield "patch_rows_", len(self.patch_rows_.scale) in (1, n_channels), True
+        n_places = int(np.prod(windows.grid(shape)))
+        counts = {"position": n_places, "channel": n_channels}
+        yield "detectors_", len(self.detectors_), counts.get(self._by, 1)
+        yield "detectors_", all(isinstance(detector, Detector) for detector in self.detectors_), True
+        together = 1 if self._by == "channel" else n_channels
+        width = int(np.prod(windows.size)) * together + (n_axes if self.patch_rows_.position_weight else 0)
+        yield "detectors_", {detector.n_features_in_ for detector in self.detectors_}, {width}
+        yield "threshold_", bool(np.isnan(float(self.threshold_))), False
+        if self.layer is not None:
+            yield "network_", isinstance(self.network_, KeptNetwork), True
+            given = self.input_shape_
+            yield "input_shape_", isinstance(given, tuple) and all(map(is_whole, given)), True
+            yield "input_shape_", len(given) - n_axes in (0, 1), True

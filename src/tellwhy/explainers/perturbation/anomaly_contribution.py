@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from scipy.linalg.blas import dsyrk
 
 from tellwhy.core.arrays import ColumnSpread
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
+from tellwhy.core.params import Fit, Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.running import row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers
@@ -211,6 +212,9 @@ class Neighbours:
                 influence = fitted.along * reach + fitted.across * (position[:, mine] @ self.noise[:, mine].T)
                 variance[:, column] = np.einsum("np,np->n", influence, influence)
         return np.asarray(np.sqrt(variance / (n_pairs * (n_pairs - d))))
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "weights", self.weights.shape, self.noise.shape[:1]
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from tellwhy.explainers.propagation.engine.passes import run_backward, run_forwa
 from tellwhy.explainers.propagation.rules import Rule, quotient, z
 from tellwhy.scoring.network_inputs import Inputs
 from tellwhy.scoring.network_passes import Device, Target, untouched
-from tellwhy.storage.files import new_file
+from tellwhy.storage.folders import new_file
 
 KINDS = ("relu", "relu_centred", "linear")
 _ROWS = 2**22  # elements of unfolded pictures at a time

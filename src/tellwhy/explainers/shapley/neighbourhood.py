@@ -7,7 +7,7 @@ Choosing γ, the weight of the distance against the score.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.arrays import evenly_spread
-from tellwhy.core.params import function, one_of, real
+from tellwhy.core.params import Fit, function, one_of, real
 from tellwhy.core.score import (
     Floats,
     HasGradient,
@@ -113,6 +113,11 @@ class Neighbourhood:
             start=start,
             max_iterations=max_iterations,
         )
+
+    def _fits(self) -> Iterator[Fit]:
+        n = len(self.scales)
+        yield "constant", self.constant.shape, (n,)
+        yield "binary", self.binary.shape, (n,)
 
 
 def _in_units(scores: RowScores, unit: float) -> RowScores:

@@ -43,7 +43,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
 from tellwhy.core.running import thread_map
 from tellwhy.core.score import Floats, Integers
@@ -240,6 +241,12 @@ class Posterior:
     def by_chain(self, quantity: Floats) -> Floats:
         """Return a quantity of every draw as (chains, draws, …)."""
         return quantity.reshape(self.n_chains, -1, *quantity.shape[1:])
+
+    def _fits(self) -> Iterator[Fit]:
+        n_draws, n_components = self.log_pi.shape
+        yield "coef", self.coef.shape[:2], (n_draws, n_components)
+        yield "sigma2", self.sigma2.shape, (n_draws, n_components)
+        yield "z", len(self.z), n_draws
 
 
 def start(data: Data, settings: Settings, priors: Numbers, rng: np.random.Generator) -> State:

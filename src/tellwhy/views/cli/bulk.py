@@ -208,7 +208,7 @@ def _queried(files: Sequence[str], db: Path, folder: Path) -> str:
 def _fitted(files: Sequence[str], folder: Path, asked: Mapping[str, Any]) -> Path:
     """Fit a model to the same rows and keep it beside the parts; an earlier one of the same run is used."""
     from tellwhy.bulk.fit import fit_bulk
-    from tellwhy.kinds.model_files import save
+    from tellwhy.storage.model_file import save
 
     place = folder / MODEL
     if place.exists():  # a run that goes on

@@ -63,9 +63,9 @@ def fit_command(
 
     Example: `tellwhy fit january.csv --save orders.tellwhy`
     """
-    from tellwhy.kinds.model_files import save as write
     from tellwhy.kinds.table_model import fit_model
     from tellwhy.kinds.table_rows import named_source
+    from tellwhy.storage.model_file import save as write
 
     asked: dict[str, Any] = {
         "normal": normal,
@@ -161,7 +161,8 @@ def mark_command(
     Example: `tellwhy mark tellwhy-feb --row 17 --benign "known supplier"`
     """
     from tellwhy.kinds.marks import marks_of, with_marks
-    from tellwhy.kinds.model_files import load_table_model, save
+    from tellwhy.kinds.model_files import load_table_model
+    from tellwhy.storage.model_file import save
 
     if (row is None) != (benign is None):
         raise InvalidParameter("Give --row and --benign together: which row, and why it is no trouble.")

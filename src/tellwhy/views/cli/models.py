@@ -218,7 +218,7 @@ def fit_svm_command(
         bool | None, typer.Option(help="Train on columns of mean 0 and variance 1; by default for tables.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the model; by default NAME-svm.")
+        Path | None, typer.Option(metavar="FILE", help="The model; by default NAME-svm.tellwhy.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 20,
     resume: Annotated[
@@ -228,10 +228,10 @@ def fit_svm_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Train a multi-class SVM and write it to a folder; `tellwhy.classifiers.load` reads it.
+    """Train a multi-class SVM and write it to a file; `tellwhy.load` reads it.
 
-    With --text, the folder also gets `report.html`: texts with the words that decided, and the words of each
-    class.
+    With --text, a page of the same name is written beside it: texts with the words that decided, and the
+    words of each class.
 
     Examples
     --------
@@ -245,10 +245,10 @@ def fit_svm_command(
     from tellwhy.classifiers.svm.training.job import Job
     from tellwhy.classifiers.svm.training.run import now_and_then, train
 
-    folder = Path(f"{options.stem(file)}-svm") if out is None else out
+    place = Path(f"{options.stem(file)}-svm.tellwhy") if out is None else out
     job = Job(
         data=str(file),
-        out=str(folder),
+        out=str(place),
         loss=loss,
         C=c,
         tol=tol,
@@ -274,7 +274,7 @@ def fit_svm_command(
         return
     with screen.warnings_as_notes():
         model = train(job, show)
-    _tell(model, {"model": str(folder)}, [], as_json=json)
+    _tell(model, {"model": str(place)}, [], as_json=json)
 
 
 def _check_options(text: str | None, scale: bool, of_texts: list[str]) -> None:
@@ -290,14 +290,14 @@ def _check_options(text: str | None, scale: bool, of_texts: list[str]) -> None:
 def _fit_texts(
     job: Job, text: str, show: Callable[[str], None], *, as_json: bool, quiet: bool, **settings: Any
 ) -> None:
-    """Train on texts, write the report into the model's folder, and tell how many labels are right."""
+    """Train on texts, write the report beside the model, and tell how many labels are right."""
     from tellwhy.kinds.label_training import train_on_texts
     from tellwhy.views.page.labels import write_text_report
     from tellwhy.words.wording import count, wrong_labels
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         run = train_on_texts(job, text, show=show, **settings)
-        report = write_text_report(run.labels, Path(job.out) / "report.html")
+        report = write_text_report(run.labels, Path(job.out).with_suffix(".html"))
     screen.notes(run.notes, quiet=as_json or quiet)
     found = run.labels
     told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from tellwhy.results.node_picture import NodePicture
 from tellwhy.results.run import Run
-from tellwhy.storage.files import new_file
+from tellwhy.storage.folders import new_file
 from tellwhy.views.page import anomalies as verdicts, overview as sections
 from tellwhy.views.page.anomalies import KIND_WORDS, cards
 from tellwhy.views.page.evidence import detection_words, evidence

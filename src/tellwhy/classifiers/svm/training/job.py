@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM, OneVsRestSVM
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
 from tellwhy.classifiers.svm.problem import PAIR_LOSSES
@@ -14,7 +13,8 @@ from tellwhy.classifiers.svm.training.files import check_is_file, is_table
 from tellwhy.classifiers.svm.weston_watkins import CrammerSingerSVM, WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import integer, none, one_of, real, validate_value
-from tellwhy.storage.replacing import standing
+from tellwhy.storage.folders import standing
+from tellwhy.storage.model_file import check_place
 
 ESTIMATORS: dict[str, type[MulticlassSVM]] = {
     "ww": WestonWatkinsSVM,
@@ -46,12 +46,12 @@ class Job:
     quiet: bool = False
     # Over ranks (ww, cs): parts that the features are cut into, 1, 2, 4 or 8; None: as rows have entries for.
     feature_parts: int | None = None
-    # Folder of a model that is only a part of what goes to `out`; the checkpoint stays beside `out`.
+    # File of a model that is only a part of what goes to `out`; the checkpoint stays beside `out`.
     aside: str | None = None
 
     @property
     def checkpoint(self) -> Path:
-        """Folder of the checkpoint, beside the model's."""
+        """Folder of the checkpoint, beside the model."""
         return Path(self.out).with_name(Path(self.out).name + "-checkpoint")
 
     def check(self) -> None:
@@ -63,7 +63,7 @@ class Job:
                 "their own place: leave out --label."
             )
         check_is_file(Path(self.data))
-        check_place(self.out)  # a folder that cannot be written is told before hours of training, not after
+        check_place(self.out)  # a file that cannot be written is told before hours of training, not after
 
     def validate(self) -> None:
         """Check all settings."""

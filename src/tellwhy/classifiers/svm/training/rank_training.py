@@ -9,7 +9,6 @@ A trained model to disk, some classes at a time: no process ever holds all its w
 
 from __future__ import annotations
 
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.model_io import KIND
 from tellwhy.classifiers.svm import multiclass_svm as weights, solver as checkpoint
 from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
@@ -43,14 +41,16 @@ from tellwhy.classifiers.svm.weston_watkins import PairEngine
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.estimator_rows import class_labels
 from tellwhy.core.score import Integers
-from tellwhy.storage.documents import ARRAYS
-from tellwhy.storage.files import private_folder
+from tellwhy.storage.folders import private_folder
+from tellwhy.storage.model_file import Stream, taken_apart, write_model_file
+
+_LEARNED = "model.learned"  # begins the names of the arrays that a model file holds of an estimator
 
 
-def write_model(model: MulticlassSVM, blocks: Iterable[Any], folder: Path) -> None:
+def write_model(model: MulticlassSVM, blocks: Iterable[Any], path: Path) -> None:
     """Write a model whose weights come in blocks of classes × features, the intercept's feature last."""
     shape = model.coef_.shape
-    with private_folder(folder) as place:
+    with private_folder(path) as place:
         spool = Spool(place, model.coef_.dtype)
         intercepts = [spool.append(block, has_intercept=model.fit_intercept) for block in blocks]
         if model.fit_intercept:
@@ -59,25 +59,14 @@ def write_model(model: MulticlassSVM, blocks: Iterable[Any], folder: Path) -> No
         model.coef_ = (
             sparse.csr_array(shape, dtype=spool.dtype) if is_sparse else _nothing(shape, spool.dtype)
         )
-        head, arrays = KIND.taken_apart(model)
+        head, arrays = taken_apart(model)
         streams = spool.as_sparse() if is_sparse else {"coef_": spool.as_dense(shape)}
-        with KIND.format.new_folder(folder) as work:
-            KIND.format.write_head(work, head)
-            _write_npz(work / ARRAYS, arrays, streams)
+        write_model_file(path, head, arrays | {f"{_LEARNED}.{name}": each for name, each in streams.items()})
 
 
 def _nothing(shape: tuple[int, int], dtype: Any) -> Any:
     """Stand for a dense array of this shape, without its memory."""
     return np.broadcast_to(np.zeros((), dtype=dtype), shape)
-
-
-@dataclass(frozen=True)
-class Stream:
-    """An array that is read piece by piece."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-    pieces: Iterable[Any]
 
 
 @dataclass
@@ -131,22 +120,6 @@ class Spool:
                 line = np.zeros(n_features, dtype=self.dtype)
                 line[np.fromfile(indices, np.int32, n)] = np.fromfile(data, self.dtype, n)
                 yield line
-
-
-def _write_npz(path: Path, arrays: dict[str, Any], streams: dict[str, Stream]) -> None:
-    """Write arrays to an .npz file, those of `streams` piece by piece."""
-    whole = {name: Stream(a.shape, a.dtype, [a]) for name, a in arrays.items() if name not in streams}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as archive:
-        for name, stream in (whole | streams).items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                header = {
-                    "descr": np.lib.format.dtype_to_descr(np.dtype(stream.dtype)),
-                    "fortran_order": False,
-                    "shape": stream.shape,
-                }
-                np.lib.format.write_array_header_1_0(file, header)
-                for piece in stream.pieces:
-                    file.write(np.ascontiguousarray(piece, dtype=stream.dtype).tobytes())
 
 
 AT_ONCE = 8 * 2**20  # bytes of weights that travel to rank 0 at once

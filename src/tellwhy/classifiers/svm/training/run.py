@@ -25,13 +25,13 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-from tellwhy.classifiers.model_io import load
+from tellwhy.classifiers.loading import load
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
 from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.classifiers.svm.training.rank_training import Alone, run_rank
 from tellwhy.core.errors import MissingExtra, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
-from tellwhy.storage.files import new_file, private_folder
+from tellwhy.storage.folders import new_file, private_folder
 
 _GRACE = 10.0  # seconds that children have to end by themselves
 
@@ -89,7 +89,7 @@ INTERRUPTED = 130  # exit status
 
 
 def train(job: Job, show: Callable[[str], None] = lambda _: None) -> MulticlassSVM:
-    """Train as the job says, save the model in its folder and return it."""
+    """Train as the job says, save the model in its file and return it."""
     job.check()
     try:
         if job.ranks == 1:
