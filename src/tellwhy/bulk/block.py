@@ -30,9 +30,8 @@ from tellwhy.data import Table
 from tellwhy.kinds.batch import Judged
 from tellwhy.kinds.explain_new import changed_request, judge
 from tellwhy.kinds.marks import is_marked
-from tellwhy.kinds.model_files import load_table_model
 from tellwhy.kinds.new_data import counted_beyond
-from tellwhy.kinds.table_model import TableModel
+from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_rows import as_written
 from tellwhy.kinds.table_run import run_of
 from tellwhy.results.run import Anomaly

@@ -34,9 +34,8 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import silently
 from tellwhy.core.score import Floats, Integers
 from tellwhy.kinds.explain_new import changed_request, judge, judged_run, line_of
-from tellwhy.kinds.model_files import load_table_model
 from tellwhy.kinds.new_data import joined_counts, since_fitted
-from tellwhy.kinds.table_model import TableModel
+from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_run import column_shares
 from tellwhy.results.run import AlarmRule, Anomaly, Finding, Run
 from tellwhy.storage.documents import plain

@@ -12,7 +12,7 @@ from typing import Any
 from tellwhy.bulk.block import Job
 from tellwhy.bulk.blocks import Block, files_of, plan_blocks
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.kinds.model_files import load_table_model
+from tellwhy.kinds.table_model import load_table_model
 from tellwhy.storage.documents import plain, read_versioned
 from tellwhy.storage.folders import new_file
 

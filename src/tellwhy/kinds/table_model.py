@@ -13,7 +13,7 @@ import pandas as pd
 
 from tellwhy.checks.facts import Facts, facts_of
 from tellwhy.core.arrays import random_sample
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.params import Fit, are_finite, are_texts, generator
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, TableEncoder
@@ -25,7 +25,7 @@ from tellwhy.kinds.request import Request, rows_equal_to, split_marker
 from tellwhy.kinds.table_rows import Selection, StoredRows, as_source, read_as_told
 from tellwhy.kinds.table_run import versions
 from tellwhy.kinds.text_columns import TextModel
-from tellwhy.storage.model_file import SavedAsFile
+from tellwhy.storage.model_file import SavedAsFile, load
 from tellwhy.verdicts.alarms import Calibration
 from tellwhy.verdicts.seen_values import SeenValues, seen_values
 
@@ -285,3 +285,14 @@ def _segment_columns(
         return None, {}
     read = read_as_told(table.frame[by], None, request.told_kinds(table, by))
     return StoredRows.of(read.frame.iloc[kept]), dict(read.roles)
+
+
+def load_table_model(path: str | Path) -> TableModel:
+    """Read a model of a table, or raise `UnreadableFile`."""
+    model = load(path)
+    if not isinstance(model, TableModel):
+        raise UnreadableFile(
+            f"{path} holds a {type(model).__name__}; expected a model of a table. Make one with "
+            f"`tellwhy fit data.csv --save {Path(path).name}`."
+        )
+    return model

@@ -52,11 +52,11 @@ _PLACES = {
     "explain_texts": "tellwhy.kinds.labels",
     "fit_model": "tellwhy.kinds.table_model",
     "image_grid": "tellwhy.kinds.networks.grids",
-    "load": "tellwhy.kinds.model_files",
+    "load": "tellwhy.storage.model_file",
     "load_network": "tellwhy.kinds.networks.loading",
     "load_run": "tellwhy.verdicts.run_io",
     "neuron_grid": "tellwhy.kinds.networks.grids",
-    "save": "tellwhy.kinds.model_files",
+    "save": "tellwhy.storage.model_file",
     "save_run": "tellwhy.verdicts.run_io",
     "sweep_grid": "tellwhy.kinds.networks.grids",
 }

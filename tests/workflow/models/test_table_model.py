@@ -13,8 +13,8 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.detectors import KernelDensity
 from tellwhy.kinds import table_model
-from tellwhy.kinds.model_files import load_table_model
 from tellwhy.kinds.new_data import compare_with_model
+from tellwhy.kinds.table_model import load_table_model
 from tellwhy.workflow import explain_new, explain_table, fit_model
 from workflow.models.tables import orders
 

@@ -56,7 +56,7 @@ def explain_with_model(
 ) -> tuple[Run, NewData]:
     """Judge and explain new rows, compare them with those of the fitting, and write the folder."""
     from tellwhy.kinds.explain_new import explain_and_compare
-    from tellwhy.kinds.model_files import load_table_model
+    from tellwhy.kinds.table_model import load_table_model
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.storage.documents import write_json
     from tellwhy.verdicts.run_io import save_run

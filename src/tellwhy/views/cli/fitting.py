@@ -161,7 +161,7 @@ def mark_command(
     Example: `tellwhy mark tellwhy-feb --row 17 --benign "known supplier"`
     """
     from tellwhy.kinds.marks import marks_of, with_marks
-    from tellwhy.kinds.model_files import load_table_model
+    from tellwhy.kinds.table_model import load_table_model
     from tellwhy.storage.model_file import save
 
     if (row is None) != (benign is None):

@@ -249,8 +249,8 @@ def _diff_with_model(
     quiet: bool,
 ) -> None:
     """Tell what is new in a table beside the one that a model was fitted to."""
-    from tellwhy.kinds.model_files import load_table_model
     from tellwhy.kinds.new_data import compare_with_model
+    from tellwhy.kinds.table_model import load_table_model
     from tellwhy.views.cli.bulk import new_data_json, show_beyond
 
     if told or out is not None:
