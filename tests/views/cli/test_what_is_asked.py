@@ -168,7 +168,7 @@ def test_insights(asked: Any) -> None:
     ],
 )
 def test_tables_are_scaled_unless_told_otherwise(asked: Any, words: str, scale: bool) -> None:
-    job = asked("tellwhy.views.cli.training.train", "fit-svm", *words.split())["args"][0]
+    job = asked("tellwhy.classifiers.svm.training.run.train", "fit-svm", *words.split())["args"][0]
     assert job.scale is scale
 
 
@@ -177,13 +177,15 @@ def test_machines(asked: Any) -> None:
         "--c 0.5 --loss cs --tol 0.01 --max-epochs 9 --ranks 2 --threads 3 --dtype float32 --no-intercept "
     )
     words += "--checkpoint-every 4 --resume --seed 8 --quiet --out here --feature-parts 2"
-    job = asked("tellwhy.views.cli.training.train", "fit-svm", "rows.svm", *words.split())["args"][0]
+    job = asked("tellwhy.classifiers.svm.training.run.train", "fit-svm", "rows.svm", *words.split())["args"][
+        0
+    ]
     assert (job.data, job.out, job.loss, job.C) == ("rows.svm", "here", "cs", 0.5)
     assert (job.tol, job.max_epochs, job.ranks, job.threads) == (0.01, 9, 2, 3)
     assert (job.dtype, job.fit_intercept, job.checkpoint_every) == ("float32", False, 4)
     assert (job.resume, job.seed, job.quiet, job.label) == (True, 8, True, None)
     assert job.feature_parts == 2
-    plain = asked("tellwhy.views.cli.training.train", "fit-svm", "data/rows.svm")["args"][0]
+    plain = asked("tellwhy.classifiers.svm.training.run.train", "fit-svm", "data/rows.svm")["args"][0]
     assert (plain.out, plain.C, plain.loss) == ("rows-svm", 1.0, "ww")
 
 
