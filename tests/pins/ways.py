@@ -18,7 +18,7 @@ import pandas as pd
 from pins.tables import Pinned
 from tellwhy.bulk.block import explain_block
 from tellwhy.bulk.run import explain_bulk
-from tellwhy.workflow import Run, explain_graph, explain_new, explain_table, fit_model, save
+from tellwhy.workflow import Run, explain_graph, explain_new, explain_table, fit_model, load, save
 
 DIGITS = 12  # of every number that is pinned
 
@@ -40,6 +40,13 @@ def model(table: Pinned, folder: Path) -> Run:
     """The last rows by a model of the first, some of which may be odd."""
     old, new = _halves(table, folder)
     return explain_new(fit_model(old, **table.settings), new)
+
+
+def own_model(table: Pinned, folder: Path) -> Run:
+    """The rows that the model was fitted to: as beside their own."""
+    every = _file(table.frame, folder, "all")
+    file = save(fit_model(every, **table.settings), folder / "model.tellwhy")
+    return explain_new(load(file), every, method=table.settings.get("method", "auto"))
 
 
 def clean_model(table: Pinned, folder: Path) -> Run:
@@ -84,7 +91,8 @@ def time(table: Pinned, folder: Path) -> Run | None:
 
 
 WAYS: dict[str, Callable[[Pinned, Path], Run | None]] = {
-    way.__name__: way for way in (explain, reference, model, clean_model, bulk, own_bulk, by, by_model, time)
+    way.__name__: way
+    for way in (explain, own_model, reference, model, clean_model, bulk, own_bulk, by, by_model, time)
 }
 
 

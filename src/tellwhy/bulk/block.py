@@ -126,7 +126,13 @@ def warm_up(job: Job) -> None:
         if model.by_reference is not None:
             rows = rows.assign(**model.by_reference.head(_WARMING))
         table = Table(rows, model.source)
-        judged = judge(model, table, changed_request(model, {"method": job.method}), finds_learned=job.is_own)
+        judged = judge(
+            model,
+            table,
+            changed_request(model, {"method": job.method}),
+            finds_learned=job.is_own,
+            is_part=True,
+        )
         _told(model, judged, np.arange(min(3, len(judged.ranking.scores))))
 
 
@@ -142,7 +148,7 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
         raise AssertionError("nothing was read")
     try:
         request = changed_request(model, settings)
-        judged = judge(model, read.table, request, finds_learned=job.is_own)
+        judged = judge(model, read.table, request, finds_learned=job.is_own, is_part=True)
     except TellwhyError as error:  # columns that are gone in one file of many
         failed = [*read.failed, (", ".join(sorted(set(read.files))), str(error))]
         return Record(block.number, failed=[list(each) for each in failed])

@@ -82,7 +82,7 @@ def sample_of(plan: Plan, record: Record) -> Sample:
         chosen = np.sort(filled[np.argsort(-scores[filled], kind="stable")[:MOST_JUDGED]])
         some = replace(read.table, frame=read.table.frame.iloc[chosen].reset_index(drop=True))
         request = changed_request(model, settings)
-        run = judged_run(model, judge(model, some, request, finds_learned=plan.job.is_own))
+        run = judged_run(model, judge(model, some, request, finds_learned=plan.job.is_own, is_part=True))
     moved = [replace(each, row=int(chosen[each.row]), line=None) for each in run.anomalies]
     return Sample(model, replace(run, anomalies=moved, groups=groups_of(moved)), record.number)
 
@@ -193,7 +193,7 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
     model = sample.model
     base = sample.run
     line = line_of(model, n_rows)
-    rule = AlarmRule(line.rule, n_alarms, line.expected_false)
+    rule = AlarmRule(line.rule, n_alarms, line.expected_false, line.over)
     scores, rows = _all_scores(plan, records, n_rows, model.threshold)
     beyond = joined_counts(record.beyond for record in records)
     told = replace(

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tellwhy.checks.bounds import find_fractions, find_out_of_bounds, find_sign_flips
+from tellwhy.checks.constants import find_changed_constants
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
 from tellwhy.checks.dependencies import find_broken_dependencies, find_filled_cells
 from tellwhy.checks.facts import Facts, HasKind, facts_of
@@ -45,6 +46,7 @@ CHECKS: tuple[Check, ...] = (
     find_broken_dependencies,
     find_filled_cells,
     find_levels,
+    find_changed_constants,
     find_odd_patterns,
     find_rare_pairs,
 )

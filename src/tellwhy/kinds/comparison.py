@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tellwhy.evaluation import compare
 from tellwhy.kinds.fitted import fit_table
 from tellwhy.kinds.learning import encoded_selection
 from tellwhy.kinds.request import Request
-from tellwhy.kinds.table_rows import as_source, select
+from tellwhy.kinds.table_rows import as_source, reference_of, select
 
 COMPARED_ROWS = 100
 # Every method explains every changed row: these numbers keep that below a minute, however large the table is.
@@ -69,8 +69,11 @@ def compare_table(
     validate_value("compare_table", "n_rows", n_rows, integer(2))
     request = Request(**settings)
     source = as_source(data)
-    other = None if reference is None else as_source(reference)
-    selection, encoder = encoded_selection(select(source, other, request), request)
+    told = source
+    if reference is not None:  # only ordinary rows are changed: those of the reference
+        source, request = reference_of(source, as_source(reference), request)
+    selection = replace(select(source, request), is_clean=reference is not None or request.normal is not None)
+    selection, encoder = encoded_selection(selection, request)
     rng = generator(request.random_state)
     learned, held_out = _split(len(selection.reference), n_rows, rng)
     fitted = fit_table(selection.learning_from(learned), encoder, request.detector, rng)
@@ -88,8 +91,8 @@ def compare_table(
     cheaper = (
         f"{' and '.join(sorted(SAMPLING))} ask {COALITIONS} coalitions a row here, fewer than by themselves."
     )
-    notices = [*source.notices, *encoder.notices_, cheaper]
-    return TableComparison(table, source.source, fitted.words, len(ordinary), notices, recommendation(table))
+    notices = [*told.notices, *encoder.notices_, cheaper]
+    return TableComparison(table, told.source, fitted.words, len(ordinary), notices, recommendation(table))
 
 
 def _affordable(explainer: Any, score: object, seed: int) -> Any:

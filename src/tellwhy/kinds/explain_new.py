@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.checks.check import check_table
-from tellwhy.checks.findings import Finding
+from tellwhy.checks import Finding, check_table
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.data import Table, TableEncoder
@@ -25,18 +24,19 @@ from tellwhy.kinds.fitted import FittedTable, KnownRows, encoded_rows, encoded_s
 from tellwhy.kinds.learning import learn
 from tellwhy.kinds.marks import held_back, without_marked
 from tellwhy.kinds.new_data import NewData, new_data_of
-from tellwhy.kinds.new_rows import NewRows, read_new_rows, with_hours, without_later_dates
+from tellwhy.kinds.new_rows import NewRows, read_new_rows, with_hours, without_other_times
 from tellwhy.kinds.rare_labels import find_rare_labels
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.segments import context_of, nested_segments
-from tellwhy.kinds.table_model import Mark, TableModel
-from tellwhy.kinds.table_rows import Selection, as_source
+from tellwhy.kinds.table_model import MOST_ROWS, Mark, TableModel, fit
+from tellwhy.kinds.table_rows import Selection, as_source, reference_of
 from tellwhy.kinds.table_run import run_of
 from tellwhy.kinds.text_columns import scored_texts
 from tellwhy.results.run import Run
 from tellwhy.verdicts.alarms import Alarms
 from tellwhy.verdicts.findings import RowFindings
 
+RULES = {"alarms", "contamination", "fdr"}
 CHANGEABLE = ("id_column", "label", "method", "top", "alarms", "contamination", "fdr")
 
 
@@ -69,15 +69,21 @@ def explain_table(
     >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
     (7, 'x1')
     """
-    other = None if reference is None else as_source(reference)
-    return told_run(learn(as_source(data), Request(**settings), other).batch.judged())
+    table = as_source(data)
+    request = Request(**settings)
+    if reference is None:
+        return told_run(learn(table, request).batch.judged())
+    ordinary, asked = reference_of(table, as_source(reference), request)
+    model = fit(ordinary, asked, clean=True)
+    return told_run(judge(model, table, replace(request, text=model.request.text)))
 
 
 def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Run:
     """Find the odd rows of a table by a model that was fitted before, and tell why they are odd.
 
-    A row is judged by itself: whether it is an alarm does not depend on the other rows of the table, unless
-    `alarms`, `contamination` or `fdr` ask for a line that is drawn among them.
+    Scores, p-values and reasons are a matter of a row and the model. Which rows are alarms is decided among
+    the rows of the table, by the rule of the fitting unless another is asked for: a share of false alarms is
+    one of a list. Where each row must be judged as it comes, `judge` takes the line drawn in fitting.
 
     Parameters
     ----------
@@ -134,24 +140,47 @@ def changed_request(model: TableModel, settings: dict[str, Any]) -> Request:
             f"{', '.join(fixed)} cannot be changed after fitting; with a model, only "
             f"{', '.join(CHANGEABLE)} can. Fit the model again."
         )
-    plain = replace(model.request, normal=None, label=None, alarms=None, contamination=None, fdr=None)
-    return replace(plain, **settings)
+    asked = {name: value for name, value in settings.items() if name not in RULES or value is not None}
+    if RULES & asked.keys():
+        asked = {**dict.fromkeys(RULES), **asked}
+    return replace(replace(model.request, normal=None, label=None), **asked)
 
 
-def judge(model: TableModel, table: Table, request: Request, *, finds_learned: bool = False) -> Judged:
+def judge(
+    model: TableModel,
+    table: Table,
+    request: Request,
+    *,
+    finds_learned: bool = False,
+    is_part: bool = False,
+) -> Judged:
     """Score new rows, and find what is wrong with them as data.
 
-    `finds_learned` says that rows which the model was fitted to may be among them: they are judged as if it
-    had not seen them.
+    Parameters
+    ----------
+    model, table, request
+        What is ordinary, the rows, and what is asked of them.
+    finds_learned
+        Whether rows that the model was fitted to may be among them: they are judged as if it had not seen
+        them.
+    is_part
+        Whether the rows are some of many (a block, a stream): alarms then begin at the line drawn in fitting.
     """
     stage("reading columns")
     table, texts = scored_texts(table, model.texts)
     new = read_new_rows(model, table)
+    is_own = _is_own(model, table)
     quality = check_table(
-        new.frame, model.roles, reference=model.facts, raw=table.frame.reindex(columns=list(model.roles))
+        new.frame,
+        model.roles,
+        reference=None if is_own else model.facts,
+        raw=table.frame.reindex(columns=list(model.roles)),
     )
     found = RowFindings.of(quality.findings, len(new.frame))
-    selection = _selection(model, new, quality.frame if model.request.missing == "impute" else new.frame)
+    cells = quality.frame if model.request.missing == "impute" else new.frame
+    selection = _selection(model, new, cells)
+    if is_own:
+        selection = replace(selection, reference=selection.frame, own=selection.rows)
     selection, rare = _in_segments(model, table, selection)
     found = found.with_more(rare)
     found, held = without_marked(found, table.frame, model.marks)
@@ -168,15 +197,22 @@ def judge(model: TableModel, table: Table, request: Request, *, finds_learned: b
         quality.frame,
         texts,
         calibration=model.calibration,
-        drawn=_line(model, request, len(kept)),
+        drawn=line_of(model, len(kept)) if is_part else None,
         held=held,
     )
     return batch.judged()
 
 
+def _is_own(model: TableModel, table: Table) -> bool:
+    """Whether these are the rows that the model was fitted to, all of them: each is left out of its own."""
+    is_same = bool(table.fingerprint) and table.fingerprint == model.fingerprint
+    return is_same and len(table.frame) == model.n_rows <= MOST_ROWS and model.request.normal is None
+
+
 def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:
     """The rows to score beside those learned from, both as they are compared."""
-    frame, later = without_later_dates(model, frame)
+    frame, beyond = without_other_times(model, frame)
+    hours = [f"{n} only tells {model.roles[n].orders}; its hour of day is compared." for n in model.hours]
     return Selection(
         frame=with_hours(frame, model.hours),
         rows=np.arange(len(frame)),
@@ -185,7 +221,7 @@ def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selectio
         words=f"{model.n_rows:,} rows of {Path(model.source).name}",
         is_clean=model.is_clean,
         roles=model.roles,
-        notices=(*new.notices, *later),
+        notices=(*new.notices, *hours, *beyond),
     )
 
 
@@ -195,7 +231,8 @@ def _in_segments(model: TableModel, table: Table, selection: Selection) -> tuple
     if model.by_reference is None:
         return selection, []
     scored = read_columns(table.frame[by], roles=model.by_roles).frame
-    levels = nested_segments(scored, model.by_reference, dict(model.by_roles), table.source)
+    known = model.by_reference if selection.own is None else scored
+    levels = nested_segments(scored, known, dict(model.by_roles), table.source)
     n_none = int((levels[0].scored < 0).sum())
     notices = [f"{n_none:,} rows have no {by[0]}, or one not seen before: the whole table stands in."]
     placed = replace(
@@ -209,10 +246,20 @@ def _in_segments(model: TableModel, table: Table, selection: Selection) -> tuple
 
 def _fitted(model: TableModel, selection: Selection) -> FittedTable:
     encoder: TableEncoder = model.encoder
-    known = KnownRows(encoded_rows(selection, encoder, model.sample), encoder.owner_, list(encoder.columns_))
+    is_apart = selection.own is None
+    # Rows relative to their segments are made anew for every table.
+    is_kept = is_apart and selection.context is None
+    encoded = encoded_rows(
+        selection, encoder, model.sample, model.remembered.get("encoded") if is_kept else None
+    )
+    if is_kept:
+        model.remembered["encoded"] = encoded[len(selection.frame) :]
+    known = KnownRows(encoded, encoder.owner_, list(encoder.columns_))
     score = encoded_score(encoder, model.detector)
     told = _telling(encoder, selection)
     fitted = FittedTable(selection, told, score, model.detector, model.words, model.sample, known)
+    if not is_apart:
+        return fitted
     if "learned" not in model.remembered:
         model.remembered["learned"] = fitted.scores_of_learned()
     return replace(fitted, learned_scores=model.remembered["learned"])
@@ -226,13 +273,7 @@ def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
     return told
 
 
-def _line(model: TableModel, request: Request, n_rows: int) -> Alarms | None:
-    """Where alarms begin, where that was decided in fitting; None where it is drawn among the rows."""
-    is_asked = any(value is not None for value in (request.alarms, request.contamination, request.fdr))
-    return None if is_asked else line_of(model, n_rows)
-
-
 def line_of(model: TableModel, n_rows: int) -> Alarms:
     """Where alarms begin for so many new rows: at the line that was drawn in fitting."""
     expected = float(n_rows * np.exp(-max(model.level, 0.0)))
-    return Alarms(model.level, f"the line drawn in fitting: {model.rule}", expected)
+    return Alarms(model.level, f"the line drawn in fitting: {model.rule}", expected, "fit")

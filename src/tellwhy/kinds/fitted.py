@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from tellwhy.core.arrays import evenly_spread, random_sample
@@ -150,6 +151,7 @@ class FittedTable:
     known: KnownRows
     finds_learned: bool = False
     learned_scores: Floats | None = None
+    _tried: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def learned(self) -> Integers:
@@ -172,13 +174,13 @@ class FittedTable:
 
     def explain(self, positions: Integers, method: str) -> Explanation:
         """Explain some of the selected rows, told by their numbers (see `KnownRows`)."""
-        params: dict[str, Any] = {}
-        chosen = chosen_card(self.score, method).name
-        if chosen == "OneClassDTD":
+        chosen = chosen_card(self.score, method)
+        # Chosen here, not by the one-liner: cells are numbers of rows, none can be moved to try methods on.
+        params = dict(getattr(chosen.cls, "when_automatic", {})) if method == "auto" else {}
+        if "training_rows" in inspect.signature(chosen.cls).parameters:
             params["training_rows"] = self.training_rows(positions)
-        if chosen == "AnomalyShapley":  # cells are numbers of rows here: none can be moved to try methods on
-            method = chosen
-        return explain(self.known_score, self.known.table(positions), method, self.background(), **params)
+        table = self.known.table(positions)
+        return explain(self.known_score, table, chosen.name, self.background(), **params)
 
     def known_rows(self, numbers: Integers) -> pd.DataFrame:
         """Known rows as the user has them, with what the encoding puts where a cell is missing."""
@@ -254,11 +256,28 @@ class FittedTable:
 
         A row that was made from one that the detector learned from is judged without it.
         """
-        Z = np.take_along_axis(self.known.encoded, cells[:, self.known.owner], axis=0)
-        return self._scored_rows(Z, rows)
+        keys = row_keys(np.column_stack([rows, cells]))
+        new, first = np.unique(keys, return_index=True)
+        first = first[[key not in self._tried for key in new.tolist()]]
+        if len(first):
+            Z = np.take_along_axis(self.known.encoded, cells[first][:, self.known.owner], axis=0)
+            scores = self._scored_rows(Z, rows[first])
+            self._tried.update(zip(keys[first].tolist(), scores.tolist(), strict=True))
+        return np.array([self._tried[key] for key in keys.tolist()])
+
+    @cached_property
+    def _known_scores(self) -> Floats:
+        """Scores of the known rows, NaN until somebody asked for them: a row is scored once in a run."""
+        return np.full(len(self.known.encoded), np.nan)
 
     def _scored(self, known: Integers | slice) -> Floats:
-        return self._scored_rows(self.known.encoded[known], known)
+        numbers = np.arange(len(self.known.encoded))[known]
+        new = numbers[np.isnan(self._known_scores[numbers])]
+        if len(new) == len(numbers):  # a slice copies nothing of a large table
+            self._known_scores[known] = self._scored_rows(self.known.encoded[known], known)
+        elif len(new):
+            self._known_scores[new] = self._scored_rows(self.known.encoded[new], new)
+        return self._known_scores[known]
 
     def _scored_rows(self, Z: Floats, known: Integers | slice) -> Floats:
         inner = self.score.inner
@@ -297,6 +316,22 @@ def encoded_score(encoder: TableEncoder, model: Any) -> EncodedScore:
     )
 
 
+def row_keys(numbers: Integers) -> NDArray[np.uint64]:
+    """Return a number for each row of whole numbers, which rows that differ do not share.
+
+    Sums with random odd weights, modulo 2⁶⁴: of a million different rows two agree with probability 10⁻⁷.
+
+    Examples
+    --------
+    >>> keys = row_keys(np.array([[1, 2], [2, 1], [1, 2]]))
+    >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
+    (True, False)
+    """
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 2**63, size=numbers.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    return np.asarray((numbers.astype(np.uint64) * weights).sum(axis=1, dtype=np.uint64))
+
+
 def learned_rows(selection: Selection, sample: Integers) -> Integers:
     """Number of each row learned from, counting the selected rows first and then a separate reference."""
     if selection.own is None:
@@ -304,10 +339,15 @@ def learned_rows(selection: Selection, sample: Integers) -> Integers:
     return selection.own[sample]
 
 
-def encoded_rows(selection: Selection, encoder: TableEncoder, sample: Integers) -> Floats:
-    """Encode the selected rows, and below them what is learned from a separate reference."""
+def encoded_rows(
+    selection: Selection, encoder: TableEncoder, sample: Integers, learned: Floats | None = None
+) -> Floats:
+    """Encode the selected rows, and below them what is learned from a separate reference.
+
+    `learned` is the latter, where it was encoded before.
+    """
     frame, reference = selection.compared()
     selected = encoder.transform(frame)
     if selection.own is not None:
         return selected
-    return np.vstack([selected, encoder.transform(reference.iloc[sample])])
+    return np.vstack([selected, encoder.transform(reference.iloc[sample]) if learned is None else learned])

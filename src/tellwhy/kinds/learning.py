@@ -1,4 +1,4 @@
-"""`learn`: what is ordinary in a table, from its own rows or from those of a reference."""
+"""`learn`: what is ordinary in a table, and its own rows beside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tellwhy.checks.check import check_table
+from tellwhy.checks import check_table
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
 from tellwhy.data import Table, TableEncoder
@@ -35,27 +35,24 @@ class Learned:
     read: Selection
 
 
-def learn(table: Table, request: Request, other: Table | None = None, *, is_clean: bool = False) -> Learned:
-    """Learn what is ordinary in a table, or in another one, and place the rows of the table beside it.
+def learn(table: Table, request: Request, *, is_clean: bool = False) -> Learned:
+    """Learn what is ordinary in the rows of a table, and place them beside it.
 
     Parameters
     ----------
     table
         The rows to judge.
     request
-        What was asked.
-    other
-        Rows to learn from; without it (or `normal`), the table's own.
+        What was asked; only the rows that `normal` names are learned from.
     is_clean
-        Whether the user vouches for the table's own rows.
+        Whether the user vouches for all rows.
     """
-    texts = texts_as_numbers(table, other, request)
+    texts = texts_as_numbers(table, request)
     table, request = texts.table, texts.request
-    other = texts.other
-    selection = select(table, other, request)
+    selection = select(table, request)
     selection = replace(selection, is_clean=selection.is_clean or is_clean)
     read, found = checked_selection(table, selection, request.missing)
-    selection, rare = in_segments(read, table, other, request)
+    selection, rare = in_segments(read, table, request)
     found = found.with_more(rare)
     stage("encoding columns")
     selection, encoder = encoded_selection(selection, request)
@@ -73,7 +70,6 @@ def checked_selection(table: Table, selection: Selection, missing: str) -> tuple
     checked = check_table(
         selection.frame,
         selection.roles,
-        reference=selection.reference if selection.own is None else None,
         raw=table.frame[list(selection.frame.columns)],
     )
     found = RowFindings.of(checked.findings, len(selection.frame))
@@ -83,8 +79,6 @@ def checked_selection(table: Table, selection: Selection, missing: str) -> tuple
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
     """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
     selection = selection.with_hours()
-    frame, reference = selection.compared()
-    other_rows = None if reference is frame else frame
     # Columns that the user named are used even if they look like a numbering of the rows.
     named = None if request.columns is None else list(selection.frame.columns)
     encoder = TableEncoder(
@@ -94,10 +88,8 @@ def encoded_selection(selection: Selection, request: Request) -> tuple[Selection
         roles=selection.roles,
         compress=request.detector != "auto",  # the default detector deals with long tails itself
     )
-    encoder.fit(reference, scored=other_rows)
+    encoder.fit(selection.compared()[1])
     encoder.notices_ = [*selection.notices, *encoder.notices_]
-    if other_rows is not None:
-        encoder.notices_ += [f"In the scored rows: {text}" for text in encoder.missing_in(other_rows)]
     if request.missing == "drop":
         selection = selection.without(
             encoder.kept_rows(selection.frame), encoder.kept_rows(selection.reference)

@@ -11,8 +11,9 @@ import pandas as pd
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data import Table
+from tellwhy.data.columns.dates import told_by_order
 from tellwhy.data.columns.notices import listed
-from tellwhy.data.columns.reading import Role, numbers_or_missing, stored_kind
+from tellwhy.data.columns.reading import Role, dates_of, numbers_or_missing, stored_kind
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.kinds.table_model import TableModel
 from tellwhy.verdicts.seen_values import measured
@@ -88,22 +89,30 @@ def _as_kind(series: pd.Series, role: Role) -> pd.Series | None:
     return pd.Series(numbers_or_missing(series), index=series.index)
 
 
-def without_later_dates(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Take dates after those of the fitting as missing: time goes on, which is no oddity of a row."""
-    later: dict[str, int] = {}
+def without_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Take dates after those of the fitting as missing: time goes on, which is no oddity of a row.
+
+    So are earlier ones, where more rows have them than chance explains: a whole period that was not seen.
+    """
+    told = []
     found = frame
     for name, kind in model.encoder.kinds_.items():
         seen = model.seen.get(name)
         if kind != "date" or seen is None or not seen.has_range:
             continue
-        is_later = measured(frame[name], "date") > seen.high
-        if is_later.any():
-            found = found.assign(**{name: found[name].mask(is_later)})
-            later[name] = int(is_later.sum())
-    return found, [
-        f"{name}: {n:,} dates are later than those that the model was fitted on; they are not compared."
-        for name, n in later.items()
-    ]
+        days = measured(frame[name], "date")
+        sides = {"later": days > seen.high}
+        known = dates_of(model.reference, name, "iso")
+        if "earlier" in told_by_order(dates_of(frame, name, "iso"), known):
+            sides["earlier"] = days < seen.low
+        for side, is_beyond in sides.items():
+            if is_beyond.any():
+                found = found.assign(**{name: found[name].mask(is_beyond)})
+                told.append(
+                    f"{name}: {int(is_beyond.sum()):,} dates are {side} than those that the model was fitted "
+                    "on; they are not compared."
+                )
+    return found, told
 
 
 def with_hours(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tellwhy.checks.findings import Finding
+from tellwhy.checks import Finding
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data import Table
-from tellwhy.data.columns.roles import read_columns
 from tellwhy.kinds.rare_labels import find_rare_labels
 from tellwhy.kinds.request import Request, check_column
 from tellwhy.kinds.segments import Segments, context_of, nested_segments
@@ -19,16 +18,14 @@ from tellwhy.kinds.table_rows import Selection, read_as_told
 FEW = 5  # rows of a segment, below which it is told that the whole table stands in
 
 
-def in_segments(
-    selection: Selection, table: Table, reference: Table | None, request: Request
-) -> tuple[Selection, list[Finding]]:
+def in_segments(selection: Selection, table: Table, request: Request) -> tuple[Selection, list[Finding]]:
     """Return the selection with the segments of the columns that `by` names, and labels rare in them.
 
     Parameters
     ----------
     selection
         All rows of the table, before any is dropped.
-    table, reference
+    table
         What the columns are read from.
     request
         What was asked.
@@ -38,14 +35,10 @@ def in_segments(
         return selection, []
     for name in by:
         check_column(table, name)
-        if reference is not None:
-            check_column(reference, name)
-    told = request.told_kinds(table, by)
-    known = read_as_told((reference or table).frame[by], None, told)
-    same = reference is None and selection.own is not None and len(selection.own) == len(selection.frame)
-    scored = known.frame if reference is None else read_columns(table.frame[by], roles=known.roles).frame
-    others = known.frame if same or reference is not None else known.frame.iloc[selection.own]
-    levels = nested_segments(scored, others, known.roles, table.source)
+    known = read_as_told(table.frame[by], None, request.told_kinds(table, by))
+    is_all = selection.own is None or len(selection.own) == len(selection.frame)
+    others = known.frame if is_all else known.frame.iloc[selection.own]
+    levels = nested_segments(known.frame, others, known.roles, table.source)
     if not (levels[-1].reference >= 0).any():
         raise InvalidInput(
             f"Column {by[-1]!r} of {table.source} is empty; expected values that tell which segment a row is "

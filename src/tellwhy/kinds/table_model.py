@@ -135,7 +135,7 @@ class TableModel(SavedAsFile):
 
     @cached_property
     def remembered(self) -> dict[str, Floats]:
-        """Scores of the rows that the detector learned from, once somebody needed them."""
+        """The rows that the detector learned from, encoded, and their scores: once somebody needed them."""
         return {}
 
     @cached_property
@@ -196,6 +196,11 @@ def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: 
     if request.normal is not None:
         table = _ordinary(table, request.normal)
         clean = True
+    return fit(table, request, clean=clean)
+
+
+def fit(table: Table, request: Request, *, clean: bool) -> TableModel:
+    """Learn from the rows of a table, or from a random sample of many."""
     n = len(table.frame)
     chosen = np.sort(random_sample(n, MOST_ROWS, generator(request.random_state)))
     if len(chosen) == n:
@@ -218,8 +223,13 @@ def fit_rows(table: Table, request: Request, *, clean: bool, n_rows: int) -> Tab
     """Learn from every row of a table that fits into memory; `n_rows` is what it was drawn from."""
     told = replace(request, normal=None)
     table = replace(table, frame=_without_marker(table, request))
-    model = kept_model(learn(table, told, is_clean=clean))
-    return replace(model, n_rows=n_rows, request=replace(model.request, normal=request.normal))
+    learned = learn(table, told, is_clean=clean)
+    model = kept_model(learned)
+    model = replace(model, n_rows=n_rows, request=replace(model.request, normal=request.normal))
+    fitted = learned.batch.fitted
+    if fitted.selection.context is None:
+        model.remembered["encoded"] = fitted.known.encoded[fitted.learned]
+    return model
 
 
 def kept_model(learned: Learned) -> TableModel:

@@ -30,7 +30,7 @@ from tellwhy.data.columns.roles import ReadColumns, read_columns
 from tellwhy.data.places import file_of, is_marked, line_of
 from tellwhy.data.sources import STANDARD_INPUT, is_query, read_sources
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.request import Request, rows_equal_to, split_marker
+from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
 from tellwhy.kinds.segments import Context
 from tellwhy.results.run import Finding
 
@@ -126,20 +126,16 @@ class Selection:
         return frame, frame if is_all else self.context.reference_frame(self.reference)
 
 
-def select(table: Table, reference: Table | None, request: Request) -> Selection:
+def select(table: Table, request: Request) -> Selection:
     """Work out the scored rows, the reference rows and the feature columns of a request."""
-    if reference is not None and request.normal is not None:
-        raise InvalidParameter("Give either a reference table or normal='COLUMN=VALUE', not both.")
-    frame = _features(table, request)
-    other = None if reference is None else _same_columns(reference, frame, table)
-    read, known = _read(frame, other, request.told_kinds(table, list(frame.columns)))
-    roles = _ordered(as_named(read, request.columns), read.frame, known)
-    notices = tuple(dict.fromkeys([*([] if known is None else known.notices), *read.notices]))
+    frame = features_of(table, request)
+    read = read_as_told(frame, None, request.told_kinds(table, list(frame.columns)))
+    roles = _ordered(as_named(read, request.columns), read.frame)
     everyone = np.arange(len(frame))
     words = "all rows of the table"
-    chosen = Selection(read.frame, everyone, read.frame, everyone, words, False, roles, notices)
-    if reference is not None and known is not None:
-        return replace(chosen, reference=known.frame, own=None, words=str(reference.source), is_clean=True)
+    chosen = Selection(
+        read.frame, everyone, read.frame, everyone, words, False, roles, tuple(dict.fromkeys(read.notices))
+    )
     if request.normal is None:
         return chosen
     column, value = split_marker(table, request.normal)
@@ -152,7 +148,29 @@ def select(table: Table, reference: Table | None, request: Request) -> Selection
     return replace(chosen, reference=read.frame.iloc[own], own=own, words=words, is_clean=True)
 
 
-def _features(table: Table, request: Request) -> pd.DataFrame:
+def reference_of(table: Table, reference: Table, request: Request) -> tuple[Table, Request]:
+    """Ordinary rows in the columns that a request uses of a table, and what is asked of them."""
+    if request.normal is not None:
+        raise InvalidParameter("Give either a reference table or normal='COLUMN=VALUE', not both.")
+    features = list(features_of(table, request).columns)
+    by = list(dict.fromkeys(request.by))
+    for name in by:
+        check_column(table, name)
+        check_column(reference, name)
+    aside = [name for name in by if name not in features]
+    missing = [name for name in features if name not in reference.frame.columns]
+    if missing:
+        raise InvalidInput(
+            f"The reference {reference.source} lacks the column(s) {', '.join(map(repr, missing[:5]))} of "
+            f"{table.source}. Leave them out with exclude, or give a reference with the same columns."
+        )
+    used = None if request.columns is None else features
+    kinds: dict[str, Any] = dict(request.told_kinds(table, [*features, *aside]))
+    asked = replace(request, id_column=None, label=None, columns=used, exclude=aside, **kinds)
+    return replace(reference, frame=reference.frame[[*features, *aside]]), asked
+
+
+def features_of(table: Table, request: Request) -> pd.DataFrame:
     """Columns that are asked for, less those that mark or name rows and those excluded."""
     dropped = request.not_features(table)
     frame = table.frame.drop(columns=dropped)
@@ -164,16 +182,6 @@ def _features(table: Table, request: Request) -> pd.DataFrame:
             f"No column of {table.source} is left to use as a feature; check columns and exclude."
         )
     return frame
-
-
-def _read(
-    frame: pd.DataFrame, reference: pd.DataFrame | None, told: Mapping[str, list[str]]
-) -> tuple[ReadColumns, ReadColumns | None]:
-    """Read the columns once: those of a reference first, and the table's alike."""
-    if reference is None:
-        return read_as_told(frame, None, told), None
-    known = read_as_told(reference, None, told)
-    return read_as_told(frame, known.roles, told), known
 
 
 def read_as_told(
@@ -201,14 +209,12 @@ def as_named(read: ReadColumns, columns: Sequence[str] | None) -> dict[str, Role
     }
 
 
-def _ordered(roles: Mapping[str, Role], frame: pd.DataFrame, known: ReadColumns | None) -> dict[str, Role]:
-    """Mark the dates that only tell in which order rows came, or that they are later than the reference."""
+def _ordered(roles: Mapping[str, Role], frame: pd.DataFrame) -> dict[str, Role]:
+    """Mark the dates that only tell in which order rows came."""
     found = dict(roles)
     for name, role in roles.items():
         if role.kind == "date":
-            reference = None if known is None else dates_of(known.frame, name, "iso")
-            told = told_by_order(dates_of(frame, name, "iso"), reference)
-            found[name] = replace(role, orders=told)
+            found[name] = replace(role, orders=told_by_order(dates_of(frame, name, "iso"), None))
     return found
 
 
@@ -217,16 +223,6 @@ def _hours_of(selection: Selection, name: str) -> tuple[Floats, Floats] | None:
     frame = hours_of_day(dates_of(selection.frame, name, "iso"))
     reference = hours_of_day(dates_of(selection.reference, name, "iso"))
     return None if frame is None or reference is None else (frame, reference)
-
-
-def _same_columns(reference: Table, frame: pd.DataFrame, table: Table) -> pd.DataFrame:
-    missing = [name for name in frame.columns if name not in reference.frame.columns]
-    if missing:
-        raise InvalidInput(
-            f"The reference {reference.source} lacks the column(s) {', '.join(map(repr, missing[:5]))} of "
-            f"{table.source}. Leave them out with exclude, or give a reference with the same columns."
-        )
-    return reference.frame[list(frame.columns)]
 
 
 MOST_LINES = 1_000  # of a finding; nobody looks more of them up by hand

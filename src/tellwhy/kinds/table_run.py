@@ -40,11 +40,7 @@ def run_of(judged: Judged, *, with_evidence: bool = True) -> Run:
 
     Without evidence the explanation is not tested as a whole; the reasons of each row are verified anyway.
     """
-    batch = judged.batch
-    told = _findings(
-        batch.table, batch.request, batch.fitted, judged.ranking, batch.found, with_evidence=with_evidence
-    )
-    return _run(told)
+    return _run(_findings(judged, with_evidence=with_evidence))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,21 +60,16 @@ class _Findings:
     segments: InSegments | None = None  # what is usual in the segments of these rows, where there are any
 
 
-def _findings(
-    table: Table,
-    request: Request,
-    fitted: FittedTable,
-    ranking: Ranking,
-    found: RowFindings,
-    *,
-    with_evidence: bool = True,
-) -> _Findings:
+def _findings(judged: Judged, *, with_evidence: bool) -> _Findings:
     """Explain the ranked rows, and check the explanation, on the rows that were encoded for scoring."""
-    told = fitted.explain(ranking.positions, request.method)
+    batch = judged.batch
+    fitted = batch.fitted
+    ranking = judged.ranking
+    level = _ordinary_level(judged)
+    told = fitted.explain(ranking.positions, batch.request.method)
     stage("checking the explanation")
     trials = fitted.trials(ranking.positions)
-    by_row = found.by_row(ranking.positions)
-    level = _ordinary_level(ranking)
+    by_row = batch.found.by_row(ranking.positions)
     # A row that is no alarm has only a little oddness to explain: half of it must go.
     levels = np.minimum(level, ranking.model_scores[ranking.positions] / 2)
     causes = causes_of(trials, told.values, levels)
@@ -94,11 +85,11 @@ def _findings(
     segments = _segments(fitted, ranking, typical)
     tested = _judged(ranking, by_row, level) if with_evidence else np.zeros(0, dtype=np.int64)
     return _Findings(
-        table,
-        request,
+        batch.table,
+        batch.request,
         fitted,
         ranking,
-        found,
+        batch.found,
         explanation=with_findings(as_told, raised, by_row),
         evidence=evidence_of(told[tested], fitted.known_score, fitted.background()),
         causes=causes,
@@ -138,16 +129,16 @@ def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> 
     return np.flatnonzero(above if above.sum() >= LEAST_EVIDENCE_ROWS else judged)
 
 
-def _ordinary_level(ranking: Ranking) -> float:
+def _ordinary_level(judged: Judged) -> float:
     """Score up to which a row counts as ordinary: below the threshold, and where one row in a hundred is."""
-    usual = np.interp(ORDINARY, np.sort(ranking.surprises), np.sort(ranking.scores))
-    return float(min(ranking.threshold, usual))
+    return min(judged.ranking.threshold, judged.calibration.score_of(ORDINARY))
 
 
 def _run(found: _Findings) -> Run:
     anomalies = _anomalies(found)
     ranking = found.ranking
-    alarms = AlarmRule(ranking.alarms.rule, ranking.n_above, ranking.alarms.expected_false)
+    drawn = ranking.alarms
+    alarms = AlarmRule(drawn.rule, ranking.n_above, drawn.expected_false, drawn.over)
     return Run(
         source=found.table.source,
         settings=_settings(found),

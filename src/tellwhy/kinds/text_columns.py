@@ -256,15 +256,14 @@ def _reworded(words: str, phrases: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class TextsTold:
-    """Tables whose texts are numbers, what is asked of them, and the texts."""
+    """A table whose texts are numbers, what is asked of it, and the texts."""
 
     table: Table
-    other: Table | None
     request: Request
     columns: TextColumns
 
 
-def texts_as_numbers(table: Table, other: Table | None, request: Request) -> TextsTold:
+def texts_as_numbers(table: Table, request: Request) -> TextsTold:
     """Put how odd each text is in the place of the columns that `text` names; nothing else is changed.
 
     A column of single words, or without words that recur (names, numbers of orders), stays what it is, and is
@@ -272,21 +271,17 @@ def texts_as_numbers(table: Table, other: Table | None, request: Request) -> Tex
     """
     used = request.columns if request.columns is not None else request.text
     named = [name for name in request.text if name in used and name not in request.exclude]
-    chosen = _ordinary_rows(table, other, request) if named else None
+    chosen = _ordinary_rows(table, request) if named else None
     own = np.full(len(table.frame), -1, dtype=np.int64)
     if chosen is not None:
         own[chosen] = np.arange(len(chosen))
-    found = {name: _learned(table, other, name, chosen, request.random_state) for name in named}
+    found = {name: _learned(table, name, chosen, request.random_state) for name in named}
     models = {name: model for name, model in found.items() if model is not None}
     texts = {name: _texts(table, name) for name in models}
     scores = {name: model.scores(texts[name], own) for name, model in models.items()}
-    if other is not None:
-        known = np.arange(len(other.frame))
-        theirs = {name: model.scores(_texts(other, name), known) for name, model in models.items()}
-        other = replace(other, frame=_with(other.frame, theirs))
     asked = replace(request, text=tuple(name for name in request.text if name not in models))
     told = replace(table, frame=_with(table.frame, scores))
-    return TextsTold(told, other, asked, TextColumns(texts, models, own))
+    return TextsTold(told, asked, TextColumns(texts, models, own))
 
 
 def scored_texts(table: Table, models: Mapping[str, TextModel]) -> tuple[Table, TextColumns]:
@@ -297,9 +292,9 @@ def scored_texts(table: Table, models: Mapping[str, TextModel]) -> tuple[Table, 
     return replace(table, frame=_with(table.frame, scores)), TextColumns(texts, models, own)
 
 
-def _learned(table: Table, other: Table | None, name: str, chosen: Any, seed: int) -> TextModel | None:
+def _learned(table: Table, name: str, chosen: Integers | None, seed: int) -> TextModel | None:
     """Return a model of ordinary texts; None where no word recurs, or cells are single words."""
-    texts = _texts(table, name) if other is None else _texts(other, name)
+    texts = _texts(table, name)
     good = texts if chosen is None else [texts[k] for k in chosen]
     n_words = [len(text.split()) for text in good if text.strip()]
     if not n_words or np.mean(n_words) < SENTENCE:
@@ -319,10 +314,8 @@ def _with(frame: Any, scores: Mapping[str, Any]) -> Any:
     return changed
 
 
-def _ordinary_rows(table: Table, other: Table | None, request: Request) -> Any:
-    """Rows to learn from; None where another table is learned from."""
-    if other is not None:
-        return None
+def _ordinary_rows(table: Table, request: Request) -> Integers:
+    """Rows to learn from."""
     if request.normal is None:
         return np.arange(len(table.frame))
     column, value = split_marker(table, request.normal)

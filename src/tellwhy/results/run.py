@@ -52,7 +52,7 @@ class Anomaly:
     reasons: Sequence[Reason]
     nearest_normal: Mapping[str, Any] | None = None  # column -> value that would look normal
     line: int | None = None  # 1-based line of the file, where it is known
-    p_value: float = 1.0  # probability that an ordinary row is as odd as this one
+    p_value: float = 1.0  # that the detector finds an ordinary row as odd; findings stand beside it
     unattributed: float = 0.0  # share of the score that no column received
     note: str = ""  # "reason uncertain: …", where no reason holds
     file: str | None = None  # the file it came from, where there are several
@@ -94,6 +94,7 @@ class AlarmRule:
     rule: str  # in words
     n_flagged: int
     expected_false: float  # how many alarms chance alone is expected to raise at this line
+    over: str = "these rows"  # that it was drawn over, or those of the "fit"
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,14 @@ class Alarms:
         How the level was drawn, in words.
     expected_false
         How many alarms chance alone is expected to raise at this level.
+    over
+        What it was drawn over: "these rows", or those of the "fit".
     """
 
     level: float
     rule: str
     expected_false: float
+    over: str = "these rows"
 
 
 def draw_alarms(
@@ -165,6 +168,8 @@ class Ranking:
         Rows to explain.
     percentiles
         Of those rows, among the reference rows.
+    model_surprises
+        Of every row, by the detector alone: findings stand beside a p-value, not in it.
     """
 
     scores: Floats
@@ -174,6 +179,7 @@ class Ranking:
     alarms: Alarms
     positions: Integers
     percentiles: Floats
+    model_surprises: Floats
 
     @property
     def n_above(self) -> int:
@@ -181,8 +187,8 @@ class Ranking:
         return int((self.scores > self.threshold).sum())
 
     def p_value(self, position: int) -> float:
-        """Probability that an ordinary row is as odd as this one."""
-        return float(np.exp(-max(self.surprises[position], 0.0)))
+        """Probability that the detector finds an ordinary row as odd as this one, whatever findings say."""
+        return float(np.exp(-max(self.model_surprises[position], 0.0)))
 
 
 def ranking_of(
@@ -215,11 +221,12 @@ def ranking_of(
     """
     raised = scores if added is None else calibration.raised(scores, added)
     surprises = calibration.surprises(raised)
+    by_model = surprises if raised is scores else calibration.surprises(scores)
     # Rows with findings are alarms in any case. With their tiny p-values among the others, the rule for false
     # discoveries would let more of the others pass.
     is_budget = wanted.alarms is not None or wanted.contamination is not None
     alarms = drawn or draw_alarms(
-        surprises if is_budget else calibration.surprises(scores),
+        surprises if is_budget else by_model,
         alarms=wanted.alarms,
         contamination=wanted.contamination,
         fdr=wanted.fdr,
@@ -229,7 +236,7 @@ def ranking_of(
     positions = np.argsort(-raised, kind="stable")[:n_explained]
     # "left" counts the reference rows that score lower: a row of the reference does not stand above itself.
     percentiles = 100.0 * np.searchsorted(np.sort(reference), raised[positions], "left") / len(reference)
-    return Ranking(raised, surprises, scores, threshold, alarms, positions, percentiles)
+    return Ranking(raised, surprises, scores, threshold, alarms, positions, percentiles, by_model)
 
 
 class Wanted(Protocol):

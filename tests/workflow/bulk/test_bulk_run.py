@@ -22,7 +22,9 @@ from tellwhy.bulk.blocks import plan_blocks
 from tellwhy.bulk.parts import make_folders, read_record
 from tellwhy.bulk.run import explain_bulk
 from tellwhy.core.errors import CannotWrite, MissingExtra, UnreadableFile
-from tellwhy.workflow import explain_new, fit_model, load_run
+from tellwhy.data import as_table
+from tellwhy.kinds.explain_new import changed_request, judge, told_run
+from tellwhy.workflow import fit_model, load_run
 from workflow.bulk.runs import GROUP, content_of, finish, make_inputs, readings, run_here, start
 
 ROWS = 6 * GROUP
@@ -49,7 +51,8 @@ def in_process(monkeypatch):
 
 def test_scores_and_alarms_are_those_of_one_go(place):
     model = tellwhy.load(place / "m.tellwhy")
-    whole = explain_new(model, pd.read_parquet(place / "big.parquet"), top=300)
+    request = changed_request(model, {"top": 300})
+    whole = told_run(judge(model, as_table(pd.read_parquet(place / "big.parquet")), request, is_part=True))
     parts = sorted((place / "whole" / "parts").glob("*-scores.parquet"))
     scores = pd.concat([pd.read_parquet(part) for part in parts], ignore_index=True)
     assert scores["row"].tolist() == list(range(ROWS))

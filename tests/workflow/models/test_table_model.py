@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 
 import tellwhy
-from tellwhy.checks.check import check_table
+from tellwhy.checks import check_table
 from tellwhy.checks.facts import facts_of
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
+from tellwhy.data import as_table
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.detectors import KernelDensity
 from tellwhy.kinds import table_model
+from tellwhy.kinds.explain_new import changed_request, judge
 from tellwhy.kinds.new_data import compare_with_model
 from tellwhy.kinds.table_model import load_table_model
 from tellwhy.workflow import explain_new, explain_table, fit_model
@@ -82,13 +84,33 @@ def test_planted_rows_are_found_with_their_reasons(model, tmp_path):
     assert next(a.id for a in run.anomalies if a.row == 12) == "A2-12"
 
 
-def test_a_row_is_judged_by_itself(model):
-    """Whether a row is an alarm does not depend on the rows beside it."""
+def test_scores_and_reasons_are_of_a_row_and_alarms_of_a_list(model):
+    """Whatever stands beside a row, its score, p-value and reasons are the same."""
     new = orders(200, seed=3, month=2, bad=True).drop(index=[3, 4, 5]).reset_index(drop=True)
-    whole = explain_new(model, new)
-    half = explain_new(model, new.iloc[:100])
-    assert whole.threshold == half.threshold == model.threshold
+    whole = explain_new(model, new, top=200)
+    half = explain_new(model, new.iloc[:100], top=100)
     assert np.array_equal(whole.scores[:100], half.scores)
+    known = {anomaly.row: anomaly for anomaly in whole.anomalies}
+    for anomaly in half.anomalies:
+        assert anomaly.p_value == known[anomaly.row].p_value
+        if anomaly.above_threshold and known[anomaly.row].above_threshold:
+            assert anomaly.reasons == known[anomaly.row].reasons
+
+
+def test_rows_that_are_part_of_many_are_alarms_above_the_line_of_the_fitting(model):
+    new = as_table(orders(200, seed=3, month=2, bad=True))
+    judged = judge(model, new, changed_request(model, {}), is_part=True)
+    assert judged.ranking.threshold == model.threshold
+    assert judged.ranking.alarms.over == "fit"
+    assert judge(model, new, changed_request(model, {})).ranking.alarms.over == "these rows"
+
+
+def test_the_rule_of_the_fitting_holds_until_another_is_asked_for():
+    fitted = fit_model(orders(300), contamination=0.1)
+    new = orders(100, seed=5, month=2)
+    assert explain_new(fitted, new).n_flagged == 10
+    assert explain_new(fitted, new, alarms=3).n_flagged == 3
+    assert explain_new(fitted, new, alarms=None).n_flagged == 10
 
 
 def test_clean_months_have_few_alarms(model):
@@ -133,14 +155,17 @@ def test_alarms_may_be_drawn_among_the_new_rows(model):
         explain_new(model, new, detector="SVDD")
 
 
-def test_it_agrees_with_a_reference_table():
-    """The same rows are alarms as with `reference=`, up to where the line is drawn."""
-    train = orders(600, seed=6)
+def test_a_reference_is_a_model_of_it():
+    """The same rows, scores, alarms, findings and reasons as with `reference=`."""
+    train = orders(600, seed=6, bad=True)
     new = orders(200, seed=7, month=1, bad=True)
     new.loc[9, "qty"] = 3000
     by_model = explain_new(fit_model(train, clean=True), new)
     by_table = explain_table(new, reference=train)
-    assert by_model.anomalies[0].row == by_table.anomalies[0].row
+    assert np.array_equal(by_model.scores, by_table.scores)
+    assert by_model.threshold == by_table.threshold
+    assert told(by_model) == told(by_table)
+    assert [f.rows for f in by_model.findings] == [f.rows for f in by_table.findings]
     assert {3, 4, 5, 9, 12} <= {a.row for a in by_model.anomalies if a.above_threshold}
 
 

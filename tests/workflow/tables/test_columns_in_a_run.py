@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.kinds.new_rows import read_new_rows
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_rows import as_source, select
-from tellwhy.workflow import explain_graph, explain_table
+from tellwhy.workflow import explain_graph, explain_table, fit_model
 
 
 def orders(start, n, seed, periods=28):
@@ -40,54 +41,57 @@ def test_a_later_month_is_no_anomaly(tmp_path):
     assert run.anomalies[0].reasons[0].feature == "price"
     assert np.mean(run.scores > run.threshold) < 0.03
     assert all(anomaly.reasons[0].feature != "order_date" for anomaly in run.anomalies)
-    assert "order_date only tells that these rows are later than the reference" in " ".join(run.notices)
+    assert "order_date only tells in which order the rows came; its hour of day is compared" in " ".join(
+        run.notices
+    )
 
 
 def test_the_same_month_is_compared_by_its_dates():
     january = orders("2024-01-01", 500, 0).sample(frac=1, random_state=0)
     again = orders("2024-01-01", 500, 1).sample(frac=1, random_state=1)
-    found = select(as_source(again), as_source(january), Request())
-    assert not found.roles["order_date"].orders
-    assert not select(as_source(again), None, Request()).roles["order_date"].orders
+    assert "order_date" in explain_table(again, reference=january).columns
+    assert not select(as_source(again), Request()).roles["order_date"].orders
 
 
 def test_sorted_dates_only_tell_the_order():
-    found = select(as_source(orders("2024-01-01", 500, 0)), None, Request())
+    found = select(as_source(orders("2024-01-01", 500, 0)), Request())
     assert found.roles["order_date"].orders == "in which order the rows came"
 
 
 def test_both_tables_are_read_alike_and_said_once():
     january = as_source(orders("2024-01-01", 300, 0))
     february = as_source(orders("2024-02-01", 300, 1))
-    found = select(february, january, Request())
-    assert found.roles["price"].words == "money in $"
-    assert found.roles["status"].kind == "category"
-    for frame in (found.frame, found.reference):
+    model = fit_model(january, clean=True)
+    found = read_new_rows(model, february)
+    assert model.roles["price"].words == "money in $"
+    assert model.roles["status"].kind == "category"
+    for frame in (found.frame, model.reference):
         assert frame["price"].dtype == np.float64
         assert frame["order_date"].dtype.kind == "M"
     assert sum(text.startswith("price:") for text in found.notices) == 1
+    run = explain_table(february, reference=january)
+    assert sum(text.startswith("price:") for text in run.notices) == 1
 
 
 def test_a_table_that_could_be_read_in_two_ways_is_read_like_its_reference():
     january = as_source(pd.DataFrame({"day": ["31/01/2024", "05/01/2024"] * 20, "x": np.arange(40) % 7}))
     february = as_source(pd.DataFrame({"day": ["03/02/2024", "05/06/2024"] * 20, "x": np.arange(40) % 7}))
-    found = select(february, january, Request())
+    found = read_new_rows(fit_model(january, clean=True), february)
     assert found.frame["day"][0] == pd.Timestamp("2024-02-03")
-    assert select(february, None, Request()).frame["day"][0] != pd.Timestamp("2024-02-03")
+    assert select(february, Request()).frame["day"][0] != pd.Timestamp("2024-02-03")
 
 
 def test_what_the_user_tells_of_columns():
     table = orders("2024-01-01", 300, 0).assign(note="a", ref=np.arange(300) * 7 % 300)
     found = select(
         as_source(table),
-        None,
         Request(number=["status"], category=["weight"], text=["country"], exclude=["note"], date=["note"]),
     )
     kinds = {name: role.kind for name, role in found.roles.items()}
     assert (kinds["status"], kinds["weight"], kinds["country"]) == ("number", "category", "text")
     assert "note" not in kinds
     with pytest.raises(InvalidInput, match="no column 'pricy'"):
-        select(as_source(table), None, Request(number=["pricy"]))
+        select(as_source(table), Request(number=["pricy"]))
 
 
 def test_text_that_was_told_is_no_feature():
@@ -108,8 +112,8 @@ def test_a_word_among_numbers_is_missing_and_said():
 
 def test_whole_numbers_that_were_named_are_used_though_they_look_like_names():
     table = pd.DataFrame({"id": np.arange(100) * 3 + 7, "x": np.random.default_rng(0).normal(size=100)})
-    assert select(as_source(table), None, Request()).roles["id"].kind == "identifier"
-    assert select(as_source(table), None, Request(columns=["id", "x"])).roles["id"].kind == "number"
+    assert select(as_source(table), Request()).roles["id"].kind == "identifier"
+    assert select(as_source(table), Request(columns=["id", "x"])).roles["id"].kind == "number"
     assert explain_table(table, columns=["id", "x"], top=1).columns == ["id", "x"]
 
 

@@ -1,5 +1,7 @@
 """Detectors fitted to tables: what they learn from, how rows they have seen are scored, what they are called."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,9 +21,10 @@ FRAME = pd.DataFrame(RNG.normal(size=(80, 2)), columns=["a", "b"]).assign(kind=n
 
 
 def fitted(detector="KernelDensity", reference=None, **settings):
-    selection = select(
-        as_table(FRAME), None if reference is None else as_table(reference), Request(**settings)
-    )
+    selection = select(as_table(FRAME), Request(**settings))
+    if reference is not None:
+        theirs = reference[list(selection.frame.columns)]
+        selection = replace(selection, reference=theirs, own=None, is_clean=True)
     return fit_table(selection, TableEncoder().fit(selection.reference), detector, generator(0))
 
 
@@ -145,7 +148,7 @@ def test_rows_outside_the_sample_are_new_to_the_detector():
     assert run.settings["rows_learned_from"] == TRAINING_ROWS
     assert len(run.scores) == len(rows)
     source = as_table(rows)
-    selection = select(source, None, Request())
+    selection = select(source, Request())
     encoder = TableEncoder(compress=False).fit(source.frame)
     found = fit_table(selection, encoder, "auto", generator(3))
     np.testing.assert_array_equal(found.scores(), run.scores)
@@ -162,7 +165,7 @@ def test_text_that_holds_numbers_or_dates_is_read_and_gaps_stay_gaps():
         }
     )
     table.loc[3, "day"] = None
-    selection = select(as_table(table), None, Request(columns=list(table.columns)))
+    selection = select(as_table(table), Request(columns=list(table.columns)))
     encoder = TableEncoder(columns=list(table.columns)).fit(selection.reference)
     read = fit_table(selection, encoder, "auto", generator(0)).read_rows(np.array([3, 7]))
     assert read["n"].tolist() == [3.0, 7.0]

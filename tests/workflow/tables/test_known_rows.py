@@ -54,7 +54,7 @@ def test_the_scored_table_is_encoded_once(encoded, detector, method):
 def test_a_separate_reference_is_encoded_once_too(encoded):
     ordinary = FRAME.drop(index=[7, 8])
     explain_table(FRAME.iloc[:20], reference=ordinary, top=5)
-    assert encoded == [20, len(ordinary)]
+    assert encoded == [len(ordinary), 20]
 
 
 def test_a_reference_inside_the_table_costs_nothing_more(encoded):
@@ -70,7 +70,7 @@ def test_no_row_above_the_threshold_means_no_suggestion_to_encode(encoded):
     assert encoded == [50]
 
 
-def test_one_large_separate_reference_is_encoded_where_it_is_learned_from(encoded):
+def test_one_large_separate_reference_is_encoded_once(encoded):
     many = pd.DataFrame(np.random.default_rng(1).normal(size=(6_000, 2)), columns=["a", "b"])
     explain_table(many.iloc[:30], reference=many, top=2)
-    assert encoded[:2] == [30, 5_000]
+    assert encoded == [6_000, 30]

@@ -8,7 +8,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data import as_table
 from tellwhy.kinds.graph_input import GraphRequest
 from tellwhy.kinds.request import Request, cell_text, check_column, rows_equal_to, split_marker
-from tellwhy.kinds.table_rows import select
+from tellwhy.kinds.table_rows import reference_of, select
 from tellwhy.workflow import explain_table
 
 FRAME = pd.DataFrame(
@@ -24,8 +24,8 @@ FRAME = pd.DataFrame(
 TABLE = as_table(FRAME)
 
 
-def chosen(reference=None, **settings):
-    return select(TABLE, reference, Request(**settings))
+def chosen(**settings):
+    return select(TABLE, Request(**settings))
 
 
 def test_columns_that_name_or_mark_rows_are_no_features():
@@ -49,13 +49,19 @@ def test_without_a_reference_all_rows_are_learned_from_and_nobody_vouches_for_th
     assert found.words == "all rows of the table"
 
 
-def test_a_separate_reference_is_vouched_for_and_has_the_columns_of_the_table():
-    other = as_table(FRAME[["truth", "kind", "b", "a", "k=v", "id"]].iloc[:2])
-    found = chosen(other, columns=["a", "b"])
-    assert found.own is None
-    assert found.is_clean
-    assert list(found.reference.columns) == ["a", "b"]
-    assert len(found.reference) == 2
+def test_a_separate_reference_has_the_columns_of_the_table_and_nothing_else_is_asked_of_it():
+    other = as_table(FRAME[["truth", "kind", "b", "a", "k=v"]].iloc[:2])
+    asked = Request(
+        columns=["b", "a", "id"], id_column="id", label="truth", number=["a", "truth"], by=["kind"]
+    )
+    found, request = reference_of(TABLE, other, asked)
+    assert list(found.frame.columns) == ["b", "a", "kind"]
+    assert (request.id_column, request.label, request.columns) == (None, None, ["b", "a"])
+    assert (request.exclude, request.number, request.by) == (["kind"], ["a"], ["kind"])
+    with pytest.raises(InvalidInput, match=r"lacks the column\(s\) 'id'"):
+        reference_of(TABLE, other, Request())
+    with pytest.raises(InvalidParameter, match="either a reference table or normal"):
+        reference_of(TABLE, other, Request(normal="kind=y"))
 
 
 def test_rows_are_kept_with_their_numbers():

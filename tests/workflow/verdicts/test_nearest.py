@@ -1,5 +1,7 @@
 """What would make a row look normal: one answer wherever it is asked, scored as it is shown."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -64,7 +66,7 @@ def test_every_odd_row_has_a_suggestion_about_what_is_odd(run):
 @pytest.fixture(scope="module")
 def fitted(table):
     source = as_table(table)
-    selection, _ = checked_selection(source, select(source, None, Request()), "impute")
+    selection, _ = checked_selection(source, select(source, Request()), "impute")
     return fit_table(selection, TableEncoder(compress=False).fit(selection.frame), "auto", generator(0))
 
 
@@ -126,7 +128,7 @@ def test_rows_of_a_separate_reference_are_told_by_their_numbers():
     rng = np.random.default_rng(0)
     reference = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
     scored = pd.DataFrame(rng.normal(size=(5, 3)), columns=list("abc"))
-    selection = select(as_table(scored), as_table(reference), Request())
+    selection = replace(select(as_table(scored), Request()), reference=reference, own=None, is_clean=True)
     fitted = fit_table(selection, TableEncoder().fit(reference), "auto", generator(0))
     told = fitted.known_rows(np.array([7, 2, 5, 7]))
     expected = [reference.iloc[2], scored.iloc[2], reference.iloc[0], reference.iloc[2]]

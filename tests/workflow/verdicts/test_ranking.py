@@ -66,6 +66,16 @@ def test_a_p_value_is_the_exponential_of_minus_the_surprise():
     assert found.p_value(2) == 1.0
 
 
+def test_findings_stand_beside_a_p_value():
+    found = ranking_of(
+        np.array([0.1, 2.0]), Calibration(), np.arange(5.0), Request(top=2), np.array([12.0, 0.0])
+    )
+    assert found.positions.tolist() == [0, 1]
+    assert found.n_above == 1
+    assert found.p_value(0) == pytest.approx(np.exp(-0.1))
+    assert found.p_value(1) == pytest.approx(np.exp(-2.0))
+
+
 def test_the_threshold_separates_alarms_of_any_score():
     """Scores in other units, many of them equal: what is above the threshold are the alarms, no others."""
     rng = np.random.default_rng(0)
