@@ -8,6 +8,7 @@ import pytest
 
 import tellwhy
 from storage.changed_files import changed
+from tellwhy import detectors
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.old_names import OLD_NAMES
 from tellwhy.detectors import KernelDensity
@@ -63,6 +64,15 @@ def test_a_field_that_was_renamed_is_found(saved, monkeypatch):
         tellwhy.load(saved)
     monkeypatch.setitem(OLD_NAMES, Exponential.__name__, {"sigma": "bandwidth"})
     assert np.array_equal(tellwhy.load(saved).outlierness(ROWS), before)
+
+
+def test_a_folder_is_an_old_word_for_a_file(tmp_path):
+    model = KernelDensity().fit(ROWS)
+    with pytest.warns(DeprecationWarning, match="'folder' parameter"):
+        path = model.save(folder=tmp_path / "m")
+    for load in (KernelDensity.load, detectors.load):
+        with pytest.warns(DeprecationWarning, match="'folder' parameter"):
+            assert np.array_equal(load(folder=path).outlierness(ROWS), model.outlierness(ROWS))
 
 
 def test_only_what_a_file_names_is_loaded(saved):

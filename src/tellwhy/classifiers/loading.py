@@ -8,9 +8,11 @@ from typing import Any
 from sklearn.base import ClassifierMixin
 
 from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.storage.model_file import SavedModel
 
 
+@takes_old_names
 def load(path: str | Path) -> Any:
     """Read a classifier that its `save` wrote: it gives the same scores, bit for bit.
 

@@ -21,6 +21,11 @@ GONE_IN = "1.1"
 # class or function → the old name of a parameter → its name now
 OLD_NAMES: dict[str, dict[str, str]] = {
     "Detector": {"false_alarms": "contamination"},
+    # a model was a folder before it was a file
+    "PatchModel.load": {"folder": "path"},
+    "SavedAsFile.load": {"folder": "path"},
+    "SavedAsFile.save": {"folder": "path"},
+    "load": {"folder": "path"},
 }
 
 # class or function → the names, as they are now, of what it took by place; self and cls are not counted

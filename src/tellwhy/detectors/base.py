@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput, MissingExtra, UnreadableFile
 from tellwhy.core.estimator_rows import validated_rows
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import Fit, Rules, real, validate_parameters, validate_value
 from tellwhy.core.score import Floats, LeavesRowsOut, ScoreFunction
 from tellwhy.scoring.ordinary_rows import Observed
@@ -172,6 +173,7 @@ def calibration_rows(n: int) -> Any:
     return np.sort(random_sample(n, CALIBRATION_ROWS, np.random.default_rng(0)))
 
 
+@takes_old_names
 def load(path: str | Path) -> Any:
     """Read a detector that its `save` wrote: it gives the same scores, bit for bit.
 

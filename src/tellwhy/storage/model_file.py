@@ -24,7 +24,7 @@ from numpy.lib import format as npy
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.old_names import TakesOldNames, warned_names
+from tellwhy.core.old_names import TakesOldNames, takes_old_names, warned_names
 from tellwhy.storage import sklearn_models
 from tellwhy.storage.codec import HALVES, Decoder, Encoder
 from tellwhy.storage.documents import (
@@ -109,11 +109,13 @@ def load(path: str | Path) -> Any:
 class SavedAsFile:
     """A fitted model that is written to a file and read again."""
 
+    @takes_old_names
     def save(self, path: str | Path) -> Path:
         """Write the fitted model to one file (JSON and arrays, no pickle); `load` reads it."""
         return save(self, path)
 
     @classmethod
+    @takes_old_names
     def load(cls, path: str | Path) -> Self:
         """Read a model of this class that `save` wrote: it gives the same numbers, bit for bit."""
         model = load(path)

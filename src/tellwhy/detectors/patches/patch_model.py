@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.arrays import evenly_spread, random_sample
 from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import (
     Fit,
     Rule,
@@ -408,6 +409,7 @@ class PatchModel(LearnsPatches, Detector):
         return LayerFeatures(self.features, str(self.layer), n_axes, self.device)
 
     @classmethod
+    @takes_old_names
     def load(cls, path: str | Path, *, features: Any = None) -> Self:
         """Read a model that `save` wrote; one with `features` needs a network of the same class again.
 
