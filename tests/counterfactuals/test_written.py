@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tellwhy.checks.words import number_text
 from tellwhy.counterfactuals.written import Limits, written
+from tellwhy.words.numbers import number_text
 
 ANYTHING = Limits(np.array([True]), np.zeros(1), np.array([-np.inf]), np.array([np.inf]))
 

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.run import Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
+from tellwhy.results.result import Anomaly, Group, Reason, Typical
+from tellwhy.results.run import Agreement, Detection, Evidence, Run
 
 NUMBERS = ("TSH", "T3", "TT4", "T4U", "FTI", "age")
 COLUMNS = (*NUMBERS, "sex", "on thyroxine", "referral source", "measured")
@@ -23,6 +24,11 @@ HOSTILE = (
     "' autofocus onfocus=alert(4) x='",
     "{{ 7 * 7 }}",
 )
+
+
+def said(feature, value, typical, share, text):  # type: ignore[no-untyped-def]
+    """Return a reason that is told as it is written here."""
+    return Reason(feature, value, typical, share, kind="as_written", facts={"text": text}, is_share=False)
 
 
 def table(n: int, seed: int = 0) -> pd.DataFrame:
@@ -124,7 +130,7 @@ def reasons_of(
             bounds = list(usual.shares)[:2]
             words = f"{names[j]} = {value} (usually {', '.join(bounds)})"
         text = f"{words} · {100 * shares[j]:.0f} %"
-        reasons.append(Reason(names[j], value, bounds, float(shares[j]), text))
+        reasons.append(said(names[j], value, bounds, float(shares[j]), text))
     return reasons
 
 
@@ -245,7 +251,7 @@ def hostile_run() -> Run:
     def named(reason: Reason, k: int) -> Reason:
         value = HOSTILE[k % len(HOSTILE)] if isinstance(reason.value, str) else reason.value
         text = f"{HOSTILE[k % len(HOSTILE)]} {reason.text}"
-        return replace(reason, feature=new[reason.feature], value=value, text=text)
+        return replace(reason, feature=new[reason.feature], value=value, facts={"text": text})
 
     anomalies = [
         replace(
@@ -311,7 +317,7 @@ def run_of(
     n = len(values)
     settings = {"scores": values.sum(axis=1), "method": "Example", "feature_names": names, "data": None}
     explanation = Explanation(values=values, **(settings | changes))
-    reasons = [Reason(n, v, [], 0.5, f"{n} is odd") for n, v in zip(names, cells or (), strict=False)]
+    reasons = [said(n, v, [], 0.5, f"{n} is odd") for n, v in zip(names, cells or (), strict=False)]
     first = Anomaly(0, None, float(explanation.scores[0]), 99.0, True, reasons, nearest_normal)
     rest = [Anomaly(i, None, float(explanation.scores[i]), 98.0, True, []) for i in range(1, n)]
     return replace(

@@ -53,7 +53,7 @@ def test_spreadsheets_are_told_the_encoding(folder):
 def test_no_cell_of_the_spreadsheet_is_a_formula(run, tmp_path, start):
     assert neutral(f"{start}1") == f"'{start}1"
     first = run.anomalies[0]
-    hostile = [replace(reason, text=start + reason.text) for reason in first.reasons]
+    hostile = [replace(reason, feature=start + reason.feature) for reason in first.reasons]
     changed = replace(run, anomalies=[replace(first, id=f"{start}1", reasons=hostile)])
     save_run(changed, tmp_path / "run")
     with (tmp_path / "run" / "anomalies.csv").open(encoding="utf-8-sig", newline="") as file:

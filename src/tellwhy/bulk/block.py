@@ -34,7 +34,8 @@ from tellwhy.kinds.new_data import counted_beyond
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_rows import as_written
 from tellwhy.kinds.table_run import run_of
-from tellwhy.results.run import Anomaly
+from tellwhy.results.records import anomaly_record
+from tellwhy.results.result import Anomaly, Notice
 from tellwhy.storage.documents import plain
 
 Hashes = NDArray[np.uint64]
@@ -67,7 +68,7 @@ def row_hashes(frame: pd.DataFrame, columns: Sequence[str]) -> Hashes:
 EXPLAINED_AT_ONCE = 200  # alarms, between two looks at the clock
 MOST_NAMED = 200  # alarms of a block that the whole run may tell
 _WARMING = 200  # rows
-NOT_EXPLAINED = "not explained: the time for this block was up"
+NOT_EXPLAINED = Notice("not_explained")
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
         n_read=len(read.rows),
         n_rows=len(judged.ranking.scores),
         n_alarms=len(explained),
-        n_explained=sum(each.anomaly.note != NOT_EXPLAINED for each in explained),
+        n_explained=sum(each.anomaly.doubt != NOT_EXPLAINED for each in explained),
         n_held_back=sum(judged.batch.held.values()) + len(held),
         highest=float(judged.ranking.scores.max()) if len(judged.ranking.scores) else None,
         parts=written,
@@ -211,7 +212,7 @@ def _bare(judged: Judged, position: int) -> Anomaly:
     score = float(judged.ranking.scores[position])
     row = int(judged.batch.fitted.selection.rows[position])
     return Anomaly(
-        row, None, score, 100.0, True, [], p_value=judged.ranking.p_value(position), note=NOT_EXPLAINED
+        row, None, score, 100.0, True, [], p_value=judged.ranking.p_value(position), doubt=NOT_EXPLAINED
     )
 
 
@@ -261,7 +262,7 @@ def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.T
             "note": pa.array([anomaly.note for anomaly in anomalies], pa.string()),
             "cells": pa.array([_json(_cells(cells)) for cells in written], pa.string()),
             "values": pa.array([each.values for each in explained], pa.list_(pa.float64())),
-            "anomaly": pa.array([_json(asdict(anomaly)) for anomaly in anomalies], pa.string()),
+            "anomaly": pa.array([_json(anomaly_record(anomaly)) for anomaly in anomalies], pa.string()),
         }
     )
 
@@ -296,8 +297,11 @@ def _findings(judged: Judged, explained: list[Explained]) -> list[dict[str, Any]
         {
             "kind": finding.kind,
             "columns": list(finding.columns),
-            "n_rows": len(finding.rows),
-            "text": finding.text,
+            "n_rows": finding.n_rows,
+            "form": finding.form,
+            "facts": dict(finding.facts),
+            "usual": dict(finding.usual),
+            "action": finding.action,
             "rows": sorted(told & set(rows[list(finding.rows)].tolist())),
         }
         for finding in judged.batch.found.findings

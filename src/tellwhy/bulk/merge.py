@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime
 import heapq
 import json
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -33,16 +32,19 @@ from tellwhy.bulk.repeats import repeats_elsewhere
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import silently
 from tellwhy.core.score import Floats, Integers
-from tellwhy.kinds.explain_new import changed_request, judge, judged_run, line_of
+from tellwhy.kinds.batch import Judged
+from tellwhy.kinds.explain_new import changed_request, counted_notices, judge, judged_run, line_of
 from tellwhy.kinds.new_data import joined_counts, since_fitted
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_run import column_shares
-from tellwhy.results.run import AlarmRule, Anomaly, Finding, Run
+from tellwhy.results.records import anomaly_of, finding_record
+from tellwhy.results.result import AlarmRule, Anomaly, Finding
+from tellwhy.results.run import Run
 from tellwhy.storage.documents import plain
 from tellwhy.storage.folders import new_file
 from tellwhy.verdicts.headline import headline_of
 from tellwhy.verdicts.reasons import groups_of
-from tellwhy.verdicts.run_io import read_anomaly
+from tellwhy.words import tell
 
 MOST_JUDGED = 1_000  # rows of one block by which it is told how far explanations can be trusted
 LONGEST_END = 20.0  # seconds that a run which is interrupted waits for what it has begun here
@@ -82,9 +84,18 @@ def sample_of(plan: Plan, record: Record) -> Sample:
         chosen = np.sort(filled[np.argsort(-scores[filled], kind="stable")[:MOST_JUDGED]])
         some = replace(read.table, frame=read.table.frame.iloc[chosen].reset_index(drop=True))
         request = changed_request(model, settings)
-        run = judged_run(model, judge(model, some, request, finds_learned=plan.job.is_own, is_part=True))
+        judged = judge(model, some, request, finds_learned=plan.job.is_own, is_part=True)
+        run = _of_all_rows(judged_run(model, judged), judged)
     moved = [replace(each, row=int(chosen[each.row]), line=None) for each in run.anomalies]
     return Sample(model, replace(run, anomalies=moved, groups=groups_of(moved)), record.number)
+
+
+def _of_all_rows(run: Run, judged: Judged) -> Run:
+    """The run without the notices that count its own rows."""
+    fitted = judged.batch.fitted
+    counted = counted_notices(fitted.encoder, fitted.selection)
+    counted += [] if run.opening is None else [tell.notice(each) for each in run.opening.more]
+    return replace(run, notices=[text for text in run.notices if text not in counted])
 
 
 def scores_of(plan: Plan, record: Record) -> Floats:
@@ -146,10 +157,6 @@ class EarlySample:
 WHOLE = "parts.json"
 MOST_TOLD = 200  # alarms that the run's folder lists; all are in the parts
 MOST_SCORES = 10_000_000  # rows whose scores the run's folder holds as well
-_OF_SOME_ROWS = re.compile(r"^Filled in missing|held back by \d|dates are later than|^[\d,]+ rows have no ")
-_COUNTED = re.compile(r"^[\d,]+ rows?: ")
-_ASIDE = re.compile(r" \([^()]*\)")
-_OF_ONE_BLOCK = re.compile(r" \(it holds in the other [\d,]+\)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +178,7 @@ def write_list(plan: Plan, records: Sequence[Record], run: Run | None) -> None:
         "n_held_back": sum(record.n_held_back for record in records),
         "parts": {name: list(found) for record in records for name, found in record.parts.items()},
         "failed": [list(each) for record in records for each in record.failed],
-        "findings": [] if run is None else [vars(finding) for finding in run.findings],
+        "findings": [] if run is None else [finding_record(finding) for finding in run.findings],
         "beyond": {name: asdict(count) for name, count in beyond.items() if count.n},
     }
     with new_file(Path(plan.job.out) / WHOLE) as work:
@@ -200,7 +207,7 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
         base,
         source=_source(plan),
         summary=_summary(plan, model, n_rows, n_alarms),
-        notices=[*_of_all_rows(base.notices), *_notices(records, n_rows), *since_fitted(model, beyond)],
+        notices=[*base.notices, *_notices(records, n_rows), *since_fitted(model, beyond)],
         scores=scores,
         rows=rows,
         findings=[*merged_findings(records), *repeats_elsewhere(plan, records, model)],
@@ -211,7 +218,7 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
     )
     told = _with_alarms(told, list(_oddest(plan, records))) if n_alarms else told
     told = replace(told, findings=_of_told_rows(told))
-    return replace(told, headline=headline_of(n_rows, rule, told.anomalies))
+    return replace(told, opening=headline_of(n_rows, rule, told.anomalies))
 
 
 def _oddest_sample(plan: Plan, records: Sequence[Record]) -> Sample:
@@ -288,7 +295,7 @@ def _lines_of(plan: Plan, chosen: Sequence[tuple[float, int, int]]) -> dict[tupl
 
 
 def _alarm(line: Mapping[str, Any], first: int, *, is_single: bool) -> _Alarm:
-    anomaly = read_anomaly(json.loads(line["anomaly"]))
+    anomaly = anomaly_of(json.loads(line["anomaly"]))
     anomaly = replace(anomaly, row=first + anomaly.row, line=None, file=None if is_single else anomaly.file)
     return _Alarm(anomaly, line["values"] or [], json.loads(line["cells"]))
 
@@ -329,16 +336,13 @@ def merged_findings(records: Sequence[Record]) -> list[Finding]:
     start = 0
     for record in records:
         for found in record.findings:
-            cause = _ASIDE.sub("", _COUNTED.sub("", found["text"]))
-            one = merged.setdefault((found["kind"], tuple(found["columns"]), cause), _Merged(found))
+            cause = (found["kind"], found["form"], tuple(found["columns"]), _json(found["facts"]))
+            one = merged.setdefault(cause, _Merged(found))
             one.n_rows += int(found["n_rows"])
             one.rows += [start + int(row) for row in found["rows"]]
         start += record.n_read
     told = sorted(merged.values(), key=lambda each: -each.n_rows)
-    return [
-        Finding(one.first["kind"], list(one.first["columns"]), one.rows, _text(one.n_rows, one.first["text"]))
-        for one in told
-    ]
+    return [one.finding() for one in told]
 
 
 @dataclass(eq=False)
@@ -349,15 +353,29 @@ class _Merged:
     n_rows: int = 0
     rows: list[int] = field(default_factory=list)
 
+    def finding(self) -> Finding:
+        """The finding of all of them; how many rows of one block are otherwise is not told."""
+        usual = {name: value for name, value in self.first["usual"].items() if name != "n"}
+        return Finding(
+            self.first["kind"],
+            list(self.first["columns"]),
+            self.rows,
+            self.first["facts"],
+            usual,
+            form=self.first["form"],
+            n=self.n_rows,
+            action=self.first["action"],
+        )
+
+
+def _json(facts: Mapping[str, Any]) -> str:
+    return json.dumps(plain(facts), ensure_ascii=False, sort_keys=True)
+
 
 def _of_told_rows(run: Run) -> list[Finding]:
     """Findings that name the told alarms alone: a mark is made of them, with the value that they found."""
     told = {anomaly.row for anomaly in run.anomalies}
     return [replace(finding, rows=[row for row in finding.rows if row in told]) for finding in run.findings]
-
-
-def _text(n: int, text: str) -> str:
-    return f"{n:,} row{'s' if n != 1 else ''}: {_OF_ONE_BLOCK.sub('', _COUNTED.sub('', text))}"
 
 
 def _source(plan: Plan) -> str:
@@ -370,7 +388,7 @@ def _summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
     blocks = "1 block" if len(plan.blocks) == 1 else f"{len(plan.blocks):,} blocks"
     alarms = {0: "No row is", 1: "1 row is"}.get(n_alarms, f"{n_alarms:,} rows are")
     told = (
-        f"the {MOST_TOLD:,} oddest are told here, all in"
+        f"the {MOST_TOLD:,} oddest are listed here, all of them are in"
         if n_alarms > MOST_TOLD
         else "scores of all rows are in"
     )
@@ -392,11 +410,6 @@ def _notices(records: Sequence[Record], n_rows: int) -> list[str]:
     if n_rows > MOST_SCORES:
         told.append(f"The scores of {n_rows:,} rows are in the parts, not here.")
     return told
-
-
-def _of_all_rows(notices: Sequence[str]) -> list[str]:
-    """Notices of the sample that hold for all rows; others count its own."""
-    return [text for text in notices if not _OF_SOME_ROWS.search(text)]
 
 
 def _newest(plan: Plan) -> str:

@@ -45,7 +45,7 @@ class Record:
     failed
         Pieces that could not be read, and why.
     findings
-        What is wrong with the rows as data: kind, columns, number of rows, text.
+        What is wrong with the rows as data: its fields, and those rows that may be told.
     beyond
         Cells that the rows of the fitting had none like, by column (see `BeyondCount`).
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from tellwhy.bulk.plan import Plan
 from tellwhy.checks.chance import LEVEL, many
 from tellwhy.core.score import Integers
 from tellwhy.kinds.table_model import TableModel
-from tellwhy.results.run import Finding
+from tellwhy.results.result import Finding
 
 ELSEWHERE = "repeated_elsewhere"
 MOST_COMPARED = 20_000_000  # rows; of more, 8 bytes each, they are not looked for
@@ -118,23 +119,20 @@ def _hashes_of(plan: Plan, record: Record) -> Hashes:
 def _told(plan: Plan, records: Sequence[Record], model: TableModel, found: Copies) -> Finding:
     columns = compared_columns(model)
     n = len(found.rows)
-    rows = f"{n:,} row{'s' if n != 1 else ''}"
-    again = _place(plan, records, int(found.rows[0]))
-    first = _place(plan, records, int(found.firsts[0]))
-    repeat = "repeats" if n == 1 else "repeat"
-    text = (
-        f"{rows}: {repeat} a row of another block in all {len(columns)} columns that tell rows apart; the "
-        f"first is {again}, which repeats {first}."
-    )
-    return Finding(ELSEWHERE, columns, [], text)
+    facts = {
+        "n_columns": len(columns),
+        "row": _place(plan, records, int(found.rows[0])),
+        "first": _place(plan, records, int(found.firsts[0])),
+    }
+    return Finding(ELSEWHERE, columns, [], facts, n=n)
 
 
-def _place(plan: Plan, records: Sequence[Record], row: int) -> str:
-    """'row 17 of a.parquet', of a row counted over the blocks that were judged."""
+def _place(plan: Plan, records: Sequence[Record], row: int) -> dict[str, Any]:
+    """Row and file of a row that is counted over the blocks that were judged."""
     for record in (each for each in records if each.n_rows):
         if row < record.n_read:
             path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
             line = pq.read_table(path, columns=["file", "row"]).slice(row, 1).to_pylist()[0]
-            return f"row {line['row']:,} of {Path(line['file']).name}"
+            return {"row": int(line["row"]), "file": Path(line["file"]).name}
         row -= record.n_read
     raise AssertionError("a row of one of the blocks")

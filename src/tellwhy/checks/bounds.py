@@ -18,10 +18,10 @@ import numpy as np
 
 from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail, most
 from tellwhy.checks.facts import Facts, decimals_of
-from tellwhy.checks.findings import MISSING, Finding
-from tellwhy.checks.words import as_rows, cell_words, number_words, range_words, rows_words
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.result import MISSING, Finding
 
 FEW = 0.01  # more exceptions than this are part of how the column is
 FEW_OF_OTHERS = 0.05  # where most cells have one value: of the others
@@ -123,12 +123,17 @@ def _beyond(seen: Facts, learn: Facts, column: str, bound: float, sign: float) -
         return
     rows = as_rows(below.rows[chosen])
     rising = np.sort(sign * below.rest + bound)
-    text = (
-        f"{rows_words(len(rows))}: {column} is {'below' if sign > 0 else 'above'} {number_words(bound)} "
-        f"(other values {range_words(seen, column, rising)})."
+    yield Finding(
+        "broken_order",
+        (column,),
+        rows,
+        {"side": "below" if sign > 0 else "above", "bound": bound},
+        seen.ends(column, rising),
+        seen.cells([column], rows[0]),
+        form="beyond_bound",
+        action=MISSING,
+        surprise=min(float(evidence[chosen].min()), most(seen.n)),
     )
-    surprise = min(float(evidence[chosen].min()), most(seen.n))
-    yield Finding("broken_order", (column,), rows, text, cell_words(seen, column, rows[0]), MISSING, surprise)
 
 
 def _fractions(seen: Facts, column: str) -> Iterator[Finding]:
@@ -143,11 +148,15 @@ def _fractions(seen: Facts, column: str) -> Iterator[Finding]:
     n_counted = int((filled & (values != 0)).sum())
     if n_counted < n / 2 and len(rows) > max(FEW_OF_OTHERS * n_counted, 1):
         return
-    surprise = min(math.log(n / len(rows)), most(seen.n))
-    text = f"{rows_words(len(rows))}: {column} is not a whole number, as the other {n - len(rows):,} are."
-    place = as_rows(rows)
     yield Finding(
-        "decimal_slip", (column,), place, text, cell_words(seen, column, place[0]), MISSING, surprise
+        "decimal_slip",
+        (column,),
+        as_rows(rows),
+        usual={"n": n - len(rows)},
+        cells=seen.cells([column], int(rows[0])),
+        form="not_whole",
+        action=MISSING,
+        surprise=min(math.log(n / len(rows)), most(seen.n)),
     )
 
 
@@ -166,12 +175,14 @@ def find_sign_flips(seen: Facts, learn: Facts) -> list[Finding]:
             continue
         chosen = fits  # one sure case says that the column is positive: then all of them are wrong
         rows = as_rows(below.rows[chosen])
-        verb = "is" if len(rows) == 1 else "are"
-        text = (
-            f"{rows_words(len(rows))}: {column} {verb} negative, with a size that is usual "
-            f"(other values {range_words(seen, column, below.rest)}): a flipped sign."
+        finding = Finding(
+            "sign_flip",
+            (column,),
+            rows,
+            usual=seen.ends(column, below.rest),
+            cells=seen.cells([column], rows[0]),
+            action=MISSING,
+            surprise=min(float(evidence[chosen].max()), most(seen.n)),
         )
-        surprise = min(float(evidence[chosen].max()), most(seen.n))
-        example = cell_words(seen, column, rows[0])
-        findings.append(Finding("sign_flip", (column,), rows, text, example, MISSING, surprise))
+        findings.append(finding)
     return findings

@@ -14,7 +14,7 @@ from tellwhy.checks.constants import find_changed_constants
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
 from tellwhy.checks.dependencies import find_broken_dependencies, find_filled_cells
 from tellwhy.checks.facts import Facts, HasKind, facts_of
-from tellwhy.checks.findings import MISSING, Finding, Quality
+from tellwhy.checks.findings import Quality
 from tellwhy.checks.gaps import find_empty_rows, find_gaps
 from tellwhy.checks.labels import find_levels, find_odd_patterns, find_rare_pairs
 from tellwhy.checks.orders import find_broken_orders
@@ -25,6 +25,7 @@ from tellwhy.checks.slips import find_slips
 from tellwhy.checks.spelling import find_misspellings
 from tellwhy.checks.stuck import find_stuck_values
 from tellwhy.core.progress import stage
+from tellwhy.results.result import MISSING, Finding
 
 Check = Callable[[Facts, Facts], list[Finding]]
 # In this order: what makes cells useless for others (placeholders) before what compares them.

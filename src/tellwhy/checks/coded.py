@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.words import value_words
 from tellwhy.core.score import Integers
 from tellwhy.data.columns.reading import Labels
 
@@ -19,7 +19,7 @@ class Coded:
 
     seen: Integers
     learn: Integers
-    names: tuple[str, ...]
+    names: tuple[Any, ...]  # texts; of numbers themselves
 
     def counts(self) -> Integers:
         """How often each level occurs in the rows to learn from."""
@@ -48,5 +48,5 @@ def coded_numbers(seen: Facts, learn: Facts, column: str) -> Coded:
     both = values if seen is learn else np.concatenate([values, learn.measured()[column].values])
     codes, found = pd.factorize(both)
     codes = codes.astype(np.int64)
-    names = tuple(value_words(seen, column, float(value)) for value in found)
+    names = tuple(seen.value(column, float(value)) for value in found)
     return Coded(codes[: len(values)], codes if seen is learn else codes[len(values) :], names)

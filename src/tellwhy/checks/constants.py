@@ -9,10 +9,10 @@ import pandas as pd
 
 from tellwhy.checks.chance import most
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import TOLD, Finding
-from tellwhy.checks.words import as_rows, cell_words, rows_words
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.score import Integers
 from tellwhy.data.columns.reading import numbers_or_missing
+from tellwhy.results.result import Finding
 
 _SURE = 1.5  # a smaller surprise makes no row odd
 _ODD_SHARE = 0.5  # values of a larger share of the rows are the new usual ones, and no errors
@@ -37,10 +37,14 @@ def _changed(seen: Facts, learn: Facts, name: str, n_columns: int) -> Finding | 
     # By the rule of succession, one more row is otherwise with this probability.
     surprise = math.log(len(known) + 1) - math.log(n_columns)
     is_odd = surprise >= _SURE and len(rows) <= _ODD_SHARE * seen.n
-    odd = min(surprise, most(seen.n)) if is_odd else 0.0
-    levels = "a level" if len(values) == 1 else f"one of {len(values)} levels"
-    text = f"{rows_words(len(rows))}: {name} = {values[0]!r}, {levels} that the reference lacks."
-    return Finding("new_level", (name,), as_rows(rows), text, cell_words(seen, name, int(rows[0])), TOLD, odd)
+    return Finding(
+        "new_level",
+        (name,),
+        as_rows(rows),
+        {"level": str(values[0]), "n": len(values)},
+        cells=seen.cells([name], int(rows[0])),
+        surprise=min(surprise, most(seen.n)) if is_odd else 0.0,
+    )
 
 
 def _others(here: pd.Series, constant: object) -> Integers:

@@ -10,10 +10,10 @@ import numpy as np
 
 from tellwhy.checks.bounds import below_zero
 from tellwhy.checks.chance import LEVEL, most
-from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import MISSING, TOLD, Finding
-from tellwhy.checks.words import as_rows, cell_words, day_words, rows_words
+from tellwhy.checks.facts import Facts, day_text
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.score import Integers
+from tellwhy.results.result import MISSING, Finding
 
 _LOOKS_LIKE_DATE = re.compile(
     r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{8})([T ].*)?\s*"
@@ -40,12 +40,17 @@ def _unread(seen: Facts, column: str, rows: Integers, kind: str) -> Iterator[Fin
     if not len(rows):
         return
     cell = str(seen.raw[column].iloc[rows[0]])[:60]
-    what = "there is no such date" if kind == "impossible_date" else "a word among "
-    if kind == "placeholder":
-        what += "dates" if column in seen.dates else "numbers"
-    text = f"{rows_words(len(rows))}: {column} = {cell!r}: {what}."
-    surprise = math.log(seen.n / len(rows))
-    yield Finding(kind, (column,), as_rows(rows), text, f"{column} = {cell}", TOLD, surprise)
+    is_word = kind == "placeholder"
+    among = {"among": "dates" if column in seen.dates else "numbers"} if is_word else {}
+    yield Finding(
+        kind,
+        (column,),
+        as_rows(rows),
+        {"value": cell, **among},
+        cells={column: cell},
+        form="unread_word" if is_word else kind,
+        surprise=math.log(seen.n / len(rows)),
+    )
 
 
 def find_future_dates(seen: Facts, learn: Facts) -> list[Finding]:
@@ -58,9 +63,14 @@ def find_future_dates(seen: Facts, learn: Facts) -> list[Finding]:
         if not chosen.any():
             continue
         rows = as_rows(below.rows[chosen])
-        last = day_words(seen.now - float(below.rest[0]))
-        text = f"{rows_words(len(rows))}: {column} lies in the future (the others end on {last})."
-        surprise = min(float(evidence[chosen].min()), most(seen.n))
-        example = cell_words(seen, column, rows[0])
-        findings.append(Finding("future_date", (column,), rows, text, example, MISSING, surprise))
+        finding = Finding(
+            "future_date",
+            (column,),
+            rows,
+            usual={"high": day_text(seen.now - float(below.rest[0]))},
+            cells=seen.cells([column], rows[0]),
+            action=MISSING,
+            surprise=min(float(evidence[chosen].min()), most(seen.n)),
+        )
+        findings.append(finding)
     return findings

@@ -17,11 +17,11 @@ import numpy as np
 from tellwhy.checks.chance import LEVEL, agreement, most
 from tellwhy.checks.coded import Coded, coded_labels, coded_numbers
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import MISSING, Finding
-from tellwhy.checks.words import as_rows, row_words, rows_words
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.arrays import evenly_spread
-from tellwhy.core.score import Integers
+from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import Labels
+from tellwhy.results.result import MISSING, Finding
 
 RARE = 0.02  # exceptions more frequent than this are no errors
 _MOST_COLUMNS = 30
@@ -192,19 +192,23 @@ def _finding(
     if one.target in seen.numbers and guilty == one.target:
         values = seen.numbers[one.target].values[rows]
         kind = _slip_kind(values, [y.names[one.usual[c]] for c in x.seen[rows]])
-    example = "" if len(np.unique(x.seen[rows])) == 1 else "for example, "
-    text = (
-        f"{rows_words(len(rows))}: {one.target} does not go with {one.source} as elsewhere "
-        f"({example}{one.source} = {x.names[code]} has {one.target} = {usual} in {same:,} others)."
-    )
     names = (guilty, one.source if guilty == one.target else one.target)
-    surprise = min(one.evidence, most(seen.n))
-    cells = row_words(seen, names, int(rows[0]))
-    return Finding(kind, names, as_rows(rows), text, cells, MISSING, surprise)
+    pair = {"level": x.names[code], "expected": usual, "n": same}
+    return Finding(
+        kind,
+        names,
+        as_rows(rows),
+        {"source": one.source, "target": one.target},
+        {**pair, "are_several": len(np.unique(x.seen[rows])) > 1},
+        seen.cells(names, int(rows[0])),
+        form="dependency",
+        action=MISSING,
+        surprise=min(one.evidence, most(seen.n)),
+    )
 
 
-def _slip_kind(values: np.ndarray, usual: list[str]) -> str:
-    should = np.array([float(name.replace("−", "-")) for name in usual])
+def _slip_kind(values: Floats, usual: list[float]) -> str:
+    should = np.array(usual, dtype=np.float64)
     with np.errstate(all="ignore"):
         power = np.log10(values / should)
     is_slip = np.isfinite(power) & (np.abs(power) > 0.5) & (np.abs(power - np.round(power)) < 0.002)
@@ -246,11 +250,15 @@ def _of_label(
         if evidence <= LEVEL:
             continue
         rows = as_rows(np.flatnonzero(is_filled & (labels.codes == code)))
-        text = (
-            f"{rows_words(len(rows))}: {column} is filled although {name} = {labels.names[code]} "
-            f"(it is empty in the other {empty:,})."
-        )
         columns = (column, name)
-        odd = min(evidence, most(seen.n))
-        example = row_words(seen, columns, rows[0])
-        yield Finding("broken_dependency", columns, rows, text, example, MISSING, odd)
+        yield Finding(
+            "broken_dependency",
+            columns,
+            rows,
+            {"level": labels.names[code]},
+            {"n": empty},
+            seen.cells(columns, rows[0]),
+            form="filled_cell",
+            action=MISSING,
+            surprise=min(evidence, most(seen.n)),
+        )

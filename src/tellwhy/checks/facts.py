@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -11,14 +11,15 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from tellwhy.checks.findings import MISSING, Finding
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.kinds import has_id_name
 from tellwhy.data.columns.reading import Labels, labels_of, stored_kind
+from tellwhy.results.result import MISSING, Finding
 from tellwhy.storage import clock
 
 SAMPLE = 20_000  # rows on which candidates are chosen; claims are verified on all
+LONGEST_CELL = 200  # letters of a cell that a finding keeps
 _MOST_DECIMALS = 6
 _FEW_LEVELS = 200
 _FEWEST_COUNTED = 20
@@ -70,6 +71,12 @@ class Numbers:
         probe = self.filled[evenly_spread(len(self.filled), SAMPLE)]
         decimals = decimals_of(probe)
         return 0.0 if decimals >= _MOST_DECIMALS else 10.0**-decimals
+
+
+def day_text(days: float) -> str:
+    """Days since 1970 as a date, with the time of day where it is not midnight."""
+    moment = np.datetime64("1970-01-01", "s") + np.timedelta64(round(days * 86_400), "s")
+    return str(moment).replace("T", " ").removesuffix(" 00:00:00")
 
 
 def n_different(rising: Floats) -> int:
@@ -126,6 +133,29 @@ class Facts:
     def sample(self) -> Integers:
         """Positions of the rows on which candidates are chosen, spread evenly, in order."""
         return evenly_spread(self.n, SAMPLE)
+
+    def value(self, column: str, number: float) -> float | str:
+        """A number of a column as a finding holds it: itself, or a date as text."""
+        return day_text(number) if column in self.dates else float(number)
+
+    def ends(self, column: str, rising: Floats) -> dict[str, float | str]:
+        """The least and the greatest of sorted values of a column."""
+        return {"low": self.value(column, rising[0]), "high": self.value(column, rising[-1])}
+
+    def cell(self, column: str, row: int) -> bool | float | str | None:
+        """One cell as it was given: a number, a text, a date as text; None where it is missing."""
+        if column in self.dates and not np.isnan(self.dates[column].values[row]):
+            return day_text(self.dates[column].values[row])
+        cell = self.frame[column].iloc[row]
+        if isinstance(cell, (bool, np.bool_)):
+            return bool(cell)
+        if isinstance(cell, (int, float, np.integer, np.floating)) and np.isfinite(cell):
+            return float(cell)
+        return None if pd.api.types.is_scalar(cell) and pd.isna(cell) else str(cell)[:LONGEST_CELL]
+
+    def cells(self, columns: Iterable[str], row: int) -> dict[str, bool | float | str | None]:
+        """Some cells of one row, by column."""
+        return {column: self.cell(column, row) for column in columns}
 
     def measured(self) -> dict[str, Numbers]:
         """Columns of numbers and of dates."""

@@ -8,12 +8,13 @@ import numpy as np
 
 from tellwhy.checks.chance import LEVEL, most
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import TOLD, Finding
-from tellwhy.checks.words import as_rows, rows_words
+from tellwhy.checks.findings import as_rows
+from tellwhy.results.result import Finding
 
 _FEWEST_COLUMNS = 4
 _EMPTY = 0.7  # share of a row's cells
 _RARE = 0.02
+_SHOWN = 3  # cells of an example
 _GAP = 0.2  # share of the columns between these rows and all others
 
 _FEW_GAPS = 3  # missing cells, in a column that is filled everywhere else
@@ -36,9 +37,7 @@ def find_gaps(seen: Facts, learn: Facts) -> list[Finding]:
         known = learn.frame.get(column)
         n_known = 0 if learn is seen or known is None else int(known.isna().sum())
         if 0 < len(rows) <= _FEW_GAPS and n_known == 0:
-            text = f"{rows_words(len(rows))}: {column} is missing (it is filled in all others)."
-            example = f"row {rows[0]}: {column} is missing"
-            findings.append(Finding("gap", (column,), as_rows(rows), text, example, TOLD, 0.0))
+            findings.append(Finding("gap", (column,), as_rows(rows), cells={column: None}))
     return findings
 
 
@@ -60,11 +59,14 @@ def find_empty_rows(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
     evidence = float(weight[rows].min()) - math.log(seen.n)
     if evidence <= LEVEL or empty[rows].min() - others.max() < _GAP * len(columns):
         return []
-    least = int(empty[rows].min())
-    text = (
-        f"{rows_words(len(rows))} nearly empty: at least {least} of {len(columns)} cells are missing "
-        f"(at most {int(others.max())} in the others)."
-    )
     names = tuple(c for c in columns if seen.frame[c].isna().iloc[rows[0]])
-    example = f"row {rows[0]}: {int(empty[rows[0]])} of {len(columns)} cells are missing"
-    return [Finding("empty_row", names, as_rows(rows), text, example, TOLD, min(evidence, most(seen.n)))]
+    finding = Finding(
+        "empty_row",
+        names,
+        as_rows(rows),
+        {"least": int(empty[rows].min()), "n_columns": len(columns)},
+        {"most": int(others.max())},
+        dict.fromkeys(names[:_SHOWN]),
+        surprise=min(evidence, most(seen.n)),
+    )
+    return [finding]

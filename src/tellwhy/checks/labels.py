@@ -19,9 +19,9 @@ import pandas as pd
 from tellwhy.checks.chance import LEVEL, beyond_evidence, edge_evidence, few, most
 from tellwhy.checks.coded import Coded, coded_labels, coded_numbers
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import MISSING, TOLD, Finding
-from tellwhy.checks.words import as_rows, cell_words, row_words, rows_words
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.result import MISSING, Finding
 
 _RATIO_OF_LABELS = 30  # a rare level is so many times rarer than the rarest of the others
 _MOST_RARE_LABELS = 3
@@ -61,17 +61,15 @@ def _new(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Fin
             usual.append(int(code))
             continue
         rows = as_rows(np.flatnonzero(coded.seen == code))
-        text = f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a level that the reference lacks."
+        cells = seen.cells([column], rows[0])
+        facts = {"level": coded.names[code]}
         odd = min(surprise, most(seen.n))
-        yield Finding("new_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
+        yield Finding("new_level", (column,), rows, facts, cells=cells, surprise=odd)
     if usual:
         rows = as_rows(np.flatnonzero(np.isin(coded.seen, usual)))
-        levels = f"{len(usual)} level{'' if len(usual) == 1 else 's'}"
-        text = (
-            f"{rows_words(len(rows))}: {column} has {levels} that the reference lacks, "
-            f"such as {coded.names[usual[0]]!r} (it has many rare levels)."
-        )
-        yield Finding("new_level", (column,), rows, text, cell_words(seen, column, rows[0]))
+        facts = {"n": len(usual), "level": coded.names[usual[0]]}
+        cells = seen.cells([column], rows[0])
+        yield Finding("new_level", (column,), rows, facts, cells=cells, form="new_levels")
 
 
 def _news(counts: Integers, here: Integers, code: int) -> float:
@@ -92,11 +90,9 @@ def _vanished(column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
     expected = counts * here.sum() / max(int(counts.sum()), 1)
     for code in np.flatnonzero((here == 0) & (expected > 0)):
         if few(0, float(expected[code])) - math.log(n_columns * len(coded.names)) > LEVEL:
-            text = (
-                f"0 rows: {column} = {coded.names[code]!r} is gone "
-                f"({counts[code]:,} rows of the reference have it)."
-            )
-            yield Finding("vanished_level", (column,), (), text, f"{column} = {coded.names[code]}")
+            level = coded.names[code]
+            known = {"n": int(counts[code])}
+            yield Finding("vanished_level", (column,), (), {"level": level}, known, {column: level})
 
 
 def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
@@ -112,13 +108,16 @@ def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Fi
             continue
         rows = as_rows(np.flatnonzero(coded.seen == code))
         least = int(np.min(np.delete(counts, codes)[np.delete(counts, codes) > 0]))
-        text = (
-            f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a rare level "
-            f"(each of the other {n_levels - len(codes)} has at least {least:,} rows)."
-        )
         is_odd = len(rows) <= max(_ODD_ROWS, _ODD_SHARE * seen.n)
-        odd = min(surprise, most(seen.n)) if is_odd else 0.0
-        yield Finding("rare_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
+        yield Finding(
+            "rare_level",
+            (column,),
+            rows,
+            {"level": coded.names[code]},
+            {"n_levels": n_levels - len(codes), "least": least},
+            seen.cells([column], rows[0]),
+            surprise=min(surprise, most(seen.n)) if is_odd else 0.0,
+        )
 
 
 def rare_codes(
@@ -163,17 +162,17 @@ def _off_scale(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
         evidence -= math.log(len(seen.numbers))
         if evidence <= LEVEL:
             continue
-        text = (
-            f"{rows_words(len(rows))}: {column} = {_listed(values[rows])}, off the scale of the others "
-            f"({others[0]:g} to {others[-1]:g})."
+        yield Finding(
+            "rare_level",
+            (column,),
+            as_rows(rows),
+            {"values": np.unique(values[rows]).tolist()},
+            seen.ends(column, others),
+            seen.cells([column], int(rows[0])),
+            form="off_scale",
+            action=MISSING,
+            surprise=min(evidence, most(seen.n)),
         )
-        example = cell_words(seen, column, int(rows[0]))
-        odd = min(evidence, most(seen.n))
-        yield Finding("rare_level", (column,), as_rows(rows), text, example, MISSING, odd)
-
-
-def _listed(values: np.ndarray) -> str:
-    return ", ".join(f"{value:g}" for value in np.unique(values))
 
 
 def _is_scale(others: np.ndarray) -> bool:
@@ -242,12 +241,16 @@ def _of_pair(
         rows = as_rows(np.flatnonzero((coded[0].seen == i) & (coded[1].seen == j)))
         if not rows:
             continue
-        text = (
-            f"{rows_words(len(rows))}: {pair[0]} = {coded[0].names[i]} with {pair[1]} = {coded[1].names[j]} "
-            f"({table[i].sum():,} and {table[:, j].sum():,} rows; together {expected[i, j]:,.0f} expected)."
+        counts = [int(table[i].sum()), int(table[:, j].sum())]
+        yield Finding(
+            "rare_pair",
+            pair,
+            rows,
+            {"levels": [coded[0].names[i], coded[1].names[j]]},
+            {"counts": counts, "expected": float(expected[i, j])},
+            seen.cells(pair, rows[0]),
+            surprise=min(evidence, math.log(n / max(int(table[i, j]), 1)) + LEVEL, most(seen.n)),
         )
-        odd = min(evidence, math.log(n / max(int(table[i, j]), 1)) + LEVEL, most(seen.n))
-        yield Finding("rare_pair", pair, rows, text, row_words(seen, pair, rows[0]), TOLD, odd)
 
 
 def _stands_alone(table: Integers, expected: Floats, i: int, j: int) -> bool:
@@ -326,9 +329,13 @@ def _told(seen: Facts, column: str, codes: np.ndarray, n_columns: int) -> Iterat
         if surprise < _SURE or len(rows) > max(_RARE_PATTERN * seen.n, 1):
             continue
         usual = seen.frame[column].iloc[int(np.argmax(codes == np.argmax(counts)))]
-        text = (
-            f"{rows_words(len(rows))}: {column} = {seen.frame[column].iloc[rows[0]]!r} is written otherwise "
-            f"than the others (such as {usual!r})."
+        yield Finding(
+            "rare_level",
+            (column,),
+            rows,
+            {"value": seen.frame[column].iloc[rows[0]]},
+            {"value": usual},
+            seen.cells([column], rows[0]),
+            form="odd_pattern",
+            surprise=min(surprise, most(seen.n)),
         )
-        odd = min(surprise, most(seen.n))
-        yield Finding("rare_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)

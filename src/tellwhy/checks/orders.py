@@ -12,12 +12,12 @@ import numpy as np
 from tellwhy.checks.bounds import FEW, below_zero
 from tellwhy.checks.chance import LEVEL, most
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import MISSING, Finding
+from tellwhy.checks.findings import as_rows
 from tellwhy.checks.relations import oddness
-from tellwhy.checks.words import as_rows, row_words, rows_words
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import words_of
+from tellwhy.results.result import MISSING, Finding
 
 _MOST_COLUMNS = 40
 _FEWEST = 50
@@ -144,11 +144,14 @@ def _guilty(learn: Facts, seen: Facts, order: _Order, votes: dict[tuple[int, str
 def _finding(seen: Facts, order: _Order, guilty: str, chosen: np.ndarray) -> Finding:
     rows = as_rows(order.rows[chosen])
     columns = (guilty, order.high if guilty == order.low else order.low)
-    word = "before" if guilty in seen.dates else "below"
-    text = (
-        f"{rows_words(len(rows))}: {order.high} lies {word} {order.low} "
-        f"({order.low} ≤ {order.high} in the other {order.support:,})."
+    return Finding(
+        "broken_order",
+        columns,
+        rows,
+        {"low": order.low, "high": order.high, "is_date": guilty in seen.dates},
+        {"n": order.support},
+        seen.cells(columns, rows[0]),
+        form="order",
+        action=MISSING,
+        surprise=min(float(order.evidence[chosen].min()), most(seen.n)),
     )
-    surprise = min(float(order.evidence[chosen].min()), most(seen.n))
-    example = row_words(seen, columns, rows[0])
-    return Finding("broken_order", columns, rows, text, example, MISSING, surprise)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail, many, most
-from tellwhy.checks.facts import Facts, Numbers, n_different
-from tellwhy.checks.findings import MISSING, Finding
-from tellwhy.checks.words import as_rows, cell_words, day_words, range_words, rows_words, value_words
+from tellwhy.checks.facts import Facts, Numbers, day_text, n_different
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.score import Floats
 from tellwhy.data.columns.reading import Labels
+from tellwhy.results.result import MISSING, Finding
 
 AWAY = 0.1  # share of the middle value that the smallest must have for a 0 to be far
 LOWEST = 0.05  # share of the values whose range, from the smallest on, must be narrower than that to 0
@@ -161,12 +161,16 @@ def _is_away_from_zero(core: Floats, step: float) -> bool:
 def _finding(seen: Facts, column: str, core: Floats, rows: tuple[int, ...], evidence: float) -> Finding:
     value = float(seen.measured()[column].values[rows[0]])
     is_odd = len(rows) <= COMMON * seen.n
-    text = (
-        f"{rows_words(len(rows))}: {column} = {value_words(seen, column, value)}, a placeholder "
-        f"(other values {range_words(seen, column, core)})."
+    return Finding(
+        "placeholder",
+        (column,),
+        rows,
+        {"value": seen.value(column, value)},
+        seen.ends(column, core),
+        seen.cells([column], rows[0]),
+        action=MISSING,
+        surprise=min(evidence, most(seen.n)) if is_odd else 0.0,
     )
-    surprise = min(evidence, most(seen.n)) if is_odd else 0.0
-    return Finding("placeholder", (column,), rows, text, cell_words(seen, column, rows[0]), MISSING, surprise)
 
 
 def _first_of_january(seen: Facts, column: str) -> list[Finding]:
@@ -180,16 +184,21 @@ def _first_of_january(seen: Facts, column: str) -> list[Finding]:
     usual = float(np.quantile(counts, 0.99))
     n_tried = len(seen.dates) * (1 + (found[-1] - found[0]) / 365)  # so many firsts of January
     evidence = many(len(rows), usual) - math.log(n_tried)
-    is_default = day_words(value).endswith("-01-01") and len(rows) > 5 * usual
+    is_default = day_text(value).endswith("-01-01") and len(rows) > 5 * usual
     if not is_default or evidence <= LEVEL or found[0] == value or found[-1] == value:
         return []
-    text = (
-        f"{rows_words(len(rows))}: {column} = {day_words(value)}, a placeholder "
-        f"(99 in 100 other days have at most {usual:.0f})."
+    finding = Finding(
+        "placeholder",
+        (column,),
+        as_rows(rows),
+        {"value": day_text(value)},
+        {"most": usual},
+        seen.cells([column], int(rows[0])),
+        form="default_day",
+        action=MISSING,
+        surprise=min(evidence, most(seen.n)) if len(rows) <= COMMON * seen.n else 0.0,
     )
-    odd = min(evidence, most(seen.n)) if len(rows) <= COMMON * seen.n else 0.0
-    example = cell_words(seen, column, int(rows[0]))
-    return [Finding("placeholder", (column,), as_rows(rows), text, example, MISSING, odd)]
+    return [finding]
 
 
 def _is_part_of_others(mark: str, names: tuple[str, ...]) -> bool:
@@ -210,11 +219,16 @@ def _words(seen: Facts, column: str, labels: Labels) -> list[Finding]:
         rows = as_rows(np.flatnonzero(labels.codes == code))
         if not rows:
             continue
-        text = (
-            f"{rows_words(len(rows))}: {column} = {labels.names[code]!r}, a placeholder "
-            f"(other values are {', '.join(map(repr, others[:3]))}{', …' if len(others) > 3 else ''})."
+        finding = Finding(
+            "placeholder",
+            (column,),
+            rows,
+            {"value": labels.names[code]},
+            {"values": others[:3], "are_more": len(others) > 3},
+            seen.cells([column], rows[0]),
+            form="placeholder_word",
+            action=MISSING,
+            surprise=math.log(seen.n / len(rows)) if len(rows) <= COMMON * seen.n else 0.0,
         )
-        surprise = math.log(seen.n / len(rows)) if len(rows) <= COMMON * seen.n else 0.0
-        example = cell_words(seen, column, rows[0])
-        findings.append(Finding("placeholder", (column,), rows, text, example, MISSING, surprise))
+        findings.append(finding)
     return findings

@@ -13,12 +13,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.words import number_words
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats
 
@@ -186,21 +186,15 @@ class Relation:
                 mask &= column != 1
         return mask
 
-    def words(self) -> str:
-        """The equation as people write it."""
-        text = self.form.words.format(*self.columns)
-        left, right = text.split(" = ", maxsplit=1)
-        if not np.isclose(self.factor, 1):
-            many = "+" in right or "−" in right
-            right = f"{number_words(_short(self.factor))} × {f'({right})' if many else right}"
-        if self.offset:
-            sign = "+" if self.offset > 0 else "−"
-            right = f"{right} {sign} {number_words(_short(abs(self.offset)))}"
-        return f"{left} = {right}"
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
+    def fields(self) -> dict[str, Any]:
+        """The equation as a finding holds it; of some columns, those of the row before are meant."""
+        return {
+            "pattern": self.form.words,
+            "columns": [name.removesuffix(BEFORE) for name in self.columns],
+            "before": [at for at, name in enumerate(self.columns) if name.endswith(BEFORE)],
+            "factor": float(self.factor),
+            "offset": float(self.offset),
+        }
 
 
 def term_values(facts: Facts, name: str) -> Floats:

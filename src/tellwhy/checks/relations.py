@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tellwhy.checks.chance import LEVEL, agreement, most
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import MISSING, TOLD, Finding
+from tellwhy.checks.findings import as_rows
 from tellwhy.checks.relation_forms import (
     BEFORE,
     SLACK,
@@ -28,8 +28,8 @@ from tellwhy.checks.relation_forms import (
     term_grain,
     term_values,
 )
-from tellwhy.checks.words import as_rows, row_words, rows_words
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.result import MISSING, TOLD, Finding
 
 HOLDS = 0.95  # share of the rows in which a relation must hold to be one
 _FEWEST = 20
@@ -195,6 +195,7 @@ def _rounding(relation: Relation, facts: Facts) -> float:
 RARE = 0.03  # exceptions more frequent than this are another rule, not errors
 _MANY = 0.2  # of the checked rows: the rule itself has changed since the reference
 _SLIPS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001)
+_FORMS = {"broken_relation": "relation", "sign_flip": "relation_sign", "decimal_slip": "relation_slip"}
 _VOTE = 15.0  # a relation that a column breaks or keeps outweighs how usual its values look
 _FINER = 6.0  # a cell with more decimals than its column
 _FIRST = 4.0  # in doubt, the column that the others make up is the wrong one
@@ -296,41 +297,34 @@ def _is_finer(grain: float, values: Floats) -> np.ndarray:
 
 def _told(seen: Facts, one: Held, guilt: _Guilt) -> Iterator[Finding]:
     """One finding per guilty column and kind of error."""
-    kinds = np.array([_kind(ratio) for ratio in guilt.ratio], dtype=object)
+    errors = np.array([_error(ratio) for ratio in guilt.ratio], dtype=object)
     for at in np.unique(guilt.at):
-        for kind in sorted({kinds[i] for i in np.flatnonzero(guilt.at == at)}):
-            chosen = (guilt.at == at) & (kinds == kind)
-            yield _finding(seen, one, int(at), str(kind), guilt.rows[chosen])
+        for error in sorted(set(errors[guilt.at == at]), key=lambda e: (_kind(e), f"{e:g}")):
+            chosen = (guilt.at == at) & (errors == error)
+            yield _finding(seen, one, int(at), error, guilt.rows[chosen])
 
 
-def _kind(ratio: float) -> str:
-    for slip in _SLIPS:
-        if abs(ratio / slip - 1) < 0.006:
-            return f"decimal_slip {slip:g}"
-    return "sign_flip" if abs(ratio + 1) < 0.006 else "broken_relation"
+def _error(ratio: float) -> float:
+    """By what a cell was multiplied, if people make that mistake: a power of ten, or −1; else 0."""
+    return next((slip for slip in (*_SLIPS, -1.0) if abs(ratio / slip - 1) < 0.006), 0.0)
 
 
-def _finding(seen: Facts, one: Held, at: int, kind: str, rows: Integers) -> Finding:
+def _kind(error: float) -> str:
+    return "broken_relation" if error == 0 else "sign_flip" if error < 0 else "decimal_slip"
+
+
+def _finding(seen: Facts, one: Held, at: int, error: float, rows: Integers) -> Finding:
     names = [name.removesuffix(BEFORE) for name in one.relation.columns]
-    guilty = names[at]
-    columns = tuple(dict.fromkeys([guilty, *names]))
-    words = one.relation.words()
-    slip = kind.partition(" ")[2]
-    kind = kind.partition(" ")[0]
+    columns = tuple(dict.fromkeys([names[at], *names]))
     is_odd = one.share <= RARE and len(one.rows) <= _MANY * max(one.support, 1)
-    surprise = min(one.evidence, most(seen.n)) if is_odd else 0.0
-    place = as_rows(rows)
-    what = {
-        "broken_relation": f"{words} does not hold{f', probably through {guilty}' if at else ''}",
-        "sign_flip": f"{guilty} has the wrong sign for {words}",
-        "decimal_slip": f"{guilty} is {_slip_words(slip)} for {words}",
-    }[kind]
-    text = f"{rows_words(len(rows))}: {what} (it holds in the other {one.support:,})."
-    example = row_words(seen, columns, place[0])
-    return Finding(kind, columns, place, text, example, MISSING if is_odd else TOLD, surprise)
-
-
-def _slip_words(slip: str) -> str:
-    value = float(slip or 1)
-    times = round(math.exp(abs(math.log(value))))
-    return f"{times:,} times too {'large' if value > 1 else 'small'}"
+    return Finding(
+        _kind(error),
+        columns,
+        as_rows(rows),
+        {"equation": one.relation.fields(), "is_first": at == 0, "times": error},
+        {"n": one.support},
+        seen.cells(columns, int(rows[0])),
+        form=_FORMS[_kind(error)],
+        action=MISSING if is_odd else TOLD,
+        surprise=min(one.evidence, most(seen.n)) if is_odd else 0.0,
+    )

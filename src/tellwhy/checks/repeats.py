@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from tellwhy.checks.chance import LEVEL, many, most
 from tellwhy.checks.dependencies import dependent_columns
-from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import TOLD, Finding
+from tellwhy.checks.facts import Facts, day_text
+from tellwhy.checks.findings import as_rows
 from tellwhy.checks.relations import relations_of
-from tellwhy.checks.words import as_rows, cell_words, day_words, row_words, rows_words
 from tellwhy.core.score import Integers
 from tellwhy.data.columns.kinds import has_id_name
+from tellwhy.results.result import Finding
 
 
 def dependents(seen: Facts, learn: Facts) -> set[str]:
@@ -43,6 +43,7 @@ BURST = 5  # equal rows from which they are a burst
 _OWN = 0.98  # share of different values from which a column tells rows apart
 _COMMON = 0.05
 _MOST_COLUMNS = 200
+_SHOWN = 3  # cells of an example
 
 
 def find_repeats(seen: Facts, learn: Facts) -> list[Finding]:
@@ -71,18 +72,22 @@ def _copies(seen: Facts, learn: Facts) -> Iterator[Finding]:
 
 def _told(seen: Facts, columns: list[str], groups: list[Integers], surprise: float) -> Iterator[Finding]:
     """Copies in one line; each group of many equal rows in a line of its own."""
-    where = f"in all {len(columns)} columns that tell rows apart."
     told = []
     twice = [rows for rows in groups if len(rows) + 1 < BURST]
     if twice:
         rows = np.sort(np.concatenate(twice))
-        told.append(("duplicate", rows, f"{rows_words(len(rows))} repeat another row {where}"))
-    for rows in groups:
-        if len(rows) + 1 >= BURST:
-            told.append(("burst", rows, f"{rows_words(len(rows) + 1)} are equal {where}"))
-    for kind, rows, text in told:
-        example = _example(seen, columns, rows)
-        yield Finding(kind, tuple(columns), as_rows(rows), text, example, TOLD, surprise)
+        told.append(("duplicate", rows, len(rows)))
+    told += [("burst", rows, len(rows) + 1) for rows in groups if len(rows) + 1 >= BURST]
+    for kind, rows, n in told:
+        yield Finding(
+            kind,
+            tuple(columns),
+            as_rows(rows),
+            {"n_columns": len(columns)},
+            cells=seen.cells(columns[:_SHOWN], int(rows[0])),
+            n=n,
+            surprise=surprise,
+        )
 
 
 def _added(hashes: list[Hashes]) -> Hashes:
@@ -91,10 +96,6 @@ def _added(hashes: list[Hashes]) -> Hashes:
     for one in hashes:
         whole += one
     return whole
-
-
-def _example(seen: Facts, columns: list[str], rows: Integers) -> str:
-    return row_words(seen, columns[:3], int(rows[0]))
 
 
 def _hashed(series: pd.Series) -> Hashes:
@@ -154,12 +155,14 @@ def _identifiers(seen: Facts) -> Iterator[Finding]:
         evidence = many(len(rows), _coincidences(series, n_filled, has_id_name(column)))
         if evidence <= LEVEL:
             continue
-        text = (
-            f"{rows_words(len(rows))}: {column} repeats that of another row (it is different in all others)."
+        yield Finding(
+            "duplicate",
+            (column,),
+            as_rows(rows),
+            cells=seen.cells([column], int(rows[0])),
+            form="repeated_identifier",
+            surprise=min(evidence, most(seen.n)),
         )
-        surprise = min(evidence, most(seen.n))
-        example = cell_words(seen, column, int(rows[0]))
-        yield Finding("duplicate", (column,), as_rows(rows), text, example, TOLD, surprise)
 
 
 def _coincidences(series: pd.Series, n: int, is_id: bool) -> float:
@@ -200,9 +203,13 @@ def _moments(seen: Facts) -> Iterator[Finding]:
         if evidence <= LEVEL:
             continue
         rows = as_rows(np.flatnonzero(values == moments[top]))
-        text = (
-            f"{rows_words(len(rows))} at one moment: {column} = {day_words(float(moments[top]))} "
-            f"(other moments have at most {int(np.sort(counts)[-2])} rows)."
+        yield Finding(
+            "burst",
+            (column,),
+            rows,
+            {"value": day_text(float(moments[top]))},
+            {"most": int(np.sort(counts)[-2])},
+            seen.cells([column], rows[0]),
+            form="one_moment",
+            surprise=min(evidence, most(seen.n)),
         )
-        surprise = min(evidence, most(seen.n))
-        yield Finding("burst", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, surprise)

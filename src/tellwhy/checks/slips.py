@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tellwhy.checks.chance import LEVEL, fit_tail, many, most, tail_size
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import MISSING, Finding
-from tellwhy.checks.words import as_rows, cell_words, number_words, range_words, rows_words
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import words_of
+from tellwhy.results.result import MISSING, Finding
 
 # What a measure is called, and by how much its units differ. A temperature is no multiple of another.
 _UNITS_OF = {
@@ -191,8 +192,9 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterat
         numbers = seen.numbers[column]
         is_group = _is_level(seen, rows) or _are_many(seen, scaled.label, rows)
         if not is_group and not _are_usual(numbers.filled, numbers.values[rows]):
-            words = _words(factor, kind) + _usual_words(seen, column, scaled.label, rows)
-            yield _finding(seen, column, rows, kind=kind, words=words, evidence=evidence)
+            where, usual = _beside(seen, column, scaled.label, rows)
+            facts = {"times": factor, **where}
+            yield _finding(seen, column, rows, evidence, kind=kind, form="slip", facts=facts, usual=usual)
 
 
 def _factors(seen: Facts, column: str, scaled: _Scaled) -> Iterator[float]:
@@ -263,34 +265,31 @@ def _are_usual(numbers: Floats, values: Floats) -> bool:
     return n_others > 2 and len(np.unique(values)) < _VARIED * n_others
 
 
-def _words(factor: float, kind: str) -> str:
-    size = factor if factor > 1 else 1 / factor
-    word = "large" if factor > 1 else "small"
-    about = "" if kind == "decimal_slip" else "about "
-    return f"{about}{number_words(round(size, 2))} times too {word}"
-
-
-def _usual_words(seen: Facts, column: str, label: str, rows: Integers) -> str:
-    """What the column usually has, at the level of the label that all these rows share."""
+def _beside(seen: Facts, column: str, label: str, rows: Integers) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The level of the label that all these rows share, and what the column usually has there."""
     values = seen.numbers[column].values
     if not label:
-        return f" (usually {_range(seen, column, values)})"
+        return {}, _range(seen, column, values)
     codes = seen.labels[label].codes
     if len(np.unique(codes[rows])) > 1:
-        return f" for its {label}"
+        return {"label": label}, {}
     there = _range(seen, column, values[codes == codes[rows[0]]])
-    return f" for {cell_words(seen, label, int(rows[0]))} (there usually {there})"
+    return {"label": label, "level": seen.cell(label, int(rows[0]))}, there
 
 
-def _range(seen: Facts, column: str, values: Floats) -> str:
-    return range_words(seen, column, np.nanquantile(values, [0.05, 0.95]))
+def _range(seen: Facts, column: str, values: Floats) -> dict[str, Any]:
+    return seen.ends(column, np.nanquantile(values, [0.05, 0.95]))
 
 
-def _finding(seen: Facts, column: str, rows: Integers, *, kind: str, words: str, evidence: float) -> Finding:
-    what = "a slipped decimal point" if kind == "decimal_slip" else "another unit"
-    text = f"{rows_words(len(rows))}: {column} is {words}, {what}?"
-    example = cell_words(seen, column, int(rows[0]))
-    return Finding(kind, (column,), as_rows(rows), text, example, MISSING, min(evidence, most(seen.n)))
+def _finding(seen: Facts, column: str, rows: Integers, evidence: float, **fields: Any) -> Finding:
+    return Finding(
+        columns=(column,),
+        rows=as_rows(rows),
+        cells=seen.cells([column], int(rows[0])),
+        action=MISSING,
+        surprise=min(evidence, most(seen.n)),
+        **fields,
+    )
 
 
 def _to_fahrenheit(x: Floats) -> Floats:
@@ -313,5 +312,4 @@ def _fahrenheit(seen: Facts, column: str, told: set[int], n_tails: int) -> Itera
     with np.errstate(invalid="ignore"):
         rows = np.flatnonzero((scaled.values >= usual[0]) & (scaled.values <= usual[1]))
     if evidence > LEVEL and expected <= _PURE * k and not told & set(rows.tolist()):
-        words = "as usual once it is read as °F"
-        yield _finding(seen, column, rows, kind="mixed_units", words=words, evidence=evidence)
+        yield _finding(seen, column, rows, evidence, kind="mixed_units", form="fahrenheit")

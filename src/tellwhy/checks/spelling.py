@@ -11,11 +11,11 @@ import numpy as np
 
 from tellwhy.checks.coded import Coded, coded_labels
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import MISSING, TOLD, Finding
-from tellwhy.checks.words import as_rows, cell_words, rows_words
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.score import Integers
 from tellwhy.data.reading.cells import as_utf8
 from tellwhy.data.reading.survey import SINGLE_BYTE
+from tellwhy.results.result import MISSING, TOLD, Finding
 
 _RATIO = 20  # a misspelling is so many times rarer than what is meant
 _COMMON = 20
@@ -46,16 +46,18 @@ def _of_column(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
         if not here[code]:
             continue
         rows = as_rows(np.flatnonzero(coded.seen == code))
-        text = (
-            f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, "
-            f"a misspelling of {coded.names[meant]!r} ({counts[meant]:,} rows)."
-        )
         is_odd = len(rows) <= _ODD * seen.n
-        surprise = math.log(seen.n / len(rows)) if is_odd else 0.0
-        example = cell_words(seen, column, rows[0])
-        # What many rows have is not taken from them: they would lose a column to a guess about its spelling.
-        action = MISSING if is_odd else TOLD
-        yield Finding("misspelling", (column,), rows, text, example, action, surprise)
+        yield Finding(
+            "misspelling",
+            (column,),
+            rows,
+            {"level": coded.names[code], "meant": coded.names[meant]},
+            {"n": int(counts[meant])},
+            seen.cells([column], rows[0]),
+            # What many rows have is not taken from them: they would lose a column to a guess about spelling.
+            action=MISSING if is_odd else TOLD,
+            surprise=math.log(seen.n / len(rows)) if is_odd else 0.0,
+        )
 
 
 def _pairs(names: tuple[str, ...], counts: Integers, common: list[int]) -> Iterator[tuple[int, int]]:

@@ -15,10 +15,10 @@ import numpy as np
 
 from tellwhy.checks.chance import LEVEL, most
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import MISSING, Finding
-from tellwhy.checks.words import as_rows, number_words, rows_words
+from tellwhy.checks.findings import as_rows
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.result import MISSING, Finding
 
 _SHORTEST = 5
 _FEWEST_VALUES = 20
@@ -91,10 +91,17 @@ def _of_column(
         if evidence <= LEVEL or length > _COMMON * seen.n:
             continue
         rows = as_rows(np.sort(order[runs.start[i] + 1 : runs.start[i] + length]))
-        value = number_words(float(runs.value[i]))
-        text = f"{rows_words(length)}: {column} is stuck at {value} (elsewhere it changes from row to row)."
-        surprise = min(evidence, most(seen.n))
-        yield Finding("stuck", (column,), rows, text, f"{column} = {value}", MISSING, surprise)
+        value = float(runs.value[i])
+        yield Finding(
+            "stuck",
+            (column,),
+            rows,
+            {"value": value},
+            cells={column: value},
+            n=length,
+            action=MISSING,
+            surprise=min(evidence, most(seen.n)),
+        )
 
 
 def _runs(values: Floats, breaks: Integers) -> _Runs:

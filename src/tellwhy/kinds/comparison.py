@@ -119,7 +119,7 @@ def _least_odd(rows: pd.DataFrame, value: Callable[[Any], Floats], n_rows: int) 
 
 
 def recommendation(table: pd.DataFrame) -> str:
-    """Say which methods to trust: the best, and those that cannot be told from it."""
+    """Say which methods to trust: the best, and those that may be just as good."""
     measured = table[table["mrr"].notna() & (table["method"] != "RandomAttribution")]
     if not len(measured):
         return "No method could be measured on this data."
@@ -134,4 +134,4 @@ def recommendation(table: pd.DataFrame) -> str:
             "No method finds the changed columns better than a random order: trust none of them on this data."
         )
     text = f"{best['method']} finds the changed column best (mean reciprocal rank {best['mrr']:.2f})"
-    return f"{text}; {', '.join(others)} cannot be told from it." if others else f"{text}."
+    return f"{text}; {', '.join(others)} may be just as good." if others else f"{text}."

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.checks import Finding, check_table
+from tellwhy.checks.check import check_table
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.data import Table, TableEncoder
@@ -32,6 +32,7 @@ from tellwhy.kinds.table_model import MOST_ROWS, Mark, TableModel, fit
 from tellwhy.kinds.table_rows import Selection, as_source, reference_of
 from tellwhy.kinds.table_run import run_of
 from tellwhy.kinds.text_columns import scored_texts
+from tellwhy.results.result import Finding
 from tellwhy.results.run import Run
 from tellwhy.verdicts.alarms import Alarms
 from tellwhy.verdicts.findings import RowFindings
@@ -221,7 +222,8 @@ def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selectio
         words=f"{model.n_rows:,} rows of {Path(model.source).name}",
         is_clean=model.is_clean,
         roles=model.roles,
-        notices=(*new.notices, *hours, *beyond),
+        notices=(*new.notices, *hours),
+        counted=tuple(beyond),
     )
 
 
@@ -234,11 +236,11 @@ def _in_segments(model: TableModel, table: Table, selection: Selection) -> tuple
     known = model.by_reference if selection.own is None else scored
     levels = nested_segments(scored, known, dict(model.by_roles), table.source)
     n_none = int((levels[0].scored < 0).sum())
-    notices = [f"{n_none:,} rows have no {by[0]}, or one not seen before: the whole table stands in."]
+    notices = [f"{n_none:,} rows have no {by[0]}, or a new one: they are compared with the whole table."]
     placed = replace(
         selection,
         context=context_of(selection, levels, by, model.bends),
-        notices=(*selection.notices, *(notices if n_none else [])),
+        counted=(*selection.counted, *(notices if n_none else [])),
         words=f"{selection.words}, each with those of the same {' and '.join(by)}",
     )
     return placed, find_rare_labels(selection, levels[-1], by)
@@ -268,9 +270,17 @@ def _fitted(model: TableModel, selection: Selection) -> FittedTable:
 def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
     """A copy of the encoder whose notices are about these rows; the model itself stays as it is."""
     told = copy.copy(encoder)
-    filled = encoder.missing_in(selection.compared()[0])
-    told.notices_ = [*left_out_notices(encoder.left_out_), *selection.notices, *filled]
+    told.notices_ = [
+        *left_out_notices(encoder.left_out_),
+        *selection.notices,
+        *counted_notices(encoder, selection),
+    ]
     return told
+
+
+def counted_notices(encoder: TableEncoder, selection: Selection) -> list[str]:
+    """Notices that count these very rows, and say nothing of others that the model judges."""
+    return [*selection.counted, *encoder.missing_in(selection.compared()[0])]
 
 
 def line_of(model: TableModel, n_rows: int) -> Alarms:

@@ -31,7 +31,8 @@ from tellwhy.kinds.graph_input import GraphRequest, NodeData, fit_latent_classes
 from tellwhy.kinds.table_run import column_shares, versions
 from tellwhy.kinds.visits import without_visits
 from tellwhy.results.node_picture import NodePicture
-from tellwhy.results.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
+from tellwhy.results.result import AlarmRule, Anomaly, Reason, Typical
+from tellwhy.results.run import Evidence, Run
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, Ranking, ranking_of
 from tellwhy.verdicts.findings import finding_reasons, told_findings, with_findings
@@ -279,7 +280,7 @@ def _reasons(explanation: Explanation, nodes: NodeData, model: LCCAD) -> list[li
 
 
 def _in_class(reason: Reason) -> Reason:
-    return replace(reason, text=reason.text.replace("(usually ", "(usually in its class "))
+    return replace(reason, facts={**reason.facts, "in_class": True})
 
 
 def _typical(nodes: NodeData, members: Integers) -> dict[str, Typical]:

@@ -22,11 +22,13 @@ from tellwhy import checks as quality
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.kinds.request import cell_text
 from tellwhy.kinds.table_model import Mark, TableModel
-from tellwhy.results.run import Anomaly, Reason, Run, Typical
+from tellwhy.results.result import Anomaly, Notice, Reason, Typical
+from tellwhy.results.run import Run
 from tellwhy.storage.documents import plain
 from tellwhy.verdicts.findings import RowFindings
 from tellwhy.verdicts.reasons import is_usual, usual_values
-from tellwhy.verdicts.words import is_number
+from tellwhy.words import tell
+from tellwhy.words.numbers import is_number
 
 OF_ONE_VALUE = ("placeholder", "new_level", "rare_level", "misspelling", "rare_in_segment")
 
@@ -169,14 +171,14 @@ def held_back(run: Run, marks: Sequence[Mark], held: Counter[str]) -> Run:
         stays[0] = True
     gone = {anomaly.row for anomaly, cause in zip(run.anomalies, by_row, strict=True) if cause}
     kept = [
-        replace(each, above_threshold=False, note="known to be no trouble") if each.row in gone else each
+        replace(each, above_threshold=False, doubt=Notice("marked")) if each.row in gone else each
         for each, is_kept in zip(run.anomalies, stays, strict=True)
         if is_kept
     ]
-    return _told(run, kept, np.flatnonzero(stays), gone, _words(marks, held))
+    return _told(run, kept, np.flatnonzero(stays), gone, _notice(marks, held))
 
 
-def _told(run: Run, kept: list[Anomaly], places: np.ndarray, gone: set[int], words: list[str]) -> Run:
+def _told(run: Run, kept: list[Anomaly], places: np.ndarray, gone: set[int], held: Notice) -> Run:
     from tellwhy.verdicts.headline import headline_of
     from tellwhy.verdicts.reasons import groups_of
 
@@ -186,7 +188,7 @@ def _told(run: Run, kept: list[Anomaly], places: np.ndarray, gone: set[int], wor
     alarms = (
         None if run.alarms is None else replace(run.alarms, n_flagged=int((scores > run.threshold).sum()))
     )
-    headline = run.headline if alarms is None else headline_of(len(scores), alarms, kept)
+    opening = run.opening if alarms is None else headline_of(len(scores), alarms, kept)
     findings = [replace(f, rows=[r for r in f.rows if r not in gone]) for f in run.findings]
     return replace(
         run,
@@ -196,17 +198,13 @@ def _told(run: Run, kept: list[Anomaly], places: np.ndarray, gone: set[int], wor
         scores=scores,
         alarms=alarms,
         groups=groups_of(kept),
-        headline=[*headline, *words],
+        opening=None if opening is None else replace(opening, more=[*opening.more, held]),
         findings=[f for f, was in zip(findings, run.findings, strict=True) if f.rows or not was.rows],
-        notices=[*run.notices, *words],
+        notices=[*run.notices, tell.notice(held)],
     )
 
 
-def _words(marks: Sequence[Mark], held: Counter[str]) -> list[str]:
-    """Say how many rows were held back, and why: '3 rows were held back by 1 mark: known supplier (3)'."""
-    n = sum(held.values())
-    used = [mark for mark in marks if held[mark.cause]]
-    listed = ", ".join(f"{mark.why} ({held[mark.cause]:,})" for mark in used[:5])
-    more = f" and {len(used) - 5} more" if len(used) > 5 else ""
-    rows = "1 row was" if n == 1 else f"{n:,} rows were"
-    return [f"{rows} held back by {len(used)} mark{'s' if len(used) != 1 else ''}: {listed}{more}."]
+def _notice(marks: Sequence[Mark], held: Counter[str]) -> Notice:
+    """How many rows were held back, and by which marks."""
+    used = [[mark.why, held[mark.cause]] for mark in marks if held[mark.cause]]
+    return Notice("held_back", {"n": sum(held.values()), "marks": used})

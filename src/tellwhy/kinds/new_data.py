@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.checks.check import check_table
-from tellwhy.checks.words import number_text
 from tellwhy.data import Table
 from tellwhy.data.columns.roles import ReadColumns
 from tellwhy.data.table import TableLike
@@ -21,8 +20,8 @@ from tellwhy.kinds.new_rows import read_new_rows
 from tellwhy.kinds.table_model import TableModel
 from tellwhy.kinds.table_rows import as_source
 from tellwhy.kinds.text_columns import scored_texts
-from tellwhy.verdicts.column_drift import percent
 from tellwhy.verdicts.seen_values import MOST_LABELS, SeenValues, measured
+from tellwhy.words.numbers import number_text, percent
 
 MOST_COLUMNS = 5  # that a sentence names
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import betabinom
 
-from tellwhy.checks.findings import Finding
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import Labels, labels_of
 from tellwhy.kinds.segments import Segments
+from tellwhy.results.result import Finding
 
 if TYPE_CHECKING:
     from tellwhy.kinds.table_rows import Selection
@@ -113,9 +113,12 @@ def _in_column(name: str, own: Labels, known: Labels, level: Segments, n_tried: 
         rows = np.flatnonzero((level.scored == table.segments[k]) & (own.codes == code))
         if evidence > EVIDENCE and len(rows):
             label = known.names[table.labels[k]]
-            where = f"{name} = {label} where {level.words[table.segments[k]]}"
-            words = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
-            text = (
-                f"{words}: {where} ({int(table.counts[k]):,} of {n:,} rows there, {share:.0%} of all rows)."
+            yield Finding(
+                KIND,
+                (name,),
+                tuple(rows.tolist()),
+                {"level": label, "segment": level.words[table.segments[k]]},
+                {"n_there": int(table.counts[k]), "n_segment": n, "share": share},
+                {name: label},
+                surprise=evidence,
             )
-            yield Finding(KIND, (name,), tuple(rows.tolist()), text, where, surprise=evidence)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tellwhy.checks import Finding
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data import Table
 from tellwhy.kinds.rare_labels import find_rare_labels
 from tellwhy.kinds.request import Request, check_column
 from tellwhy.kinds.segments import Segments, context_of, nested_segments
 from tellwhy.kinds.table_rows import Selection, read_as_told
+from tellwhy.results.result import Finding
 
 FEW = 5  # rows of a segment, below which it is told that the whole table stands in
 
@@ -62,8 +62,9 @@ def _notices(by: Sequence[str], levels: Sequence[Segments]) -> list[str]:
     told = [f"Rows are compared within {len(sizes):,} segments by {names}."]
     if n_small:
         told.append(
-            f"{n_small:,} of these segments have fewer than {FEW} rows: what is usual there leans on others."
+            f"{n_small:,} of these segments have fewer than {FEW} rows: other rows help to tell what is "
+            "usual there."
         )
     if n_none:
-        told.append(f"{n_none:,} rows have no {by[0]}, or one not seen before: the whole table stands in.")
+        told.append(f"{n_none:,} rows have no {by[0]}, or a new one: they are compared with the whole table.")
     return told

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.checks.in_time.baselines import BENDS, Baseline, chosen_bend, step_of
-from tellwhy.checks.words import number_text
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import Role, numbers_of
 from tellwhy.kinds.request import cell_text
+from tellwhy.words.numbers import number_text
 
 if TYPE_CHECKING:
     from tellwhy.kinds.table_rows import Selection
@@ -73,7 +73,7 @@ def _segments_of(scored: pd.Series, reference: pd.Series, role: Role, source: st
     if role.kind == "date":
         raise InvalidInput(
             f"Column {name!r} of {source} holds dates, and rows are not segmented by dates. Use --time "
-            f"{name} to judge rows beside what their time of the week has."
+            f"{name} to compare rows with what is usual at their time of the week."
         )
     if role.kind == "number" and reference.nunique() > MOST_NUMBERS:
         return _tenths(name, _floats(scored), _floats(reference))

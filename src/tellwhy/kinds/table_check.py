@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tellwhy.checks.check import check_table
-from tellwhy.checks.findings import Finding, Quality
+from tellwhy.checks.findings import Quality
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.data import Table
@@ -15,6 +15,7 @@ from tellwhy.data.columns.kinds import chosen_columns
 from tellwhy.data.places import file_of, line_of
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.table_rows import as_source, read_as_told
+from tellwhy.results.result import Finding
 
 
 @dataclass(frozen=True, eq=False)

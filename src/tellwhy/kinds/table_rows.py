@@ -32,7 +32,7 @@ from tellwhy.data.sources import STANDARD_INPUT, is_query, read_sources
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
 from tellwhy.kinds.segments import Context
-from tellwhy.results.run import Finding
+from tellwhy.results.result import Finding
 
 
 def as_source(data: str | Path | Sequence[str | Path] | TableLike) -> Table:
@@ -59,9 +59,10 @@ def named_source(
 class Selection:
     """Rows to score and rows to learn from, features only, with their columns read as `roles` says.
 
-    `notices` tell how columns were read. `rows[i]` is the 0-based data row of frame position i. `own` holds
-    the frame positions of the reference rows where these are rows of the table itself, and is None for a
-    separate reference. `context` holds the segments that rows are judged in, if any.
+    `notices` tell how columns were read, `counted` what was counted in these very rows. `rows[i]` is the
+    0-based data row of frame position i. `own` holds the frame positions of the reference rows where these
+    are rows of the table itself, and is None for a separate reference. `context` holds the segments that rows
+    are judged in, if any.
     """
 
     frame: pd.DataFrame
@@ -72,6 +73,7 @@ class Selection:
     is_clean: bool  # whether the user vouches for the reference rows
     roles: Mapping[str, Role] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
     context: Context | None = None
 
     def with_hours(self) -> Selection:

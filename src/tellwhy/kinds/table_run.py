@@ -22,13 +22,14 @@ from tellwhy.kinds.fitted import FittedTable
 from tellwhy.kinds.request import Request, cell_text
 from tellwhy.kinds.table_rows import as_written, with_lines
 from tellwhy.kinds.usual_in_segments import InSegments
-from tellwhy.results.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
+from tellwhy.results.result import AlarmRule, Anomaly, Notice, Reason, Typical
+from tellwhy.results.run import Evidence, Run
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import Ranking
 from tellwhy.verdicts.causes import Cause, causes_of
 from tellwhy.verdicts.evidence import LEAST_EVIDENCE_ROWS, evidence_of
 from tellwhy.verdicts.findings import RowFindings, finding_reasons, told_findings, with_findings
-from tellwhy.verdicts.headline import headline_of, uncertainty
+from tellwhy.verdicts.headline import doubt_of, headline_of
 from tellwhy.verdicts.reasons import groups_of, typical_of, unattributed_parts, verified_reasons
 from tellwhy.verdicts.repair import nearest_normals, repaired
 
@@ -169,7 +170,7 @@ def _run(found: _Findings) -> Run:
             found.table.frame,
         ),
         alarms=alarms,
-        headline=headline_of(len(ranking.scores), alarms, anomalies, by_finding=_only_by_finding(found)),
+        opening=headline_of(len(ranking.scores), alarms, anomalies, by_finding=_only_by_finding(found)),
         roles={name: role.words for name, role in found.fitted.selection.roles.items()},
         table_rows=as_written(found.table.frame.iloc[[anomaly.row for anomaly in anomalies]]),
     )
@@ -207,7 +208,7 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
                 line=line_of(found.table.frame, row),
                 p_value=ranking.p_value(int(position)),
                 unattributed=float(unattributed[i]),
-                note=verdicts[i].note,
+                doubt=verdicts[i].doubt,
                 file=file_of(found.table.frame, row),
                 **({} if segments is None else segments.told(i, verdicts[i].reasons)),
             )
@@ -219,7 +220,7 @@ class _Verdict(NamedTuple):
     """Why a row is odd, and what is not sure about it."""
 
     reasons: list[Reason]
-    note: str
+    doubt: Notice | None
 
 
 def _verdicts(found: _Findings) -> list[_Verdict]:
@@ -236,17 +237,17 @@ def _verdicts(found: _Findings) -> list[_Verdict]:
     told = []
     for i, position in enumerate(ranking.positions):
         if not by_row[i]:
-            told.append(_Verdict(by_model[i], uncertainty(found.causes[i])))
+            told.append(_Verdict(by_model[i], doubt_of(found.causes[i])))
             continue
         raised = float(1.0 - ranking.model_scores[position] / ranking.scores[position])
         known = finding_reasons(by_row[i], written.iloc[i], found.typical, raised)
         if ranking.model_scores[position] <= ranking.threshold:
-            told.append(_Verdict(known, ""))
+            told.append(_Verdict(known, None))
             continue
         # A finding about several columns tells the cells of all of them: their parts are not told again.
         named = {name for finding in by_row[i] for name in finding.columns}
         others = [reason for reason in by_model[i] if reason.feature not in named]
-        told.append(_Verdict(known + others, uncertainty(found.causes[i])))
+        told.append(_Verdict(known + others, doubt_of(found.causes[i])))
     return told
 
 

@@ -7,9 +7,8 @@ Texts as columns of a table beside numbers: how odd each text is, and the words 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,8 @@ from tellwhy.data.text import OTHERS, BagOfWords, checked_texts
 from tellwhy.detectors import NearestNeighbours, OneClassSVM
 from tellwhy.explainers import OneClassDTD
 from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
-from tellwhy.results.run import Anomaly, Reason, Run
+from tellwhy.results.result import Anomaly, Finding, Headline, Reason
+from tellwhy.results.run import Run
 from tellwhy.scoring.distance_scores import points_of
 
 MOST_TEXTS = 5_000  # learned from
@@ -174,7 +174,6 @@ class TextColumns:
         if not self.texts:
             return run
         told = [self._told(anomaly) for anomaly in run.anomalies]
-        phrases = _phrases(run, told)
         rows = run.table_rows
         if rows is not None:
             at = [anomaly.row for anomaly in run.anomalies]
@@ -182,11 +181,11 @@ class TextColumns:
         return replace(
             run,
             anomalies=told,
-            headline=[_reworded(line, phrases) for line in run.headline],
-            findings=[replace(f, text=_reworded(f.text, phrases)) for f in run.findings],
+            opening=_opening(run, told),
+            findings=[self._of_alarms(finding, told) for finding in run.findings],
             notices=[*run.notices, *(self._notice(name) for name in self.texts)],
             settings={**run.settings, "text": [*self.texts, *run.settings["text"]]},
-            roles={**run.roles, **dict.fromkeys(self.texts, "texts, told by how odd each is")},
+            roles={**run.roles, **dict.fromkeys(self.texts, "texts, by how odd each one is")},
             table_rows=rows,
         )
 
@@ -206,52 +205,58 @@ class TextColumns:
 
     def _without_numbers(self, reason: Reason) -> Reason:
         """A reason that compares with how odd a text is, said without that number, which means nothing."""
-        words = reason.text
-        for name in self.texts:
-            words = re.sub(rf" with {re.escape(name)} = [^ ]+", f" with a {name} as odd as this", words)
-        return reason if words == reason.text else replace(reason, text=words)
+        if reason.finding is not None:
+            cells = {name: cell for name, cell in reason.finding.cells.items() if name not in self.texts}
+            return replace(reason, finding=replace(reason.finding, cells=cells))
+        if reason.facts.get("other") in self.texts:
+            return replace(reason, facts={**reason.facts, "is_text": True})
+        return reason
 
     def _with_words(self, reason: Reason, row: int) -> Reason:
         text = self.texts[reason.feature][row]
-        share = reason.text.rpartition(" · ")[2]
-        told = f"{reason.feature}: {self.words(reason.feature, row)} · {share}"
-        return replace(reason, value=text[:SHOWN], typical=(), text=told)
+        pair = {name: reason.facts[name] for name in ("pair_share",) if name in reason.facts}
+        facts = {**pair, **self.words(reason.feature, row)}
+        told = replace(reason, kind="words", finding=None, facts=facts)
+        return replace(told, value=text[:SHOWN], typical=())
 
-    def words(self, name: str, row: int) -> str:
-        """Return the words that make a text odd, those that it lacks told as such."""
+    def _of_alarms(self, finding: Finding, told: Sequence[Anomaly]) -> Finding:
+        """A finding that is made of alarms, with the words of its first row."""
+        first = next((each for each in told if finding.rows and each.row == finding.rows[0]), None)
+        if "example" not in finding.facts or first is None:
+            return finding
+        reason = next(each for each in first.reasons if each.holds)
+        facts = {**finding.facts, "example": asdict(reason)}
+        if reason.kind == "words":  # from which number to which its texts are odd means nothing
+            facts["is_one_value"] = True
+        return replace(finding, facts=facts)
+
+    def words(self, name: str, row: int) -> dict[str, Any]:
+        """Return the words that make a text odd, and those that it lacks."""
         model = self.models[name]
         text = self.texts[name][row]
-        if not text.strip():
-            return "no text"
+        found: dict[str, Any] = {"is_empty": not text.strip(), "words": []}
+        if found["is_empty"]:
+            return found
         values = np.clip(model.relevance([text], self.own[[row]])[0], 0.0, None)
         present = {token.feature for token in model.bag.tokens(text)}
         new = sorted(present - set(model.bag.columns_), key=text.lower().find)
-        told = []
         for column in np.argsort(-values, kind="stable")[:NAMED]:
             if values[column] < LEAST_SHARE * values.sum():
                 break
             word = str(model.bag.words_[column])
             if word == OTHERS:
-                told += [f"“{each}”" for each in new[:NAMED]]
+                found["words"] += [[each, True] for each in new[:NAMED]]
             else:
-                told.append(f"“{word}”" if word in present else f"lacks “{word}”")
-        return ", ".join(told) or "its words together"
+                found["words"].append([word, word in present])
+        return found
 
 
-def _phrases(run: Run, told: Sequence[Anomaly]) -> dict[str, str]:
-    """What was said of numbers that stand for texts, and what is said of the words instead."""
-    pairs = [
-        (old.text.rpartition(" · ")[0], new.text.rpartition(" · ")[0])
-        for before, after in zip(run.anomalies, told, strict=True)
-        for old, new in zip(before.reasons, after.reasons, strict=True)
-    ]
-    return {old: new for old, new in pairs if old != new}
-
-
-def _reworded(words: str, phrases: Mapping[str, str]) -> str:
-    for old, new in phrases.items():
-        words = words.replace(old, new)
-    return words
+def _opening(run: Run, told: Sequence[Anomaly]) -> Headline | None:
+    """The headline, with the words of the foremost alarm."""
+    first = next((each for each in told if each.above_threshold and each.reasons), None)
+    if run.opening is None or first is None or run.opening.reason is None:
+        return run.opening
+    return replace(run.opening, reason=first.reasons[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ from tellwhy.core.score import Integers
 from tellwhy.data import describe_column
 from tellwhy.data.columns.summary import LEVELS
 from tellwhy.kinds.segments import NONE, Context, RelativeColumn, deepest
-from tellwhy.results.run import Reason, Typical
+from tellwhy.results.result import Reason, Typical
 from tellwhy.verdicts.causes import Cause
-from tellwhy.verdicts.reasons import typical_of, usual_words, verified_reasons
-from tellwhy.verdicts.words import is_number
+from tellwhy.verdicts.reasons import typical_of, verified_reasons
+from tellwhy.words.numbers import is_number
 
 MOST_DESCRIBED = 100_000  # rows of a segment that tell what is usual there
 MOST_TOLD = 12  # columns of a table for which what is usual in the segment is kept with every row
@@ -167,7 +167,6 @@ class InSegments:
 
 def _with_segment(reason: Reason, where: str, usual: Mapping[str, Typical]) -> Reason:
     """'salary = 9000 (usually 1800–2400 where role = intern)'."""
-    if not where or reason.feature not in usual:
+    if not where or reason.feature not in usual or reason.kind != "value":
         return reason
-    plain = f"({usual_words(usual[reason.feature])})"
-    return replace(reason, text=reason.text.replace(plain, f"{plain[:-1]} where {where})", 1))
+    return replace(reason, facts={**reason.facts, "where": where})

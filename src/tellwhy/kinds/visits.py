@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from tellwhy.checks.findings import Finding
 from tellwhy.checks.in_time.spikes import around
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kinds.graph_input import NodeData
+from tellwhy.results.result import Finding
 from tellwhy.verdicts.findings import RowFindings
 
 KNOWN = 0.05  # of all rows, that are elsewhere in the class of a visit

@@ -120,8 +120,8 @@ def check_instance(method: Any, model: object, params: Mapping[str, Any]) -> Non
     own = getattr(method, "model", model)
     if own is not model:
         raise InvalidParameter(
-            f"method is a {type(method).__name__} of another model ({type(own).__name__}). Make it of the "
-            f"model that is explained, or pass its class: method={type(method).__name__}."
+            f"method is a {type(method).__name__} of another model ({type(own).__name__}). Make it for the "
+            f"model that you explain, or pass its class: method={type(method).__name__}."
         )
     if params:
         raise InvalidParameter(

@@ -1,1 +1,1 @@
-"""What judging data came to, as one document."""
+"""What was found, as data: nothing here is a sentence, and `words` says all of it."""

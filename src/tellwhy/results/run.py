@@ -8,93 +8,9 @@ from typing import Any
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Group, Headline, Typical
 
 SCHEMA = 2
-
-
-@dataclass(frozen=True)
-class Typical:
-    """What is usual in a column of the reference rows.
-
-    Numbers (and dates, as ISO text in `labels`) have `quantiles`: minimum, 5 %, 25 %, 50 %, 75 %, 95 %,
-    maximum. Categories and booleans have `shares`: the most common values and how often each occurs, most
-    common first.
-    """
-
-    column: str
-    kind: str  # "number" | "date" | "category" | "boolean"
-    quantiles: Sequence[float] = ()
-    labels: Sequence[str] = ()
-    shares: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One column's part in a row's oddness, in the user's own units."""
-
-    feature: str
-    value: Any  # number, text, bool or None where the cell was missing
-    typical: Sequence[Any]  # [low, high] for numbers and dates; the usual values for categories
-    share: float  # of the row's score, 0 to 1
-    text: str  # "TSH = 145 (usually 0.9–4.1) · 71 %"
-    holds: bool = False  # whether the row is ordinary without this reason, and odd with it alone
-
-
-@dataclass(frozen=True)
-class Anomaly:
-    """A row worth looking at."""
-
-    row: int  # 0-based data row
-    id: str | None
-    score: float
-    percentile: float  # 0 to 100, among the reference rows
-    above_threshold: bool
-    reasons: Sequence[Reason]
-    nearest_normal: Mapping[str, Any] | None = None  # column -> value that would look normal
-    line: int | None = None  # 1-based line of the file, where it is known
-    p_value: float = 1.0  # that the detector finds an ordinary row as odd; findings stand beside it
-    unattributed: float = 0.0  # share of the score that no column received
-    note: str = ""  # "reason uncertain: …", where no reason holds
-    file: str | None = None  # the file it came from, where there are several
-    segment: str = ""  # "role = intern": the rows it was compared with, where they are not all
-    usual: Mapping[str, Typical] = field(default_factory=dict)  # in that segment, for the columns named
-
-    @property
-    def holds(self) -> bool:
-        """Whether the reasons were verified: without them the row is ordinary."""
-        return any(reason.holds for reason in self.reasons)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Anomalies that share their main reasons."""
-
-    features: Sequence[str]
-    rows: Sequence[int]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Rows with one cause: an error found before any model looked, or rows that are odd in the same way."""
-
-    kind: str
-    columns: Sequence[str]  # the one to blame first
-    rows: Sequence[int]  # 0-based data rows; none for a finding on a whole column
-    text: str  # one line, with the number of rows
-    example: str = ""
-    action: str = ""  # what was done about it
-    lines: Sequence[int] = ()  # 1-based lines of the file of the first rows, where they are known
-    files: Sequence[str] = ()  # the file of each of these lines, where there are several
-
-
-@dataclass(frozen=True)
-class AlarmRule:
-    """Where the line between alarms and other rows was drawn."""
-
-    rule: str  # in words
-    n_flagged: int
-    expected_false: float  # how many alarms chance alone is expected to raise at this line
-    over: str = "these rows"  # that it was drawn over, or those of the "fit"
 
 
 @dataclass(frozen=True)
@@ -156,10 +72,15 @@ class Run:
     created: str  # ISO time
     findings: Sequence[Finding] = ()  # most important first
     alarms: AlarmRule | None = None
-    headline: Sequence[str] = ()  # what a manager reads: three sentences
+    opening: Headline | None = None  # what a manager reads first
     roles: Mapping[str, str] = field(default_factory=dict)  # what each column was taken for, in words
     table_rows: Any = None  # the ranked rows as they stand in the table, a frame of all its columns
     schema: int = SCHEMA
+
+    @property
+    def headline(self) -> list[str]:
+        """What a manager reads: three sentences."""
+        return [] if self.opening is None else self.opening.sentences
 
     @property
     def n_flagged(self) -> int:

@@ -1,4 +1,4 @@
-"""One column of two tables: how far apart it is, and in which words."""
+"""One column of two tables: how far apart it is, and what moved."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.checks.words import number_text
 from tellwhy.core.score import Floats
 from tellwhy.data.columns.dates import Dates, dates_from_days, days_since_1970, iso_texts
 from tellwhy.data.columns.reading import dates_of, labels_of, numbers_or_missing
+from tellwhy.results.result import Notice
 from tellwhy.verdicts.samples import Gap, gap_of_levels, gap_of_numbers, gap_of_rates
+from tellwhy.words import tell
+from tellwhy.words.numbers import number_text
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_NAMED = 4  # levels named in a sentence
@@ -35,7 +37,7 @@ class Drift:
         number of comparisons.
     drifted
         Whether the corrected chance is below the level asked for.
-    text
+    moved
         What changed, in the user's units.
     new_levels, gone_levels
         Levels that only the new table has, and only the old one, with the number of rows.
@@ -45,13 +47,18 @@ class Drift:
     what: str
     size: float
     p_value: float
-    text: str
+    moved: Notice
     p_adjusted: float = 1.0
     drifted: bool = False
     old: Mapping[str, Any] = field(default_factory=dict)
     new: Mapping[str, Any] = field(default_factory=dict)
     new_levels: Mapping[str, int] = field(default_factory=dict)
     gone_levels: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What changed, in the user's units, in words."""
+        return tell.notice(self.moved)
 
 
 def missing_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
@@ -61,9 +68,9 @@ def missing_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
         return None
     gap = gap_of_rates(counts[0], counts[1])
     rates = [part / whole for part, whole in counts]
-    text = f"missing: {percent(rates[0])} → {percent(rates[1])}"
+    moved = Notice("missing_share", {"before": rates[0], "after": rates[1]})
     return Drift(
-        name, "missing cells", gap.size, gap.p_value, text, old={"share": rates[0]}, new={"share": rates[1]}
+        name, "missing cells", gap.size, gap.p_value, moved, old={"share": rates[0]}, new={"share": rates[1]}
     )
 
 
@@ -75,40 +82,28 @@ def number_drift(name: str, old: Floats, new: Floats, what: str = "values") -> D
         return None
     gap = gap_of_numbers(old, new)
     quantiles = [np.quantile(values, _LEVELS) for values in (old, new)]
-    text = _numbers_text(old, new, gap, quantiles)
+    moved = _numbers_moved(old, new, gap, quantiles)
     told = [_quantile_record(found) for found in quantiles]
-    return Drift(name, what, gap.size, gap.p_value, text, old=told[0], new=told[1])
+    return Drift(name, what, gap.size, gap.p_value, moved, old=told[0], new=told[1])
 
 
 def _quantile_record(quantiles: Floats) -> dict[str, float]:
     return {f"{100 * level:.0f} %": float(value) for level, value in zip(_LEVELS, quantiles, strict=True)}
 
 
-def _numbers_text(old: Floats, new: Floats, gap: Gap, quantiles: list[Floats]) -> str:
-    """Say how numbers moved: the median; the ends, where these moved more; shares, where neither did."""
+def _numbers_moved(old: Floats, new: Floats, gap: Gap, quantiles: list[Floats]) -> Notice:
+    """How numbers moved: the median; the ends, where these moved more; shares, where neither did."""
     moves = np.abs(quantiles[1] - quantiles[0])
+    middles = {"before": float(quantiles[0][2]), "after": float(quantiles[1][2])}
     if moves[2] > 0 and moves[2] >= 0.5 * moves.max():
-        return f"median {_moved(quantiles[0][2], quantiles[1][2])}"
+        return Notice("median_moved", middles)
     if len(np.unique(old)) <= _FEW_VALUES and len(np.unique(new)) <= _FEW_VALUES:
-        return _levels_text(_counts(old), _counts(new))
-    ends = [_range(found) for found in quantiles]
+        return _levels_moved(_counts(old), _counts(new))
+    ends = [[float(found[0]), float(found[-1])] for found in quantiles]
     if moves.max() > 0 and ends[0] != ends[1]:
-        return (
-            f"9 rows in 10 lie in {ends[0]} → {ends[1]} (median {_moved(quantiles[0][2], quantiles[1][2])})"
-        )
+        return Notice("range_moved", {"ends_before": ends[0], "ends_after": ends[1], **middles})
     shares = [float((values <= gap.at).mean()) for values in (old, new)]
-    return f"rows up to {number_text(gap.at)}: {percent(shares[0])} → {percent(shares[1])}"
-
-
-def _moved(before: float, after: float) -> str:
-    told = f"{number_text(before)} → {number_text(after)}"
-    if before > 0 and after > 0 and before != after:
-        told = f"{told} ({100 * (after / before - 1):+.3g} %)"
-    return told
-
-
-def _range(quantiles: Floats) -> str:
-    return f"{number_text(quantiles[0])}–{number_text(quantiles[-1])}"
+    return Notice("share_moved", {"up_to": float(gap.at), "before": shares[0], "after": shares[1]})
 
 
 def _counts(values: Floats) -> dict[str, int]:
@@ -128,7 +123,7 @@ def level_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
         "values",
         gap.size,
         gap.p_value,
-        _levels_text(before, after),
+        _levels_moved(before, after),
         old=_shares(before),
         new=_shares(after),
         new_levels={level: n for level, n in after.items() if level not in before},
@@ -141,29 +136,28 @@ def _shares(counts: Mapping[str, int]) -> dict[str, float]:
     return {level: n / total for level, n in list(counts.items())[:20]}
 
 
-def _levels_text(before: Mapping[str, int], after: Mapping[str, int]) -> str:
-    """Say which levels changed most, which are new and which are gone."""
-    sums = (sum(before.values()), sum(after.values()))
-    shared = [level for level in before if level in after]
-    shares = {level: (before[level] / sums[0], after[level] / sums[1]) for level in shared}
-    shared.sort(key=lambda level: -abs(shares[level][1] - shares[level][0]))
-    parts = [
-        f"{level} in {percent(before_after[0])} → {percent(before_after[1])}"
-        for level in shared[:_MOST_NAMED]
-        if percent((before_after := shares[level])[0]) != percent(before_after[1])
-    ]
+def _levels_moved(before: Mapping[str, int], after: Mapping[str, int]) -> Notice:
+    """Which levels changed most, which are new and which are gone."""
+    n_before = sum(before.values())
+    n_after = sum(after.values())
+    shared = [(level, n / n_before, after[level] / n_after) for level, n in before.items() if level in after]
+    shared.sort(key=lambda each: -abs(each[2] - each[1]))
     new = {level: n for level, n in after.items() if level not in before}
     gone = {level: n for level, n in before.items() if level not in after}
-    told = f"{', '.join(parts)} of the rows" if parts else ""
-    return "; ".join(filter(None, [_named("new", new), _named("gone", gone), told]))
+    return Notice(
+        "levels_moved",
+        {
+            "new": _largest(new),
+            "gone": _largest(gone),
+            "shares": [list(each) for each in shared[:_MOST_NAMED]],
+        },
+    )
 
 
-def _named(word: str, levels: Mapping[str, int]) -> str:
-    if not levels:
-        return ""
+def _largest(levels: Mapping[str, int]) -> dict[str, Any]:
+    """The most frequent of some levels, and how many more there are."""
     shown = sorted(levels, key=lambda level: -levels[level])[:_MOST_NAMED]
-    more = f" and {len(levels) - len(shown)} more" if len(levels) > len(shown) else ""
-    return f"{word}: " + ", ".join(f"{level} ({levels[level]:,})" for level in shown) + more
+    return {"levels": {level: levels[level] for level in shown}, "n_more": len(levels) - len(shown)}
 
 
 def date_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
@@ -173,9 +167,9 @@ def date_drift(name: str, old: pd.Series, new: pd.Series) -> Drift | None:
     if found is None:
         return None
     middles = [iso_texts(dates_from_days(np.array([np.floor(np.nanmedian(d))])))[0] for d in days]
-    text = f"median {middles[0]} → {middles[1]}"
+    moved = Notice("median_moved", {"before": middles[0], "after": middles[1]})
     return Drift(
-        name, "values", found.size, found.p_value, text, old={"50 %": middles[0]}, new={"50 %": middles[1]}
+        name, "values", found.size, found.p_value, moved, old={"50 %": middles[0]}, new={"50 %": middles[1]}
     )
 
 
@@ -210,14 +204,3 @@ def values_drift(name: str, kind: str, old: pd.Series, new: pd.Series) -> Drift 
     if kind == "text":
         return length_drift(name, old, new)
     return level_drift(name, old, new) if kind in ("category", "boolean", "constant") else None
-
-
-def percent(share: float) -> str:
-    """Return a share with as many digits as tell something.
-
-    Examples
-    --------
-    >>> percent(0.1234), percent(0.0004), percent(0.0), percent(1.0)
-    ('12.3 %', '0.04 %', '0 %', '100 %')
-    """
-    return f"{100 * share:.3g} %"

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tellwhy import checks as quality
-from tellwhy.checks.words import number_text, rows_words
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats, Integers
-from tellwhy.results.run import Anomaly, Finding, Reason, Typical
+from tellwhy.results.result import Anomaly, Finding, Reason, Typical
 from tellwhy.verdicts.reasons import is_usual, usual_values
-from tellwhy.verdicts.words import cell_words, is_number, plain_cell
+from tellwhy.verdicts.words import plain_cell
+from tellwhy.words.numbers import is_number
 
 # Surprise that a finding adds to its rows: so much, less the logarithm of their number, so that what happened
 # once stands above what happened often; and enough for any alarm.
 MOST_ADDED = 25.0
 LEAST_ADDED = 12.0
 GUILTY_PART = 0.6  # of what a finding adds, for its first column; the others share the rest
-MOST_LISTED = 3
-ONE_ROW = rows_words(1)
-TIMES_TOO_LARGE = ("decimal_slip", "mixed_units")  # kinds whose sentence goes on from the cell
 ODD_TOGETHER = "odd_rows"  # kind of the findings that are made of alarms
 
 
@@ -139,47 +136,16 @@ def finding_reasons(
         share = raised * addition(finding) / total
         value = plain_cell(row[name]) if name in row.index else None
         usual = usual_values(typical[name]) if name in typical else []
-        text = f"{row_words(finding, row)} · {100 * share:.0f} %"
-        told.append(Reason(name, value, usual, share, text, holds=True))
+        cells = {name: plain_cell(row[name]) for name in finding.columns if name in row.index}
+        own = _of_row(finding, cells)
+        told.append(Reason(name, value, usual, share, holds=True, kind="finding", finding=own))
     return told
 
 
-def row_words(finding: quality.Finding, row: pd.Series) -> str:
-    """The cells of a row that a finding is about, and what is wrong with them."""
-    cause = cause_words(finding)
-    cells = _cell_and_others(finding, row)
-    if finding.kind in TIMES_TOO_LARGE and len(finding.columns) == 1 and cells:
-        return cells + cause.removeprefix(finding.columns[0])  # 'bill = 142 is 10 times too large'
-    if (
-        not cells
-        or cause.startswith(cells)
-        or (len(finding.columns) == 1 and cause.startswith(f"{finding.columns[0]} = "))
-    ):
-        return cause
-    return f"{cells}: {cause}"
-
-
-def _cell_and_others(finding: quality.Finding, row: pd.Series) -> str:
-    """'total = 12 with price = 3 and quantity = 5'."""
-    cells = [f"{name} = {cell_words(plain_cell(row[name]))}" for name in finding.columns if name in row.index]
-    first = cells[:1]
-    others = cells[1 : 1 + MOST_LISTED]
-    return " with ".join([*first, *([" and ".join(others)] if others else [])])
-
-
-def cause_words(finding: quality.Finding) -> str:
-    """Say what is wrong, and in how many rows, without the number in front.
-
-    Examples
-    --------
-    >>> text = "50 rows: age = 999, a placeholder (other values 18–94)."
-    >>> cause_words(quality.Finding("placeholder", ("age",), tuple(range(50)), text, "999"))
-    'age = 999, a placeholder (other values 18–94); 50 rows'
-    """
-    parts = finding.text.removesuffix(".").split(": ", maxsplit=1)
-    if len(parts) < 2 or not parts[0][:1].isdigit():
-        return parts[-1] if len(parts) < 2 else finding.text.removesuffix(".")
-    return parts[1] if parts[0] == ONE_ROW else f"{parts[1]}; {parts[0]}"
+def _of_row(finding: Finding, cells: Mapping[str, Any]) -> Finding:
+    """A finding of many rows as the reason of one: it names no rows, and has this row's cells."""
+    columns = list(finding.columns)
+    return replace(finding, columns=columns, rows=[], n=finding.n_rows, cells=cells, lines=[], files=[])
 
 
 def told_findings(
@@ -187,8 +153,8 @@ def told_findings(
 ) -> list[Finding]:
     """Return what the quality pass found, and alarms with the same cause, as a run tells them."""
     told = [
-        Finding(f.kind, list(f.columns), [int(rows[r]) for r in f.rows], f.text, f.example, f.action)
-        for f in found.findings
+        replace(each, columns=list(each.columns), rows=[int(rows[r]) for r in each.rows])
+        for each in found.findings
     ]
     known = {row for finding in told for row in finding.rows}
     return told + _same_causes([a for a in anomalies if a.row not in known], typical)
@@ -217,21 +183,12 @@ def _side(reason: Reason, typical: Mapping[str, Typical]) -> Any:
 
 def _one_cause(group: Sequence[Anomaly]) -> Finding:
     named = [reason for reason in group[0].reasons if reason.holds]
-    rows = [anomaly.row for anomaly in group]
-    first = named[0]
-    example = first.text.rpartition(" · ")[0] or first.text
-    if len(group) == 1:
-        return Finding(
-            ODD_TOGETHER, [r.feature for r in named], rows, f"1 row: {example}.", example, "told only"
-        )
-    values = [a.reasons[0].value for a in group]
-    if all(is_number(value) for value in values):
-        low = number_text(float(min(values)))
-        high = number_text(float(max(values)))
-        cell = f"{first.feature} = {low}" if low == high else f"{first.feature} from {low} to {high}"
-    else:
-        cell = f"{first.feature} = {cell_words(first.value)}"
-    others = "".join(f" with {reason.feature}" for reason in named[1:])
-    is_one_value = len(named) == 1 and len(set(map(str, values))) == 1
-    text = f"{len(group)} rows: {'' if is_one_value else f'{cell}{others}, for example '}{example}."
-    return Finding(ODD_TOGETHER, [r.feature for r in named], rows, text, example, "told only")
+    values = [anomaly.reasons[0].value for anomaly in group]
+    facts: dict[str, Any] = {"example": asdict(named[0])}
+    if len(group) > 1:
+        are_numbers = all(is_number(value) for value in values)
+        ends = [float(min(values)), float(max(values))] if are_numbers else [values[0]]
+        is_one_value = len(named) == 1 and len(set(map(str, values))) == 1
+        facts |= {"ends": ends, "is_one_value": is_one_value}
+    columns = [reason.feature for reason in named]
+    return Finding(ODD_TOGETHER, columns, [anomaly.row for anomaly in group], facts)

@@ -1,4 +1,4 @@
-"""Reasons in words: a row's columns, in its own units, against what is usual."""
+"""Reasons: a row's columns, in its own units, against what is usual."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.checks.words import number_text
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats
 from tellwhy.data import ColumnSummary
-from tellwhy.results.run import Anomaly, Group, Reason, Typical
+from tellwhy.results.result import Anomaly, Group, Reason, Typical
 from tellwhy.verdicts.causes import Cause
-from tellwhy.verdicts.words import cell_words, is_number, pair_words, plain_cell
+from tellwhy.verdicts.words import pair_facts, plain_cell
+from tellwhy.words.numbers import is_number
 
 MOST_REASONS = 3
 LEAST_SHARE = (
@@ -58,7 +58,7 @@ def verified_reasons(
             continue
         named = [_reason_of(explanation, i, c, shares[i], typical) for c in cause.columns]
         named = [replace(reason, holds=True) for reason in named]
-        named = _beside_each_other(named, typical, usual, is_share=explanation.kind == "attribution")
+        named = _beside_each_other(named, typical, usual)
         named = [_with_slip(reason, typical[reason.feature]) for reason in named]
         features = {reason.feature for reason in named}
         others = [
@@ -94,48 +94,45 @@ def _by_shares(
 
 
 def _beside_each_other(
-    named: Sequence[Reason], typical: Mapping[str, Typical], usual: pd.DataFrame, *, is_share: bool
+    named: Sequence[Reason], typical: Mapping[str, Typical], usual: pd.DataFrame
 ) -> list[Reason]:
     """Tell the first two as a pair where the first is usual by itself."""
     if len(named) < 2 or not is_usual(named[0].value, typical[named[0].feature]):
         return list(named)
-    both = pair_words(named[0], named[1], usual)
-    share = f" · {100 * (named[0].share + named[1].share):.0f} %" if is_share else ""
-    return [replace(named[0], text=both + share), *named[1:]]
+    first, second = named[:2]
+    facts = pair_facts(first, second, usual)
+    return [
+        replace(first, kind="pair", facts={**facts, "pair_share": first.share + second.share}),
+        *named[1:],
+    ]
 
 
 def _with_slip(reason: Reason, usual: Typical) -> Reason:
     """Add that a number would be usual with its decimal point elsewhere."""
-    if usual.kind != "number" or not is_number(reason.value):
+    if reason.kind != "value" or usual.kind != "number" or not is_number(reason.value):
         return reason
-    low, high = usual_values(usual)
-    words = slip_words(reason.value, low, high)
-    range_told = usual_words(usual)
-    return (
-        replace(reason, text=reason.text.replace(range_told, f"{range_told}; {words}", 1))
-        if words
-        else reason
-    )
+    times = slipped_by(reason.value, *usual_values(usual))
+    return replace(reason, facts={**reason.facts, "times": times}) if times else reason
 
 
-def slip_words(value: float, low: float, high: float) -> str:
-    """Tell a number that is ten, a hundred or a thousand times a usual one, where few numbers are.
+def slipped_by(value: float, low: float, high: float) -> float:
+    """Tell a number that is ten, a hundred or a thousand times a usual one, where few numbers are; else 0.
 
     Examples
     --------
-    >>> slip_words(578.0, 54.66, 96.89), slip_words(0.7, 54.66, 96.89)
-    ('10 times too large, a slipped decimal point?', '100 times too small, a slipped decimal point?')
-    >>> slip_words(300.0, 54.66, 96.89), slip_words(578.0, 10.0, 96.89)
-    ('', '')
+    >>> slipped_by(578.0, 54.66, 96.89), slipped_by(0.7, 54.66, 96.89)
+    (10.0, 0.01)
+    >>> slipped_by(300.0, 54.66, 96.89), slipped_by(578.0, 10.0, 96.89)
+    (0.0, 0.0)
     """
     if not 0 < low <= high <= WIDEST * low:
-        return ""
+        return 0.0
     for times in (10, 100, 1000):
         if low <= value / times <= high:
-            return f"{times} times too large, a slipped decimal point?"
+            return float(times)
         if low <= value * times <= high:
-            return f"{times} times too small, a slipped decimal point?"
-    return ""
+            return 1 / times
+    return 0.0
 
 
 def _reason_of(
@@ -144,7 +141,7 @@ def _reason_of(
     name = explanation.names()[column]
     cell = explanation.data.iloc[i][name]
     is_share = explanation.kind == "attribution"
-    return _reason(name, cell, typical[name], float(shares[column]), is_share=is_share)
+    return reason_of_cell(name, cell, typical[name], float(shares[column]), is_share=is_share)
 
 
 def _is_worth_telling(reason: Reason, usual: Typical) -> bool:
@@ -162,12 +159,17 @@ def is_usual(value: Any, usual: Typical) -> bool:
     return usual.shares.get(str(value), 0.0) >= LEAST_SHARE
 
 
-def _reason(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
-    value = plain_cell(cell)
-    text = f"{name} = {cell_words(value)} ({usual_words(usual)})"
-    if is_share:
-        text = f"{text} · {100 * share:.0f} %"
-    return Reason(name, value, usual_values(usual), share, text)
+def reason_of_cell(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
+    """A cell beside what is usual in its column; `is_share` where its share of the score is told."""
+    facts: dict[str, Any] = {"column": usual.kind}
+    if usual.kind not in ("number", "date") and _is_varied(usual):
+        facts["is_varied"] = True
+    return Reason(name, plain_cell(cell), usual_values(usual), share, facts=facts, is_share=is_share)
+
+
+def _is_varied(usual: Typical) -> bool:
+    """Whether no label of a column is common."""
+    return max(usual.shares.values(), default=1.0) < LEAST_SHARE
 
 
 def usual_values(usual: Typical) -> list[Any]:
@@ -181,21 +183,6 @@ def usual_values(usual: Typical) -> list[Any]:
         return [usual.labels[1], usual.labels[5]]
     common = [value for value, share in usual.shares.items() if share >= LEAST_SHARE]
     return (common or list(usual.shares)[:1])[:3]
-
-
-def usual_words(usual: Typical) -> str:
-    """'usually 0.9–4.1', 'usually yes or no'."""
-    values = usual_values(usual)
-    if usual.kind == "number":
-        low, high = (number_text(float(v)) for v in values)
-        return f"usually {low}" if low == high else f"usually {low}–{high}"
-    if usual.kind == "date":
-        return f"usually {values[0]} to {values[1]}"
-    if not values:
-        return "never seen"
-    if usual.shares[values[0]] < LEAST_SHARE:
-        return "many different values"
-    return "usually " + " or ".join(str(v) for v in values[:2])
 
 
 def typical_of(name: str, summary: ColumnSummary) -> Typical:

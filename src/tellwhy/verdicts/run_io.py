@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.run import (
-    SCHEMA,
-    Agreement,
-    AlarmRule,
-    Anomaly,
-    Detection,
-    Evidence,
-    Finding,
-    Group,
-    Reason,
-    Run,
-    Typical,
-)
+from tellwhy.results import records
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Group, Headline, Notice, Typical
+from tellwhy.results.run import SCHEMA, Agreement, Detection, Evidence, Run
 from tellwhy.storage.csv_cells import write_cells
 from tellwhy.storage.documents import plain, read_stored_table, read_versioned, write_json, write_stored_table
 from tellwhy.storage.folders import new_folder, standing, temporary_files_in
@@ -105,8 +95,11 @@ def _head(run: Run) -> dict[str, Any]:
     parts = {name: value for name, value in vars(run).items() if name not in NOT_IN_HEAD}
     for name in ("evidence", "detection", "alarms"):
         parts[name] = None if parts[name] is None else asdict(parts[name])
-    for name in ("anomalies", "groups", "findings"):
-        parts[name] = [asdict(each) for each in parts[name]]
+    parts["groups"] = [asdict(each) for each in run.groups]
+    parts["anomalies"] = [records.anomaly_record(each) for each in run.anomalies]
+    parts["findings"] = [plain(records.finding_record(each)) for each in run.findings]
+    parts["opening"] = None if run.opening is None else asdict(run.opening)
+    parts["headline"] = run.headline
     parts["typical"] = {name: asdict(each) for name, each in run.typical.items()}
     return {"schema": parts.pop("schema"), **parts}
 
@@ -115,6 +108,7 @@ def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -
     evidence = head["evidence"]
     detection = head["detection"]
     agreement = [Agreement(**each) for each in evidence["agreement"]]
+    head = {name: value for name, value in head.items() if name != "headline"} | {"opening": _opening(head)}
     left_over = float(evidence["unattributed"])  # JSON has no NaN: it is stored as text
     return Run(
         **{
@@ -122,22 +116,33 @@ def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -
             "scores": scores["score"].to_numpy(),
             "rows": scores["row"].to_numpy(),
             "explanation": explanation,
-            "anomalies": [read_anomaly(each) for each in head["anomalies"]],
+            "anomalies": [records.anomaly_of(each) for each in head["anomalies"]],
             "groups": [Group(**each) for each in head["groups"]],
             "typical": {name: Typical(**each) for name, each in head["typical"].items()},
             "evidence": Evidence(**{**evidence, "agreement": agreement, "unattributed": left_over}),
             "detection": None if detection is None else Detection(**detection),
-            "findings": [Finding(**each) for each in head["findings"]],
+            "findings": [_read_finding(each) for each in head["findings"]],
             "alarms": None if head["alarms"] is None else AlarmRule(**head["alarms"]),
         }
     )
 
 
-def read_anomaly(record: dict[str, Any]) -> Anomaly:
-    """One anomaly as the head of a run holds it."""
-    usual = {name: Typical(**each) for name, each in record.get("usual", {}).items()}
-    reasons = [Reason(**each) for each in record["reasons"]]
-    return Anomaly(**{**record, "reasons": reasons, "usual": usual})
+def _read_finding(record: dict[str, Any]) -> Finding:
+    """A finding as a file holds it; raise where it lacks what its sentence needs."""
+    found = records.finding_of(record)
+    if not found.text:
+        raise ValueError("a finding has no words")
+    return found
+
+
+def _opening(head: dict[str, Any]) -> Headline | None:
+    """The headline of a run; of one that an earlier version saved, its sentences."""
+    if head.get("opening") is not None:
+        return records.headline_from(head["opening"])
+    if not head["headline"]:
+        return None
+    said = [Notice(records.WRITTEN, {"text": text}) for text in head["headline"]]
+    return Headline(len(head["columns"]), AlarmRule("", 0, 0.0), is_written=True, more=said)
 
 
 def _table_rows(path: Path) -> Any:

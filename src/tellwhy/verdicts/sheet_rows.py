@@ -7,8 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from tellwhy.results.run import Anomaly, Finding, Run
-from tellwhy.verdicts.words import cell_words, plain_cell
+from tellwhy.results.result import Anomaly, Finding
+from tellwhy.results.run import Run
+from tellwhy.verdicts.words import plain_cell
+from tellwhy.words.numbers import plain_words
 
 N_REASONS = 3
 TOLD = ("rank", "row", "line", "id", "score", "p_value", "flagged")
@@ -57,18 +59,17 @@ def normal_words(run: Run, at: int) -> str:
     parts = []
     for name, value in changes.items():
         before = plain_cell(rows[name].iloc[at]) if name in getattr(rows, "columns", ()) else None
-        parts.append(f"{name} = {cell_words(value)} instead of {cell_words(before)}")
+        parts.append(f"{name} = {plain_words(value)} instead of {plain_words(before)}")
     return " and ".join(parts)
 
 
 def named_columns(anomaly: Anomaly, columns: Collection[str]) -> set[str]:
-    """Columns that the reasons which hold name; a pair ('a = 1 with b = 2') names both."""
-    found = set()
+    """Columns that the reasons which hold name; a pair names both, a finding all of its columns."""
+    found: set[str] = set()
     for reason in anomaly.reasons:
         if reason.holds:
-            found.add(reason.feature)
-            signs = [(f" with {name} = ", f" and {name} = ", name) for name in columns]
-            found |= {name for first, second, name in signs if first in reason.text or second in reason.text}
+            found |= {reason.feature, reason.facts.get("other", reason.feature)}
+            found |= set(() if reason.finding is None else reason.finding.columns)
     return found & set(columns)
 
 

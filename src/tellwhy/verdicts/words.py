@@ -1,4 +1,4 @@
-"""Cells, and pairs of cells, in words."""
+"""Cells as plain values, and what is usual of one cell beside another."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tellwhy.checks.words import number_text
-from tellwhy.results.run import Reason
+from tellwhy.results.result import Reason
+from tellwhy.words.numbers import is_number
 
 FEW = 20  # rows from which "usually" may be said of a part of the table
 NEAR_SHARE = 0.05  # of the rows: those whose number is called near
@@ -31,14 +31,7 @@ def plain_cell(cell: Any) -> Any:
     return str(cell)
 
 
-def cell_words(value: Any) -> str:
-    """A plain cell in words."""
-    if value is None:
-        return "missing"
-    return number_text(value) if isinstance(value, float) else str(value)
-
-
-def pair_words(one: Reason, other: Reason, usual: pd.DataFrame) -> str:
+def pair_facts(one: Reason, other: Reason, usual: pd.DataFrame) -> dict[str, Any]:
     """Tell how odd two cells are together, each of which is usual by itself.
 
     Parameters
@@ -51,22 +44,22 @@ def pair_words(one: Reason, other: Reason, usual: pd.DataFrame) -> str:
     Examples
     --------
     >>> rows = pd.DataFrame({"land": ["US"] * 50 + ["DE"] * 50, "paid": ["card"] * 50 + ["invoice"] * 50})
-    >>> pair_words(Reason("paid", "invoice", [], 0.5, ""), Reason("land", "US", [], 0.4, ""), rows)
-    'paid = invoice with land = US: 0 of 100 rows'
+    >>> pair_facts(Reason("paid", "invoice", [], 0.5), Reason("land", "US", [], 0.4), rows)
+    {'other': 'land', 'other_value': 'US', 'n_together': 0, 'n': 100}
     """
-    both = f"{one.feature} = {cell_words(one.value)} with {other.feature} = {cell_words(other.value)}"
+    both = {"other": other.feature, "other_value": other.value}
     if one.value is None or other.value is None or _is_date(usual[one.feature]):
         return both
     beside = _rows_like(usual[other.feature], other.value)
     column = usual[one.feature]
     if not _is_measured(column, one.value):
         together = int((beside.is_equal & _is_equal(column, one.value)).sum())
-        return f"{both}: {together:,} of {len(usual):,} rows"
+        return {**both, "n_together": together, "n": len(usual)}
     numbers = pd.to_numeric(column[beside.is_near], errors="coerce").dropna()
     if len(numbers) < FEW:
         return both
-    low, high = (number_text(value) for value in np.quantile(numbers, [0.05, 0.95]).tolist())
-    return f"{both} (there usually {low if low == high else f'{low}–{high}'})"
+    low, high = np.quantile(numbers, [0.05, 0.95]).tolist()
+    return {**both, "low": low, "high": high}
 
 
 class _Beside(NamedTuple):
@@ -97,8 +90,3 @@ def _is_equal(column: pd.Series, value: Any) -> NDArray[np.bool_]:
 def _is_measured(column: pd.Series, value: Any) -> bool:
     """Whether nearness means something in a column: codes are whole numbers too, but labels."""
     return is_number(value) and pd.api.types.is_numeric_dtype(column)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a plain cell is a number (True and False are not)."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,1 +1,1 @@
-"""Sentences for people, made from fields."""
+"""Sentences, made of the fields of a result and nowhere else; a second language is a second `english`."""

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tellwhy.data.generated import latent_classes
 from tellwhy.data.graphs import chain, grid
-from tellwhy.results.run import Anomaly
+from tellwhy.results.result import Anomaly
 from tellwhy.views.cli.main import app
 from tellwhy.views.cli.nodes import records, show_nodes
 from tellwhy.views.page.nodes import pictures, png

@@ -12,7 +12,8 @@ import pytest
 from views.example_run import run_of
 
 from tellwhy.core.errors import TellwhyWarning
-from tellwhy.results.run import Anomaly, Detection, Reason
+from tellwhy.results.result import Anomaly, Reason
+from tellwhy.results.run import Detection
 from tellwhy.views.cli import screen
 from tellwhy.workflow import Run, TableComparison
 
@@ -26,7 +27,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
 
 
 def reason(name: str) -> Reason:
-    return Reason(name, 1.0, [], 0.5, f"{name} = 1 (usually 2–3) · 50 %")
+    return Reason(name, 1.0, [2.0, 3.0], 0.5, facts={"column": "number"})
 
 
 def run() -> Run:
@@ -69,7 +70,7 @@ def test_three_changes_are_listed_and_missing_cells_are_called_so(shown: Shown) 
 
 
 def test_brackets_in_the_users_words_are_shown(shown: Shown) -> None:
-    first = replace(run().anomalies[0], id="[red]A[/]", reasons=[replace(reason("a"), text="[b] = 1")])
+    first = replace(run().anomalies[0], id="[red]A[/]", reasons=[reason("[b]")])
     screen.show_run(replace(run(), anomalies=[first]), 1)
     text = " ".join(shown())
     assert "[red]A[/]" in text

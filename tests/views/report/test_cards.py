@@ -10,7 +10,7 @@ import pytest
 from views.example_run import run_of
 from views.report.drawn import amount, mark, marks
 
-from tellwhy.results.run import Typical
+from tellwhy.results.result import Typical
 from tellwhy.views.page.anomalies import Card, cards
 from tellwhy.views.page.limits import Limits
 from tellwhy.words.wording import THIN

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from views.example_run import HOSTILE, example_run, hostile_run
+from views.example_run import HOSTILE, example_run, hostile_run, said
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.run import Agreement, Anomaly, Group, Reason, Run, Typical
+from tellwhy.results.result import Anomaly, Group, Typical
+from tellwhy.results.run import Agreement, Run
 from tellwhy.views.page.anomalies import cards
 from tellwhy.views.page.limits import Limits
 from tellwhy.views.page.page import render, write_report
@@ -285,7 +286,7 @@ def with_cells(values: list[object], typical: list[Typical], contributions: list
     """A run of one anomaly with the given cells."""
     run = example_run(60, top=1)
     names = [t.column for t in typical]
-    reasons = [Reason(n, v, [], 0.5, f"{n} is odd") for n, v in zip(names, values, strict=True)]
+    reasons = [said(n, v, [], 0.5, f"{n} is odd") for n, v in zip(names, values, strict=True)]
     explanation = Explanation(
         values=[contributions], scores=[sum(contributions)], method="Example", feature_names=names, data=None
     )
@@ -394,7 +395,7 @@ def test_the_page_is_small_for_any_input() -> None:
     names = [f"column {j} {'x' * 300}" for j in range(d)]
     one = np.linspace(1.0, 0.5, d)
     base = example_run(100, top=0)
-    reasons = [Reason(names[j], long, [long], 0.2, f"{names[j]} = {long}") for j in range(5)]
+    reasons = [said(names[j], long, [long], 0.2, f"{names[j]} = {long}") for j in range(5)]
     anomalies = [
         Anomaly(i, long, 5.0, 99.0, True, reasons, dict.fromkeys(names[:20], long)) for i in range(n)
     ]

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from views.example_run import example_run
+from views.example_run import example_run, said
 from views.report.drawn import mark, marks
 
-from tellwhy.results.run import Anomaly, Group, Reason, Run
+from tellwhy.results.result import Anomaly, Group
+from tellwhy.results.run import Run
 from tellwhy.views.page import overview as sections
 from tellwhy.views.page.limits import Limits
 from tellwhy.words.wording import THIN
@@ -67,7 +68,7 @@ def test_the_histogram_says_how_it_is_drawn() -> None:
 
 
 def anomaly(row: int, score: float, main: str = "a", **changes: object) -> Anomaly:
-    reasons = [Reason(main, 1.0, [], 0.7, f"{main} = 1 · 70 %")] if main else []
+    reasons = [said(main, 1.0, [], 0.7, f"{main} = 1 · 70 %")] if main else []
     return replace(Anomaly(row, None, score, 99.5, True, reasons), **changes)  # type: ignore[arg-type]
 
 
@@ -94,7 +95,7 @@ def test_lines_are_ranked_from_one_and_say_what_is_below_the_threshold() -> None
 def test_only_listed_rows_and_reasons_are_shown() -> None:
     run = replace(RUN, anomalies=[anomaly(k, 9.0 - k) for k in range(5)])
     assert [line.row for line in sections.lines(run, Limits(listed=3))] == [0, 1, 2]
-    many = replace(RUN.anomalies[0], reasons=[Reason(c, 1, [], 0.1, c) for c in "abcd"])
+    many = replace(RUN.anomalies[0], reasons=[said(c, 1, [], 0.1, c) for c in "abcd"])
     assert sections.lines(replace(RUN, anomalies=[many]), Limits(reasons=2))[0].reasons == ["a", "b"]
 
 

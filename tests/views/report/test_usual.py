@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from views.report.drawn import mark, marks
 
-from tellwhy.results.run import Typical
+from tellwhy.results.result import Typical
 from tellwhy.views.page.anomalies import BesideUsual, beside_usual, shown
 from tellwhy.words.wording import THIN
 

@@ -8,7 +8,8 @@ import pytest
 from views.example_run import example_run
 from views.report.test_page import Page
 
-from tellwhy.results.run import AlarmRule, Finding, Run
+from tellwhy.results.result import AlarmRule, Finding, Headline, Notice
+from tellwhy.results.run import Run
 from tellwhy.views.page.anomalies import findings, p_words, place_words
 from tellwhy.views.page.evidence import evidence
 from tellwhy.views.page.limits import Limits
@@ -25,25 +26,36 @@ def run() -> Run:
     for rank, anomaly in enumerate(plain.anomalies):
         holds = anomaly.above_threshold and rank != 1
         reasons = [replace(reason, holds=holds) for reason in anomaly.reasons]
-        note = "" if holds else "reason uncertain: no single column explains it."
+        doubt = None if holds else Notice("odd_together")
         told = replace(
-            anomaly, reasons=reasons, note=note, line=anomaly.row + 2, p_value=10.0 ** -(9 - rank / 9)
+            anomaly, reasons=reasons, doubt=doubt, line=anomaly.row + 2, p_value=10.0 ** -(9 - rank / 9)
         )
         anomalies.append(replace(told, unattributed=0.3 if rank == 1 else 0.0))
     rows = [anomaly.row for anomaly in anomalies[:3]]
     found = [
         Finding(
-            "placeholder", ["T3"], rows, "3 rows: T3 = −9, a placeholder.", "T3 = −9", "treated as missing"
+            "placeholder",
+            ["T3"],
+            rows,
+            {"value": -9.0},
+            {"low": 0.5, "high": 4.0},
+            {"T3": -9.0},
+            action="treated as missing",
         ),
-        Finding("mixed_units", ["TSH"], [], "<b>TSH</b> is in two units.", "1 mg", "told only"),
+        Finding(
+            "drift", ["<b>TSH</b>"], [], {"size": 1.0, "first": "Monday", "last": "Friday"}, {}, {"TSH": 1.0}
+        ),
     ]
     found[0] = replace(found[0], lines=[row + 2 for row in rows])
+    alarms = AlarmRule("at most 10 % false alarms expected", 25, 1.0)
+    first = anomalies[0].reasons[0]
+    opening = Headline(3772, alarms, "row 1", first, n_explained=25, n_holding=24)
     return replace(
         plain,
         anomalies=anomalies,
         findings=found,
         alarms=AlarmRule("at most 10 % false alarms expected", 25, 1.0),
-        headline=["25 of 3,772 rows are alarms.", "The oddest is this.", "All but one are verified."],
+        opening=opening,
         roles={"TSH": "money in $", "patient": "names of rows"},
     )
 
@@ -71,10 +83,13 @@ def test_the_sentences_stand_on_top(run: Run, page: Page) -> None:
 def test_findings_have_count_example_lines_and_what_was_done(run: Run, page: Page) -> None:
     first, second = findings(run, Limits())
     lines = ", ".join(str(line) for line in run.findings[0].lines)
-    assert (first.n_rows, first.text, first.where) == ("3", "T3 = −9, a placeholder.", f"lines {lines}")
+    text = "T3 = −9, a placeholder (other values 0.5–4)."
+    assert (first.n_rows, first.text, first.where) == ("3", text, f"lines {lines}")
     assert (first.example, first.action) == ("", "treated as missing")  # the text says the example already
-    assert (second.n_rows, second.where, second.example) == ("", "whole column", "1 mg")
-    assert "<b>TSH</b> is in two units." in page.texts["findings"]  # shown as written, not as markup
+    assert (second.n_rows, second.where, second.example) == ("", "whole column", "TSH = 1")
+    assert (
+        "<b>TSH</b> slowly rises by 1 from Monday to Friday." in page.texts["findings"]
+    )  # shown as written, not as markup
     many = replace(run, findings=[run.findings[0]] * 50)
     assert "The first 40 of 50 findings are shown" in Page(render(many)).texts["findings"]
 
@@ -83,7 +98,7 @@ def test_each_alarm_says_how_sure_its_reason_is(run: Run, page: Page) -> None:
     words = page.texts["ranked"]
     assert words.count("reason verified") == 24
     assert words.count("reason uncertain") == 1
-    assert "No single column explains it." in words
+    assert "Only the combination of several columns is odd" in words
     assert f"30{THIN}% of the score not attributed" in words
     assert words.count("not attributed") > words.count("of the score not attributed") == 1
     assert "1 × 10⁻⁹" in words

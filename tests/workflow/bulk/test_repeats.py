@@ -40,7 +40,7 @@ def test_rows_of_another_block_that_come_again_are_told(model, tmp_path):
     again = frame.iloc[10:40]
     found = elsewhere(pd.concat([frame, again], ignore_index=True), model, tmp_path)
     assert len(found) == 1
-    assert found[0].startswith("30 rows: repeat a row of another block in all 5 columns")
+    assert found[0].startswith("30 rows repeat a row of another block in all 5 columns")
     assert f"is row {12 * GROUP} of t.parquet, which repeats row 10 of t.parquet" in found[0]
 
 

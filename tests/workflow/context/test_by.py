@@ -88,7 +88,7 @@ def test_a_reference_with_other_segments():
     frame.loc[8, ["role", "salary"]] = ["intern", 9000.0]
     run = explain_table(frame, reference=reference, by=["role"])
     assert run.anomalies[0].row == 8
-    assert any("2 rows have no role, or one not seen before" in notice for notice in run.notices)
+    assert any("2 rows have no role, or a new one" in notice for notice in run.notices)
     assert not [a for a in run.anomalies if a.above_threshold and a.row in (3, 4)] or run.findings
 
 

@@ -54,7 +54,7 @@ def test_grid(cube, tmp_path):
     names = [a.id for a in run.anomalies]
     k = names.index(f"({place[0]}, {place[1]})")
     assert run.explanation.extras["context_share"][k] > 0.8
-    assert "usually in its class" in run.anomalies[k].reasons[0].text
+    assert " in its class)" in run.anomalies[k].reasons[0].text
     assert run.columns == ["AI", "SI"]
     assert len(run.scores) == 1200 - 3
     assert any("3 nodes have missing values" in text for text in run.notices)

@@ -43,11 +43,11 @@ def test_an_event_is_one_finding(broken):
     run, found = events(frame)
     shift = next(finding for finding in found if finding.kind == "passing_shift")
     assert list(shift.rows) == [at, at + 1, at + 2, at + 3]
-    words = "4 rows: 2024-02-12 from 02:00 to 05:00: temperature "
+    words = "4 rows: 2024-02-12 from 02:00 to 05:00: temperature is "
     assert shift.text.startswith(words)
     size, _, rest = shift.text.removeprefix(words).partition(" ")
     assert float(size) == pytest.approx(8.3, abs=0.8)
-    assert rest == "above what Monday nights have."
+    assert rest == "above what is usual for Monday nights."
     spike = next(finding for finding in found if finding.kind == "spike")
     assert list(spike.rows) == [500]
     assert len(found) == 2
@@ -104,4 +104,4 @@ def test_gaps_missing_cells_and_a_time_that_is_a_number():
     _, counted = events(frame.assign(time=np.arange(len(frame)) * 10))
     told = [finding.text for finding in counted if finding.kind == "spike"]
     assert told[0].startswith("1 row: at 4000: load ")
-    assert told[0].endswith(" above what is around it.")
+    assert told[0].endswith(" above the readings around it.")

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import tellwhy
-from tellwhy.results.run import Reason
+from tellwhy.results.result import Reason
 from tellwhy.storage import csv_cells as text_file
 from tellwhy.verdicts import workbook
 from tellwhy.verdicts.sheet_rows import header, named_columns, sheet_rows, shown_places
@@ -128,10 +128,13 @@ def test_cells_that_reasons_name_are_coloured_and_no_others(run, folder):
 
 
 def test_pairs_name_both_columns():
+    def beside(other):
+        return {"other": other, "other_value": "US", "n_together": 3, "n": 900}
+
     class Pair:
         reasons = (
-            Reason("pay", "invoice", [], 0.5, "pay = invoice with land = US: 3 of 900 rows", holds=True),
-            Reason("age", 3, [], 0.1, "age = 3 with size = 2", holds=False),
+            Reason("pay", "invoice", [], 0.5, holds=True, kind="pair", facts=beside("land")),
+            Reason("age", 3, [], 0.1, holds=False, kind="pair", facts=beside("size")),
         )
 
     assert named_columns(Pair, ["pay", "land", "age", "size", "and"]) == {"pay", "land"}

@@ -148,7 +148,7 @@ def test_large_tables_are_sampled(monkeypatch):
 def test_kinds_told_and_columns_left_out():
     old = pd.DataFrame({"code": [1, 2, 3] * 50, "z": [1.5, 2.5, 3.5] * 50, "q": range(150)})
     found = diff_tables(old, old, number=["code"], category=["z"], exclude=["q"])
-    assert found.roles == {"code": "numbers, as told", "z": "categories, as told"}
+    assert found.roles == {"code": "numbers, as requested", "z": "categories, as requested"}
     assert not found.drifted
     with pytest.raises(InvalidParameter, match="no column 'cod'"):
         diff_tables(old, old, number=["cod"])

@@ -40,7 +40,7 @@ RANDOM = ("RandomAttribution", 0.4, 0.35, 0.45)
         ),
         (
             [("A", 0.9, 0.85, 0.95), ("B", 0.88, 0.8, 0.91), ("C", 0.87, 0.8, 0.89), ("D", 0.86, 0.8, 0.9)],
-            "A finds the changed column best (mean reciprocal rank 0.90); B, D cannot be told from it.",
+            "A finds the changed column best (mean reciprocal rank 0.90); B, D may be just as good.",
         ),
         (
             [("A", 0.5, 0.44, 0.6)],

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from oracles import one_class as oracle
 
-from tellwhy.checks.words import number_text
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.kinds.comparison import recommendation
-from tellwhy.results.run import Anomaly, Reason, Typical
+from tellwhy.results.result import Anomaly, Reason, Typical
 from tellwhy.storage.csv_cells import neutral
-from tellwhy.verdicts.reasons import groups_of, is_usual, usual_words
+from tellwhy.verdicts.reasons import groups_of, is_usual, usual_values
 from tellwhy.verdicts.words import plain_cell
+from tellwhy.words.numbers import number_text
 from tellwhy.workflow import compare_table, explain_table, load_run, save_run
 
 RNG = np.random.default_rng(0)
@@ -221,8 +221,8 @@ def test_numbers_and_cells_in_words():
     assert plain_cell(np.bool_(True)) is True
     number = Typical("n", "number", [0, 1, 2, 3, 4, 5, 6])
     category = Typical("k", "category", shares={"x": 0.9, "y": 0.1})
-    assert usual_words(number) == "usually 1–5"
-    assert usual_words(category) == "usually x or y"
+    assert usual_values(number) == [1, 5]
+    assert usual_values(category) == ["x", "y"]
     assert is_usual(3.0, number)
     assert not is_usual(5.5, number)
     assert not is_usual(None, number)
@@ -232,9 +232,7 @@ def test_numbers_and_cells_in_words():
 
 def test_groups_need_two_rows_and_the_same_main_columns():
     def anomaly(row, *parts):
-        return Anomaly(
-            row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share, "") for name, share in parts]
-        )
+        return Anomaly(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share) for name, share in parts])
 
     found = groups_of(
         [anomaly(1, ("a", 0.6)), anomaly(2, ("a", 0.4), ("b", 0.3)), anomaly(5, ("a", 0.7), ("c", 0.2))]

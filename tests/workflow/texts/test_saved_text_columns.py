@@ -13,7 +13,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.kinds import table_model
 from tellwhy.kinds.new_data import compare_with_model
 from tellwhy.kinds.text_columns import TextColumns
-from tellwhy.results.run import Reason
+from tellwhy.results.result import Reason
 from tellwhy.storage.model_file import load, read_model_file, save, write_model_file
 from tellwhy.workflow import explain_new, fit_model
 
@@ -120,7 +120,7 @@ def test_a_made_up_list_of_words_is_refused(model, tmp_path):
 
 def test_how_odd_a_text_is_is_no_number_in_the_reasons_of_others(model):
     columns = TextColumns({"mail": ["hello"]}, model.texts, np.array([-1]))
-    said = "hours = 23.1 with mail = 0.3307 (there usually 16.19–23.05) · 64 %"
-    reason = Reason("hours", 23.1, (), 0.64, said)
+    beside = {"other": "mail", "other_value": 0.3307, "low": 16.19, "high": 23.05}
+    reason = Reason("hours", 23.1, (), 0.64, kind="pair", facts=beside)
     told = columns._without_numbers(reason).text
-    assert told == "hours = 23.1 with a mail as odd as this (there usually 16.19–23.05) · 64 %"
+    assert told == "hours = 23.1 with a mail as odd as this one (there usually 16.19–23.05) · 64 %"

@@ -4,16 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.checks.findings import Finding
-from tellwhy.verdicts.findings import (
-    LEAST_ADDED,
-    MOST_ADDED,
-    RowFindings,
-    addition,
-    cause_words,
-    column_parts,
-    row_words,
-)
+from tellwhy.results.result import Finding
+from tellwhy.verdicts.findings import LEAST_ADDED, MOST_ADDED, RowFindings, addition, column_parts
 from tellwhy.workflow import explain_table
 
 
@@ -107,7 +99,7 @@ def test_rows_that_are_odd_in_the_same_way_are_one_finding():
 
 def test_a_finding_adds_less_the_more_rows_it_has_and_never_too_little():
     def finding(n_rows, surprise):
-        return Finding("placeholder", ("a",), tuple(range(n_rows)), "", "", surprise=surprise)
+        return Finding("placeholder", ("a",), tuple(range(n_rows)), surprise=surprise)
 
     assert addition(finding(1, 100.0)) == MOST_ADDED
     assert addition(finding(20, 100.0)) == pytest.approx(MOST_ADDED - np.log(20))
@@ -121,9 +113,9 @@ def test_a_finding_adds_less_the_more_rows_it_has_and_never_too_little():
 
 
 def test_rows_are_counted_anew_when_some_are_left_out():
-    finding = Finding("placeholder", ("a",), (1, 4), "", "", surprise=30.0)
-    gone = Finding("placeholder", ("b",), (0,), "", "", surprise=30.0)
-    whole = Finding("vanished_level", ("c",), (), "", "")
+    finding = Finding("placeholder", ("a",), (1, 4), surprise=30.0)
+    gone = Finding("placeholder", ("b",), (0,), surprise=30.0)
+    whole = Finding("vanished_level", ("c",), ())
     kept = RowFindings.of([finding, gone, whole], 6).without(np.array([1, 3, 4]))
     assert [f.rows for f in kept.findings] == [(0, 2), ()]
     assert len(kept.added) == 3
@@ -131,22 +123,8 @@ def test_rows_are_counted_anew_when_some_are_left_out():
 
 
 def test_the_guilty_column_has_the_largest_part():
-    assert column_parts(Finding("x", ("a",), (), "", "")) == {"a": 1.0}
-    assert column_parts(Finding("x", ("a", "b", "c"), (), "", "")) == pytest.approx(
-        {"a": 0.6, "b": 0.2, "c": 0.2}
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("3 rows: a = 0, a placeholder.", "a = 0, a placeholder; 3 rows"),
-        ("Nothing to count here.", "Nothing to count here"),
-        ("total: a sum.", "total: a sum"),
-    ],
-)
-def test_the_count_goes_to_the_end(text, words):
-    assert cause_words(Finding("x", ("a",), (), text, "")) == words
+    assert column_parts(Finding("x", ("a",), ())) == {"a": 1.0}
+    assert column_parts(Finding("x", ("a", "b", "c"), ())) == pytest.approx({"a": 0.6, "b": 0.2, "c": 0.2})
 
 
 def test_rows_with_gaps_that_are_dropped_are_the_tables_own(table):
@@ -178,13 +156,6 @@ def test_a_pair_that_a_finding_tells_is_not_told_again(columns):
     assert [f.kind for f in run.findings if 7 in f.rows] == ["rare_pair"]
     assert sum("corporate" in reason.text for reason in anomaly.reasons) == 1
     assert sum(reason.share for reason in anomaly.reasons) <= 1.0 + 1e-9
-
-
-def test_a_slip_goes_on_from_its_cell_without_naming_the_column_twice():
-    text = "1 row: bill is 10 times too large for its plan, a slipped decimal point?"
-    slip = Finding("decimal_slip", ("bill",), (0,), text, "142")
-    told = row_words(slip, pd.Series({"plan": "basic", "bill": 142.0}))
-    assert told == "bill = 142 is 10 times too large for its plan, a slipped decimal point?"
 
 
 def test_rows_with_one_and_the_same_value_are_told_without_an_example():

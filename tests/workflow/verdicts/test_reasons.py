@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.checks.words import number_text
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.run import Anomaly, Reason, Typical
-from tellwhy.verdicts.reasons import groups_of, is_usual, reasons_of, usual_words
+from tellwhy.results.result import Anomaly, Reason, Typical
+from tellwhy.verdicts.reasons import groups_of, is_usual, reason_of_cell, reasons_of
 from tellwhy.verdicts.words import plain_cell
+from tellwhy.words.numbers import number_text
 from tellwhy.workflow import explain_table
 
 NAMES = list("abcde")
@@ -105,18 +105,22 @@ def test_words_of_all_kinds_of_cells():
     }
 
 
+def usual_words(usual):
+    return reason_of_cell("k", "v", usual, 0.5, is_share=False).text
+
+
 def test_what_is_called_usual_is_usual():
     """The words and the rule that weighs shares agree on every value."""
     category = Typical("k", "category", shares={"red": 0.5, "blue": 0.46, "green": 0.04})
     assert [is_usual(v, category) for v in ("red", "blue", "green", "new")] == [True, True, False, False]
-    assert usual_words(category) == "usually red or blue"
+    assert usual_words(category) == "k = v (usually red or blue)"
     even = Typical("k", "category", shares={f"v{i:02d}": 0.02 for i in range(10)})
-    assert usual_words(even) == "many different values"
-    assert usual_words(Typical("k", "category")) == "never seen"
+    assert usual_words(even) == "k = v (many different values)"
+    assert usual_words(Typical("k", "category")) == "k = v (never seen)"
 
 
 def anomaly(row, *parts):
-    return Anomaly(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share, "") for name, share in parts])
+    return Anomaly(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share) for name, share in parts])
 
 
 def test_groups_share_the_columns_that_make_up_half_of_the_score():

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from tellwhy.results.result import Notice
 from tellwhy.verdicts.causes import Cause, Trials, causes_of
-from tellwhy.verdicts.headline import uncertainty
+from tellwhy.verdicts.headline import doubt_of
 from tellwhy.workflow import explain_table
 
 
@@ -64,9 +65,7 @@ def test_nothing_holds_where_no_three_columns_are_enough():
     assert not found.is_sufficient
     assert not found.holds
     assert set(found.changed) == set(range(6))  # what would make it ordinary is told all the same
-    assert uncertainty(found) == (
-        "odd in more than 3 columns at once: usual values in 6 of them make the row ordinary"
-    )
+    assert doubt_of(found) == Notice("odd_in_many", {"n": 6, "most": 3})
 
 
 def test_what_is_changed_is_taken_from_an_ordinary_row_and_makes_the_row_ordinary(rows):
@@ -92,17 +91,15 @@ def test_the_nearest_of_the_rows_that_would_do_is_taken():
 
 
 @pytest.mark.parametrize(
-    ("cause", "text"),
+    ("cause", "doubt"),
     [
-        (Cause((0,), is_sufficient=True, is_necessary=True), ""),
-        (Cause((0,), is_sufficient=True, is_necessary=False), "only through how several columns go together"),
-        (Cause((0,), is_sufficient=False, is_necessary=True), "do not make the row ordinary"),
+        (Cause((0,), is_sufficient=True, is_necessary=True), None),
+        (Cause((0,), is_sufficient=True, is_necessary=False), Notice("odd_together")),
+        (Cause((0,), is_sufficient=False, is_necessary=True), Notice("not_enough")),
     ],
 )
-def test_uncertainty_is_said_with_its_reason(cause, text):
-    said = uncertainty(cause)
-    assert text in said
-    assert said.startswith("reason uncertain: ") or not text
+def test_a_doubt_has_its_reason(cause, doubt):
+    assert doubt_of(cause) == doubt
 
 
 def test_a_table_names_a_repeated_placeholder():
@@ -139,11 +136,11 @@ def test_alarms_that_rest_on_a_finding_are_not_said_to_be_verified():
     X = rng.normal(size=(800, 4))
     X[:30, 1] = -999.0
     alone = explain_table(X).headline[2]
-    assert alone == "All 30 alarms rest on a finding alone: see there how sure it is."
+    assert alone == "All 30 alarms were raised by findings about the data alone, not by the model."
     X[40, 2] = 40.0
     both = explain_table(X).headline[2]
     assert both.startswith(
-        "30 of 31 alarms rest on a finding alone: see there how sure it is. The reasons of the other one were"
+        "30 of 31 alarms were raised by findings about the data alone, not by the model. The reasons for the other one were"
     )
 
 

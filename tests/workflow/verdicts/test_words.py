@@ -1,14 +1,20 @@
 """Pairs of cells in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from tellwhy.results.run import Reason
-from tellwhy.verdicts.words import pair_words
+from tellwhy.results.result import Reason
+from tellwhy.verdicts.words import pair_facts
 
 
 def cell(feature, value):
-    return Reason(feature, value, [], 0.5, "")
+    return Reason(feature, value, [], 0.5)
+
+
+def pair_words(one, other, rows):
+    return replace(one, kind="pair", facts=pair_facts(one, other, rows), is_share=False).text
 
 
 def test_labels_are_counted_together():

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from tellwhy.checks.findings import MISSING, Finding
 from tellwhy.checks.in_time.baselines import BENDS, chosen_bend
-from tellwhy.checks.in_time.clock import Stamps, span_words, stamp_words, usual_time
+from tellwhy.checks.in_time.clock import Stamps, stamp_words
 from tellwhy.checks.in_time.seasons import Season, find_season, on_the_clock
 from tellwhy.checks.in_time.shifts import Change, find_changes
 from tellwhy.checks.in_time.spikes import Bump, find_bumps
 from tellwhy.checks.stuck import find_stuck
-from tellwhy.checks.words import number_text
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.result import MISSING, Finding
 
 FEWEST = 20  # readings of a series
 CHANCE = 0.05  # of any finding of a kind in a series where nothing happened
@@ -49,26 +49,23 @@ class Series:
     stamps: Stamps
     names: Callable[[int], str]
 
-    def when(self, start: int, end: int) -> str:
-        """The time of readings, in words."""
-        shown = self.stamps.shown
-        if shown is not None:
-            return span_words(shown[self.rows], start, end)
-        first = self.names(int(self.rows[start]))
-        last = self.names(int(self.rows[end - 1]))
-        return f"at {first}" if first == last else f"from {first} to {last}"
+    def when(self, start: int, end: int) -> dict[str, Any]:
+        """The first and the last of some readings: moments, or what the rows are called."""
+        is_clock = self.stamps.shown is not None
+        return {"first": self.begin(start), "last": self.begin(end - 1), "is_clock": is_clock}
 
     def begin(self, start: int) -> str:
-        """The time of a reading, in words."""
+        """The time of a reading."""
         row = int(self.rows[start])
         shown = self.stamps.shown
         return self.names(row) if shown is None else stamp_words(shown[row])
 
-    def beside(self, start: int, kind: str) -> str:
-        """What readings are compared with, in words."""
+    def season(self, start: int, kind: str) -> dict[str, Any]:
+        """The season with which readings are compared, and a moment in it; none where there is none."""
         if not kind or self.stamps.moments is None:
-            return "what is around it"
-        return f"what {usual_time(self.stamps.moments[self.rows[start]], kind)} have"
+            return {"season": ""}
+        moment = self.stamps.moments[self.rows[start]].astype("datetime64[s]")
+        return {"season": kind, "moment": str(moment)}
 
 
 @dataclass(frozen=True)
@@ -170,42 +167,43 @@ def _size(back: Callable[[Floats], Floats], rest: Floats, change: Change) -> flo
 def _bump(series: Series, season: Season, bump: Bump, usual: Floats) -> Finding:
     part = slice(bump.start, bump.end)
     length = bump.end - bump.start
-    size = float(np.mean(series.values[part] - usual[part]))
-    side = "above" if size > 0 else "below"
-    beside = series.beside((bump.start + bump.end - 1) // 2, season.kind)
-    what = f"{series.name} {number_text(abs(size))} {side} {beside}"
-    text = f"{_count(length)}: {series.when(bump.start, bump.end)}: {what}."
-    rows = tuple(int(row) for row in series.rows[part])
-    kind = "spike" if length <= SPIKE else "passing_shift"
     farthest = int(np.argmax(np.abs(series.values[part] - usual[part])))
-    example = f"{series.name} = {number_text(float(series.values[part][farthest]))}"
-    return Finding(kind, (series.name,), rows, text, example, surprise=bump.surprise)
+    middle = (bump.start + bump.end - 1) // 2
+    return Finding(
+        "spike" if length <= SPIKE else "passing_shift",
+        (series.name,),
+        tuple(int(row) for row in series.rows[part]),
+        {
+            **series.when(bump.start, bump.end),
+            **series.season(middle, season.kind),
+            "size": float(np.mean(series.values[part] - usual[part])),
+        },
+        cells={series.name: float(series.values[part][farthest])},
+        surprise=bump.surprise,
+    )
 
 
 def _change(series: Series, change: Change, size: float) -> Finding:
-    amount = number_text(abs(size))
-    begin = series.begin(change.start)
-    n_rows = len(series.values) - change.start
+    facts = {"size": size, "first": series.begin(change.start)}
     if change.kind == "drift":
-        words = "rises" if size > 0 else "falls"
-        end = series.begin(len(series.values) - 1)
-        text = f"{series.name} slowly {words} by {amount} from {begin} to {end}."
-        return Finding("drift", (series.name,), (), text, "")
-    words = "higher" if size > 0 else "lower"
-    text = f"{begin}: from here on {series.name} is {amount} {words} than before ({n_rows:,} rows)."
-    row = int(series.rows[change.start])
+        last = series.begin(len(series.values) - 1)
+        return Finding("drift", (series.name,), (), {**facts, "last": last})
     # A new level makes none of its rows odd: it is told, and no alarm.
-    return Finding("level_shift", (series.name,), (row,), text, "")
+    row = int(series.rows[change.start])
+    after = {"n": len(series.values) - change.start}
+    return Finding("level_shift", (series.name,), (row,), facts, after)
 
 
 def _stuck(series: Series, level: float) -> Iterator[Finding]:
     for run in find_stuck(series.values, level):
-        value = number_text(run.value)
-        when = series.when(run.start, run.end)
-        text = f"{_count(run.end - run.start)}: {when}: {series.name} is stuck at {value}."
-        rows = tuple(int(row) for row in series.rows[run.start + 1 : run.end])
-        yield Finding("stuck", (series.name,), rows, text, f"{series.name} = {value}", MISSING, run.surprise)
-
-
-def _count(n: int) -> str:
-    return "1 row" if n == 1 else f"{n:,} rows"
+        yield Finding(
+            "stuck",
+            (series.name,),
+            tuple(int(row) for row in series.rows[run.start + 1 : run.end]),
+            {**series.when(run.start, run.end), "value": run.value},
+            cells={series.name: run.value},
+            form="stuck_reading",
+            n=run.end - run.start,
+            action=MISSING,
+            surprise=run.surprise,
+        )

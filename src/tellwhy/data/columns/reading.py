@@ -408,11 +408,11 @@ def labelled(series: pd.Series) -> pd.Series:
 def read_as(series: pd.Series, kind: str, layout: str) -> Outcome:
     """Read a column as its owner says it is."""
     if kind == "text":
-        return Outcome(Role("text", "text, as told"))
+        return Outcome(Role("text", "text, as requested"))
     if kind == "category":
-        return _as_labels(series, Role("category", "categories, as told"))
+        return _as_labels(series, Role("category", "categories, as requested"))
     if _is_typed(series, kind) and not layout:
-        return Outcome(Role(kind, f"{kind}s, as told"))
+        return Outcome(Role(kind, f"{kind}s, as requested"))
     reading = _told_number(series) if kind == "number" else _told_date(series, layout)
     read = typed(series, reading)
     if is_none(read.values).all() and not series.isna().all():

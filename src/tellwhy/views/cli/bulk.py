@@ -84,7 +84,7 @@ def new_data_json(found: NewData) -> dict[str, Any]:
 def show_new_data(found: NewData, *, quiet: bool) -> None:
     """Print what is new in the rows beside those of the fitting; nothing where nothing is."""
     difference = found.difference
-    lines = [f"{name}: is read otherwise, {a} → {b}" for name, (a, b) in difference.changed.items()]
+    lines = [f"{name}: is read differently, {a} → {b}" for name, (a, b) in difference.changed.items()]
     lines += [f"{drift.column}: {drift.text}" for drift in difference.drifted]
     drifted = {drift.column for drift in difference.drifted} | set(difference.ordering)
     lines += [f"{each.column}: {each.text}" for each in found.beyond if each.column not in drifted]

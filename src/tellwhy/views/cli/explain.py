@@ -189,9 +189,11 @@ def print_run(
     run: Run, found: list[dict[str, Any]], folder: Path, more: dict[str, Any] | None = None
 ) -> None:
     """Print a run as JSON: what was found, how, and where it was written."""
+    from tellwhy.results.records import finding_record
+
     detection = None if run.detection is None else vars(run.detection)
     told: dict[str, Any] = {"anomalies": found, "detection": detection, "out": str(folder), **run.settings}
-    told |= {"n_flagged": run.n_flagged, "findings": [vars(finding) for finding in run.findings]}
+    told |= {"n_flagged": run.n_flagged, "findings": [finding_record(finding) for finding in run.findings]}
     told |= {"headline": list(run.headline), "roles": dict(run.roles)}
     told |= {"threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
     screen.print_json(told | (more or {}))

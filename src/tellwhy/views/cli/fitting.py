@@ -37,7 +37,7 @@ def fit_command(
         float | None, typer.Option(help="Share of the rows that lie above the line of alarms.")
     ] = None,
     fdr: Annotated[
-        float | None, typer.Option(help="Share of false alarms to expect; 0.1 unless told.")
+        float | None, typer.Option(help="Share of false alarms to expect; 0.1 by default.")
     ] = None,
     columns: options.Columns = None,
     exclude: options.Exclude = None,

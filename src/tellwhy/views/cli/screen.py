@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tellwhy.kinds.comparison import TableComparison
-    from tellwhy.results.run import Anomaly, Detection, Run
+    from tellwhy.results.result import Anomaly
+    from tellwhy.results.run import Detection, Run
 
 MOST_CHANGES = 3
 MOST_FINDINGS = 12
@@ -165,12 +166,13 @@ def below_mark(anomaly: Anomaly) -> str:
 
 def _normal_words(run: Run, at: int) -> str:
     """'would look normal with A = 3.1 instead of 145'."""
-    from tellwhy.verdicts.words import cell_words, plain_cell
+    from tellwhy.verdicts.words import plain_cell
+    from tellwhy.words.numbers import plain_words
 
     rows = run.explanation.data if run.table_rows is None else run.table_rows
     row = rows.iloc[at]
     parts = [
-        f"{name} = {cell_words(value)} instead of {cell_words(plain_cell(row[name]))}"
+        f"{name} = {plain_words(value)} instead of {plain_words(plain_cell(row[name]))}"
         for name, value in (run.anomalies[at].nearest_normal or {}).items()
     ]
     if len(parts) > MOST_CHANGES:  # the report lists them all

@@ -21,11 +21,12 @@ from markupsafe import Markup
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats
-from tellwhy.results.run import Anomaly, Finding, Run, Typical
+from tellwhy.results.result import Anomaly, Finding, Typical
+from tellwhy.results.run import Run
 from tellwhy.verdicts.sheet_rows import shown_places
 from tellwhy.views.page.limits import Limits, clipped
 from tellwhy.views.page.svg import Quantiles, bar, range_strip
-from tellwhy.words import wording
+from tellwhy.words import tell, wording
 
 SHOWN_CATEGORIES = 4
 
@@ -134,7 +135,6 @@ Text = Markup | str
 
 MOST_PLACES = 6
 LEAST_LEFT_OVER = 0.05  # share of a score; less of it is not worth a word
-_NO_QUOTES = str.maketrans("", "", "'\"")
 SMALLEST_P = 1e-300  # a p-value below is 0 in a computer's arithmetic
 
 
@@ -158,27 +158,14 @@ def findings(run: Run, limits: Limits) -> list[DataFinding]:
         made.append(
             DataFinding(
                 n_rows=wording.number(len(found.rows)) if found.rows else "",
-                text=clipped(_without_count(found.text), 260),
-                example=clipped(_new_example(found), 80),
+                text=clipped(tell.finding_without_count(found), 260),
+                example=clipped(tell.new_example(found), 80),
                 where=_places(found),
                 action=wording.shortened(found.action, 60),
                 links=[int(row) for row in found.rows if row in with_card][:1],
             )
         )
     return made
-
-
-def _new_example(found: Finding) -> str:
-    """The example, unless the finding's text says it already."""
-    bare = found.text.translate(_NO_QUOTES)
-    return "" if found.example.translate(_NO_QUOTES) in bare else found.example
-
-
-def _without_count(text: str) -> str:
-    """The finding without the number of rows in front, which has a column of its own."""
-    parts = text.split(": ", maxsplit=1)
-    is_count = parts[0].endswith((" row", " rows")) and parts[0][:1].isdigit()
-    return parts[1] if len(parts) == 2 and is_count else text
 
 
 def _places(found: Finding) -> str:
@@ -220,9 +207,9 @@ def sureness(anomaly: Anomaly) -> str:
 
 def note_words(anomaly: Anomaly) -> str:
     """What is not sure about an alarm, without saying again that it is uncertain."""
-    if not anomaly.above_threshold:
+    if not anomaly.above_threshold or anomaly.doubt is None:
         return ""
-    text = wording.shortened(anomaly.note, 300).removeprefix("reason uncertain").lstrip(": ")
+    text = wording.shortened(tell.notice(anomaly.doubt), 300)
     return text[:1].upper() + text[1:]
 
 

@@ -32,12 +32,12 @@ def difference_words(found: Difference) -> list[str]:
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             lines.append(f"{word} columns: {', '.join(map(cleaned, names[:_MOST_NAMED]))}{more}.")
     lines += [
-        f"{cleaned(name)} is read otherwise: {cleaned(old)} → {cleaned(new)}."
+        f"{cleaned(name)} is read differently: {cleaned(old)} → {cleaned(new)}."
         for name, (old, new) in found.changed.items()
     ]
     lines += [f"{cleaned(name)} only tells the period: {told}." for name, told in found.ordering.items()]
     lines += [
-        f"{cleaned(drift.column)}: {cleaned(levels)}; so few may be chance."
+        f"{cleaned(drift.column)}: {cleaned(levels)}; so few rows may be chance."
         for drift in found.drifts
         if not drift.drifted and (levels := _rare_levels(drift))
     ]

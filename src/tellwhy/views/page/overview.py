@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy.results.run import Anomaly, Run
+from tellwhy.results.result import Anomaly
+from tellwhy.results.run import Run
 from tellwhy.views.page import anomalies as verdicts
 from tellwhy.views.page.limits import Limits, clipped
 from tellwhy.views.page.scores import bin_scores, histogram

@@ -1,0 +1,173 @@
+"""Numbers, ranges, cells, counts and moments as people write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+LONGEST_CELL = 60
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+PARTS_OF_DAY = ("night", "morning", "afternoon", "evening")  # six hours each, from midnight on
+
+
+def rows_words(n: int) -> str:
+    """'1 row', '1,203 rows'."""
+    return f"{n:,} row{'' if n == 1 else 's'}"
+
+
+def exact_number(value: float) -> str:
+    """A number as people write it, with all its digits.
+
+    Examples
+    --------
+    >>> exact_number(-999.0), exact_number(0.1 + 0.2), exact_number(1234567.5)
+    ('−999', '0.3', '1234567.5')
+    """
+    is_whole = float(value).is_integer() and abs(value) < 1e15
+    text = str(int(value)) if is_whole else f"{value:.10g}"
+    return text.replace("-", "−") if "e" not in text else text
+
+
+def number_text(value: float) -> str:
+    """A number in four significant digits, without exponent where a person would not write one.
+
+    Examples
+    --------
+    >>> [number_text(v) for v in (0.0, 145.0, 1234567.0, 0.00123456, 1.5e-9)]
+    ['0', '145', '1234567', '0.001235', '1.5e-09']
+    """
+    if value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 1e7:
+        return f"{value:.0f}"
+    if 1e-4 <= abs(value) < 1e7:
+        digits = max(0, 3 - math.floor(math.log10(abs(value))))
+        text = f"{value:.{digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.4g}"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a plain value is a number (True and False are not)."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def value_words(value: Any) -> str:
+    """A plain value: a number with all its digits, a text, a date as it is.
+
+    Examples
+    --------
+    >>> value_words(-999.0), value_words("1900-01-01"), value_words(None)
+    ('−999', '1900-01-01', 'missing')
+    """
+    if value is None:
+        return "missing"
+    return exact_number(value) if is_number(value) and math.isfinite(value) else str(value)
+
+
+def plain_words(value: Any) -> str:
+    """A plain value in words, a number with decimals in four digits.
+
+    Examples
+    --------
+    >>> plain_words(3.14159), plain_words(12345678), plain_words(None)
+    ('3.142', '12345678', 'missing')
+    """
+    if value is None:
+        return "missing"
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def cell_words(column: str, value: Any) -> str:
+    """'age = 999': one cell of the table as it was given, a long one cut.
+
+    Examples
+    --------
+    >>> cell_words("age", 999.0), cell_words("name", "x" * 100)[-3:]
+    ('age = 999', 'xx…')
+    """
+    words = value_words(value)
+    return f"{column} = {words if len(words) <= LONGEST_CELL else words[: LONGEST_CELL - 1] + '…'}"
+
+
+def cells_words(cells: Mapping[str, Any]) -> str:
+    """'total = 12, price = 3, quantity = 5': some cells of one row."""
+    return ", ".join(cell_words(column, value) for column, value in cells.items())
+
+
+def range_words(ends: Mapping[str, Any]) -> str:
+    """'18–94': the least and the greatest of some values, `low` and `high`.
+
+    Examples
+    --------
+    >>> range_words({"low": 18, "high": 94}), range_words({"low": -3, "high": 2.5})
+    ('18–94', '−3 to 2.5')
+    >>> range_words({"low": "1950-01-01", "high": "2004-12-31"})
+    '1950-01-01 to 2004-12-31'
+    """
+    low = _end(ends["low"])
+    high = _end(ends["high"])
+    plain = is_number(ends["low"]) and not low.startswith("−")
+    return low if low == high else f"{low}–{high}" if plain else f"{low} to {high}"
+
+
+def _end(value: Any) -> str:
+    return number_text(value).replace("-", "−") if is_number(value) else str(value)
+
+
+def listed(values: Iterable[float]) -> str:
+    """'6, 12': some numbers one after the other."""
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def times_words(factor: float) -> str:
+    """'10 times too large', '2.54 times too small'."""
+    size = factor if factor > 1 else 1 / factor
+    return f"{exact_number(round(size, 2))} times too {'large' if factor > 1 else 'small'}"
+
+
+def moments_words(first: str, last: str) -> str:
+    """'2024-03-04 from 03:10 to 04:20': from one moment to another, the day once.
+
+    Examples
+    --------
+    >>> moments_words("2024-03-04 03:10", "2024-03-04 04:20"), moments_words("2024-03-04", "2024-03-04")
+    ('2024-03-04 from 03:10 to 04:20', '2024-03-04')
+    """
+    if first == last:
+        return first
+    day = first[:10]
+    if last.startswith(day) and len(last) > 10:
+        return f"{day} from {first[11:] or '00:00'} to {last[11:]}"
+    return f"from {first} to {last}"
+
+
+def usual_time(moment: str, season: str) -> str:
+    """What readings of the same time are called: 'Monday nights'.
+
+    Examples
+    --------
+    >>> usual_time("2024-03-04T03:10", "hour of the week")
+    'Monday nights'
+    >>> usual_time("2024-03-04T03:10", "hour of the day")
+    'nights'
+    """
+    when = datetime.fromisoformat(moment)
+    day = DAYS[when.weekday()]
+    part = f"{PARTS_OF_DAY[when.hour // 6]}s"
+    return {"hour of the week": f"{day} {part}", "hour of the day": part, "day of the week": f"{day}s"}[
+        season
+    ]
+
+
+def percent(share: float) -> str:
+    """Return a share with as many digits as tell something.
+
+    Examples
+    --------
+    >>> percent(0.1234), percent(0.0004), percent(0.0), percent(1.0)
+    ('12.3 %', '0.04 %', '0 %', '100 %')
+    """
+    return f"{100 * share:.3g} %"

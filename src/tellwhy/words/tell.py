@@ -1,0 +1,139 @@
+"""Which sentences, in which order: of findings, of reasons, of the headline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tellwhy.results.result import Finding, Headline, Notice, Reason
+from tellwhy.words import english
+from tellwhy.words.english import NOTICES, ROWS, SENTENCES, Sentence
+from tellwhy.words.numbers import cells_words, plain_words, rows_words
+
+MOST_CELLS = 4  # of a row, told with what is wrong with them
+
+
+def _sentence_of(found: Finding) -> Sentence:
+    return SENTENCES[found.form or found.kind]
+
+
+def _clause(found: Finding) -> str:
+    return _sentence_of(found).clause(found, found.columns[0] if found.columns else "")
+
+
+def _ended(words: str) -> str:
+    return words if words.endswith("?") else f"{words}."
+
+
+def finding(found: Finding) -> str:
+    """Return the finding in one line, with the number of its rows.
+
+    Examples
+    --------
+    >>> finding(Finding("placeholder", ["age"], [3, 77], {"value": 999}, {"low": 18, "high": 94}))
+    '2 rows: age = 999, a placeholder (other values 18–94).'
+    """
+    head = _sentence_of(found).head.format(rows=rows_words(found.n_rows))
+    return _ended(f"{head}: {_clause(found)}" if head else _clause(found))
+
+
+def finding_without_count(found: Finding) -> str:
+    """Return the finding without the number of its rows, for views where that has a place of its own."""
+    return _ended(_clause(found)) if _sentence_of(found).head == ROWS else finding(found)
+
+
+def example(found: Finding) -> str:
+    """Return cells of one row that the finding is about: 'total = 12, price = 3'."""
+    return cells_words(found.cells)
+
+
+def new_example(found: Finding) -> str:
+    """Return the example, unless the finding shows it already."""
+    return "" if _sentence_of(found).shows else example(found)
+
+
+def cause(found: Finding, subject: str = "") -> str:
+    """Say what is wrong, and in how many rows, without the number in front.
+
+    Parameters
+    ----------
+    found
+        The finding.
+    subject
+        What it is told of; by default the column.
+
+    Examples
+    --------
+    >>> found = Finding("placeholder", ["age"], range(50), {"value": 999}, {"low": 18, "high": 94})
+    >>> cause(found)
+    'age = 999, a placeholder (other values 18–94); 50 rows'
+    """
+    sentence = _sentence_of(found)
+    words = sentence.clause(found, subject) if subject else _clause(found)
+    if not sentence.head or (found.n_rows == 1 and sentence.head == ROWS):
+        return words
+    return f"{words}; {sentence.head.format(rows=rows_words(found.n_rows))}"
+
+
+def of_row(found: Finding, cells: Mapping[str, Any]) -> str:
+    """Tell a finding of one of its rows, whose cells come first.
+
+    Parameters
+    ----------
+    found
+        The finding.
+    cells
+        Of the row, by column: those that the finding is about.
+    """
+    told = _cell_and_others(cells)
+    begins = _sentence_of(found).begins
+    if not told or begins == "cell":
+        return cause(found)
+    if begins == "subject" and len(found.columns) == 1:
+        return cause(found, told)  # 'bill = 142 is 10 times too large'
+    return f"{told}: {cause(found)}"
+
+
+def _cell_and_others(cells: Mapping[str, Any]) -> str:
+    """'total = 12 with price = 3 and quantity = 5'."""
+    words = [f"{name} = {plain_words(value)}" for name, value in list(cells.items())[:MOST_CELLS]]
+    others = " and ".join(words[1:])
+    return f"{words[0]} with {others}" if others else "".join(words)
+
+
+def reason(told: Reason) -> str:
+    """Return a reason in a line, with its share of the score.
+
+    Examples
+    --------
+    >>> reason(Reason("TSH", 145.0, [0.9, 4.1], 0.71, facts={"column": "number"}))
+    'TSH = 145 (usually 0.9–4.1) · 71 %'
+    """
+    share = told.facts.get("pair_share", told.share)
+    return f"{reason_phrase(told)} · {100 * share:.0f} %" if told.is_share else reason_phrase(told)
+
+
+def reason_phrase(told: Reason) -> str:
+    """Return a reason without its share."""
+    return english.phrase_of(told) if told.finding is None else of_row(told.finding, told.finding.cells)
+
+
+def notice(said: Notice) -> str:
+    """Return what a notice says."""
+    return NOTICES[said.kind](said)
+
+
+def doubt(said: Notice) -> str:
+    """Return what is not sure about a row, after the word that it is uncertain."""
+    return f"{english.UNCERTAIN.get(said.kind, '')}{notice(said)}"
+
+
+def headline(found: Headline) -> list[str]:
+    """Return the alarms, the foremost of them, and whether the reasons hold, each in a sentence."""
+    more = [notice(each) for each in found.more]
+    if found.is_written:
+        return more
+    if not found.n_explained:
+        return [english.no_alarm(found), *more]
+    why = "" if found.reason is None else reason_phrase(found.reason)
+    return [english.how_many(found), english.foremost(found, why), english.how_sure(found), *more]

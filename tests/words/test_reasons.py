@@ -1,0 +1,115 @@
+"""Reasons, notices and headlines in words, on made-up examples of each kind."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from tellwhy.results.records import reason_of, reason_record
+from tellwhy.results.result import AlarmRule, Finding, Headline, Notice, Reason
+from tellwhy.words import tell
+from tellwhy.words.english import NOTICES, REASONS
+
+SNAPSHOT = Path(__file__).with_name("reasons.txt")
+NUMBER = {"column": "number"}
+TSH = Reason("TSH", 145.0, [0.9, 4.1], 0.714, facts=NUMBER)
+BILL = Finding(
+    "decimal_slip", ["bill"], [4], {"times": 10.0}, {"low": 10.5, "high": 15.5}, {"bill": 142.0}, form="slip"
+)
+PAIR = {"other": "land", "other_value": "US", "pair_share": 0.9}
+
+EXAMPLES = [
+    TSH,
+    replace(TSH, typical=[1.0, 1.0]),
+    replace(TSH, is_share=False),
+    replace(TSH, facts={**NUMBER, "times": 100.0}),
+    replace(TSH, facts={**NUMBER, "where": "role = intern"}),
+    replace(TSH, facts={**NUMBER, "where": "role = intern", "times": 0.01}),
+    replace(TSH, facts={**NUMBER, "in_class": True}),
+    Reason("born", "2031-05-01", ["1950-01-01", "2004-12-31"], 0.5, facts={"column": "date"}),
+    Reason("paid", "invoice", ["card", "cash", "transfer"], 0.5, facts={"column": "category"}),
+    Reason("paid", None, ["card"], 0.5, facts={"column": "category", "is_varied": True}),
+    Reason("paid", "invoice", [], 0.5, facts={"column": "category"}),
+    Reason("paid", "invoice", [], 0.5, kind="pair", facts={**PAIR, "n_together": 2, "n": 5000}),
+    Reason("weight", 150.0, [], 0.5, kind="pair", facts={**PAIR, "low": 1.05, "high": 1.95}),
+    Reason("weight", 150.0, [], 0.5, kind="pair", facts={**PAIR, "is_text": True}),
+    Reason("bill", 142.0, [], 0.5, kind="finding", finding=BILL),
+    Reason(
+        "mail",
+        "…",
+        (),
+        0.5,
+        kind="words",
+        facts={"is_empty": False, "words": [["bitcoin", True], ["dear", False]]},
+    ),
+    Reason("mail", "…", (), 0.5, kind="words", facts={"is_empty": False, "words": []}),
+    Reason("mail", "", (), 0.5, kind="words", facts={"is_empty": True, "words": []}),
+    Reason("TSH", 1.0, [], 0.5, kind="as_written", facts={"text": "TSH = 1, says an older version"}),
+]
+NONE: dict = {"levels": {}, "n_more": 0}
+SAID = [
+    Notice("odd_together"),
+    Notice("odd_in_many", {"n": 5, "most": 3}),
+    Notice("not_enough"),
+    Notice("not_explained"),
+    Notice("marked"),
+    Notice("held_back", {"n": 1, "marks": [["known supplier", 1]]}),
+    Notice("held_back", {"n": 1234, "marks": [[f"reason {k}", 100 + k] for k in range(7)]}),
+    Notice("missing_share", {"before": 0.01, "after": 0.1234}),
+    Notice("median_moved", {"before": 40.0, "after": 50.0}),
+    Notice("median_moved", {"before": "2024-01-15", "after": "2024-02-14"}),
+    Notice(
+        "range_moved", {"ends_before": [1.0, 9.0], "ends_after": [0.5, 20.0], "before": 5.0, "after": 5.0}
+    ),
+    Notice("share_moved", {"up_to": 0.0, "before": 0.5, "after": 0.1}),
+    Notice(
+        "levels_moved",
+        {
+            "new": {"levels": {"AT": 1200, "CH": 3}, "n_more": 2},
+            "gone": {"levels": {"IT": 7}, "n_more": 0},
+            "shares": [["DE", 0.5, 0.25], ["FR", 0.2, 0.2]],
+        },
+    ),
+    Notice("levels_moved", {"new": NONE, "gone": NONE, "shares": [["DE", 0.5, 0.25]]}),
+    Notice("as_written", {"text": "What an older version said."}),
+]
+RULE = AlarmRule("at most 10 % false alarms expected", 3, 0.3)
+HEADLINES = [
+    Headline(500, replace(RULE, n_flagged=0)),
+    Headline(500, replace(RULE, n_flagged=1), "row 7", TSH, n_explained=1, n_holding=1),
+    Headline(5000, RULE, "A-17", EXAMPLES[-5], n_explained=3, n_by_finding=1, n_holding=2),
+    Headline(5000, RULE, "A-17", None, n_explained=3, n_many=1, more=[SAID[5]]),
+    Headline(5000, RULE, "row 7", EXAMPLES[3], n_explained=3, n_by_finding=3),
+    Headline(0, RULE, is_written=True, more=[SAID[-1]]),
+]
+
+
+def told():
+    lines = [reason.text for reason in EXAMPLES]
+    lines += ["", *map(tell.doubt, SAID)]
+    for found in HEADLINES:
+        lines += ["", *found.sentences]
+    return "\n".join(lines) + "\n"
+
+
+def test_reasons_notices_and_headlines_are_told_as_the_snapshot_has_them():
+    assert told() == SNAPSHOT.read_text(encoding="utf-8")
+
+
+def test_every_kind_has_an_example():
+    assert {reason.kind for reason in EXAMPLES} == {*REASONS, "finding"}
+    assert {notice.kind for notice in SAID} == set(NOTICES)
+
+
+@pytest.mark.parametrize("reason", EXAMPLES, ids=lambda reason: reason.kind)
+def test_a_reason_says_the_same_once_it_was_json(reason):
+    again = reason_of(json.loads(json.dumps(reason_record(reason))))
+    assert again.text == reason.text
+    assert json.dumps(asdict(again)) == json.dumps(asdict(reason))
+
+
+def test_a_reason_that_was_saved_as_a_sentence_says_it_still():
+    record = {"feature": "TSH", "value": 1.0, "typical": [], "share": 0.71, "holds": True}
+    for text in ("TSH = 1 (usually 2–3) · 71 %", "TSH = 1 (usually 2–3)"):
+        assert reason_of({**record, "text": text}).text == text
