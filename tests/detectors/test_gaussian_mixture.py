@@ -6,7 +6,7 @@ from oracles import deep_oracles as oracle
 from oracles.score_oracles import central_differences
 from scipy.stats import multivariate_normal
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
+from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.detectors import GaussianMixture
 from tellwhy.detectors.gaussian_mixture import conditional_surprises, left_out_energies
 
@@ -202,14 +202,6 @@ def test_singular_covariances_say_what_to_do():
     with pytest.raises(InvalidInput, match=r"singular at regularisation=1e-300 .* Raise the regularisation"):
         GaussianMixture(5, regularisation=1e-300).fit(rows)
     assert np.isfinite(GaussianMixture(5).fit(rows).outlierness(NEW)).all()
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"n_components": 0}, {"candidates": ()}, {"candidates": (2, 0)}, {"covariance": "tied"}]
-)
-def test_parameters_are_checked(wrong):
-    with pytest.raises(InvalidParameter, match=next(iter(wrong))):
-        GaussianMixture(**wrong).fit(X)
 
 
 def test_a_row_with_a_component_of_its_own_is_judged_by_the_others():

@@ -9,7 +9,7 @@ import pytest
 from storage.changed_files import array_of, changed, edited, members_of, pack, with_arrays
 from tellwhy import detectors
 from tellwhy.bases import KernelBasis
-from tellwhy.core.errors import CannotWrite, InvalidInput, UnreadableFile
+from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.core.registry import cards
 from tellwhy.core.score import HasGradient
 from tellwhy.detectors import (
@@ -216,11 +216,6 @@ def test_shares_of_a_mixture_that_do_not_sum_to_one_are_refused(tmp_path):
     with_arrays(path, {"log_weights": array_of(path, "log_weights") + 0.1})
     with pytest.raises(UnreadableFile, match="log_weights cannot be right"):
         detectors.load(path)
-
-
-def test_a_threshold_that_is_no_number_is_refused():
-    with pytest.raises(InvalidInput, match="value=nan"):
-        KernelDensity().fit(X).set_threshold(value=np.nan)
 
 
 @pytest.mark.parametrize(

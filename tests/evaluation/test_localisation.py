@@ -1,10 +1,12 @@
+"""Cells that were moved: which explainer names them, and the choice of one by it."""
+
 import numpy as np
 import pytest
 from oracles.evaluation_oracles import expected_localisation, pairwise_auroc
 
 from tellwhy import Explanation
-from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.evaluation import localisation
+from tellwhy.evaluation import choose_by_injection, localisation
+from tellwhy.explainers import KernelShap, RandomAttribution
 
 
 def explanation_of(values):
@@ -89,23 +91,42 @@ def test_many_features_with_many_ties():
     assert found.hits == pytest.approx(1 - (4899 / 4999) * (4898 / 4998))
 
 
-@pytest.mark.parametrize(
-    ("truth", "message"),
-    [
-        (np.ones((2, 4), dtype=bool), r"truth has shape \(2, 4\); .* \(2, 3\)"),
-        (np.ones(3, dtype=bool), r"truth has shape \(3,\)"),
-        (np.ones((3, 2), dtype=bool), r"truth has shape \(3, 2\)"),
-        (np.zeros((2, 3), dtype=bool), "marks no feature"),
-        (np.full((2, 3), 0.5), "True and False"),
-    ],
-)
-def test_bad_truth_is_named(truth, message):
-    with pytest.raises(InvalidInput, match=message):
-        localisation(explanation_of(np.ones((2, 3))), truth)
+X = np.random.default_rng(0).normal(size=(200, 8))
 
 
-def test_bad_k_and_values_are_named():
-    with pytest.raises(InvalidParameter, match="'k' parameter of localisation"):
-        localisation(explanation_of(np.ones((2, 3))), np.ones((2, 3)), k=0)
-    with pytest.raises(InvalidInput, match="row 1, feature 0"):
-        localisation(explanation_of([[0.0, 1.0], [np.inf, 0.0]]), np.ones((2, 2)))
+def distance(rows):
+    return (rows**2).sum(axis=1)
+
+
+def shap():
+    return KernelShap(distance).fit(X)
+
+
+def test_the_better_one_is_taken_whatever_its_place():
+    for names in (("random", "shap"), ("shap", "random")):
+        made = {"random": RandomAttribution(distance), "shap": shap()}
+        found = choose_by_injection({name: made[name] for name in names}, X)
+        assert found.best == "shap"
+        assert found.means["shap"] > found.means["random"] + 0.1
+
+
+def test_the_first_stays_in_doubt():
+    first, second = RandomAttribution(distance, random_state=1), RandomAttribution(distance, random_state=2)
+    for made in ({"one": first, "two": second}, {"two": second, "one": first}):
+        assert choose_by_injection(made, X).best == next(iter(made))
+
+
+def test_it_says_what_was_tried():
+    found = choose_by_injection({"shap": shap()}, X, n_rows=20)
+    assert len(found.reciprocal_ranks["shap"]) == 20
+    assert found.words == (
+        f"shap: mean reciprocal rank of one cell moved in each of 20 rows: shap {found.means['shap']:.2f}"
+    )
+
+
+def test_seeds():
+    same, again, other = (
+        choose_by_injection({"shap": shap()}, X, seed).reciprocal_ranks["shap"] for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(same, again)
+    assert (same != other).any()

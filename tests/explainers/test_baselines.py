@@ -1,11 +1,12 @@
-"""Baselines and occlusion against plain arithmetic."""
+"""Baselines, occlusion and edges against plain arithmetic."""
 
 import numpy as np
 import pytest
 from oracles import one_class as oracle
 
+import tellwhy
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
-from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
+from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM, PatchModel
 from tellwhy.explainers import (
     ExpectedValue,
     GaussianNLL,
@@ -14,11 +15,16 @@ from tellwhy.explainers import (
     RandomAttribution,
     Sensitivity,
     SimpleTaylor,
+    Sobel,
 )
 from tellwhy.scoring import as_score
 
 RNG = np.random.default_rng(0)
+
+
 X = RNG.normal(size=(60, 3))
+
+
 NEW = RNG.normal(size=(8, 3)) * 3
 
 
@@ -131,3 +137,24 @@ def test_random_attribution_depends_on_the_seed_alone():
     a, b = (RandomAttribution(detector, random_state=s).explain(NEW).values for s in (1, 2))
     assert (a != b).any()
     np.testing.assert_array_equal(a, RandomAttribution(detector, random_state=1).explain(NEW * 2).values)
+
+
+def test_edges_are_those_of_the_filter_written_out():
+    images = RNG.normal(size=(2, 6, 7, 3))
+    model = PatchModel(KernelDensity(), 3, n_train_patches=30).fit(images)
+    found = Sobel(model).explain(images)
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
+    across = np.array([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]])
+    for k, i, j, c in np.ndindex(2, 6, 7, 3):
+        block = padded[k, i : i + 3, j : j + 3, c]
+        expected = (block * across).sum() ** 2 + (block * across.T).sum() ** 2
+        assert found.values[k, i, j, c] == pytest.approx(expected)
+    assert found.kind == "ranking"
+    np.testing.assert_allclose(found.scores, model.outlierness(images))
+
+
+def test_of_series_the_slope_along_time_is_taken():
+    series = RNG.normal(size=(2, 20, 2))
+    model = PatchModel(KernelDensity(), (4,), n_train_patches=30).fit(series)
+    found = tellwhy.explain(model, series, "Sobel").values
+    np.testing.assert_allclose(found[:, 1:-1], (series[:, 2:] - series[:, :-2]) ** 2)

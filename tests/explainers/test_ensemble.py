@@ -1,12 +1,11 @@
 """Rank averages against scipy's ranks and correlations."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from oracles import baseline_oracles as oracle
 from sklearn.mixture import GaussianMixture
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import Ensemble, IntegratedGradients, Marginal, Occlusion, OneClassDTD, Sensitivity
@@ -143,32 +142,6 @@ def test_pictures_keep_their_shape():
     found = Ensemble([Fixed(pictures), Fixed(-pictures)]).explain(np.zeros((3, 4, 2)))
     assert found.values.shape == found.extras["rank_spread"].shape == (3, 4, 2)
     np.testing.assert_allclose(found.values, 0.5)
-
-
-def test_members_that_do_not_fit_together_are_refused():
-    with pytest.raises(InvalidInput, match=r"member 0 \(Fixed\) gives values of shape \(2, 3\), member 1"):
-        Ensemble([Fixed(np.zeros((2, 3))), Fixed(np.zeros((2, 4)))]).explain(X[:2])
-    with pytest.raises(InvalidInput, match="feature 1 is 'b' for member 0"):
-        Ensemble([Fixed(np.zeros((2, 2)), ["a", "b"]), Fixed(np.zeros((2, 2)), ["a", "c"])]).explain(X[:2])
-    with pytest.raises(InvalidInput, match=r"member 1 \(Fixed\).*row 0, feature 2"):
-        Ensemble([Fixed(np.zeros((1, 3))), Fixed([[0.0, 1.0, np.nan]])]).explain(X[:1])
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    named, other = OneClassSVM().fit(frame), OneClassSVM().fit(frame[list("edcba")])
-    with pytest.raises(InvalidInput, match="Member 1 of Ensemble"):
-        Ensemble([OneClassDTD(named), OneClassDTD(other)]).explain(frame)
-
-
-@pytest.mark.parametrize("members", [[], [OneClassDTD(SVM)], "OneClassDTD", OneClassDTD(SVM)])
-def test_an_ensemble_has_two_members_or_more(members):
-    with pytest.raises(InvalidParameter, match="two explainers or more"):
-        Ensemble(members).explain(NEW)
-
-
-def test_members_are_explainers_of_a_model():
-    with pytest.raises(InvalidParameter, match="Member 1 of Ensemble must be an explainer of a model"):
-        Ensemble([OneClassDTD(SVM), Sensitivity]).fit(X)
-    with pytest.raises(UnsupportedModel, match=r"Member 1 of Ensemble \(OneClassDTD\)"):
-        Ensemble([Sensitivity(SVM), OneClassDTD(lambda rows: rows.sum(axis=1))]).explain(NEW)
 
 
 def test_explanations_of_an_ensemble_can_be_cut():

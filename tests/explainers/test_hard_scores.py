@@ -3,6 +3,7 @@ that explain any score (with a gradient, where they need one)."""
 
 import numpy as np
 import pytest
+from zoo.scores import Own
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.detectors import GaussianMixture, PCADetector
@@ -20,18 +21,6 @@ METHODS = [AnomalyShapley, KernelShap, Compensation, IntegratedGradients, Anomal
 ADDITIVE = [AnomalyShapley, KernelShap, IntegratedGradients]
 X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 10.0, 0.1]
 NEW = X[:4] + np.array([0.0, 80.0, 0.0])
-
-
-class Own:
-    """A score function that is made elsewhere, not from a function."""
-
-    feature_shape = None
-    feature_names = None
-    describes = "a score of my own"
-    threshold = None
-
-    def __init__(self, function, gradient):
-        self.value, self.gradient = function, gradient
 
 
 def made_from(function, kind, gradient=np.zeros_like):

@@ -119,8 +119,3 @@ def test_with_features_the_exact_kernel_chooses():
     with pytest.raises(InvalidParameter, match="Give one of them"):
         fixed = KernelBasis("gaussian", "random", 64, bandwidth=1.0, random_state=0)
         OneClassSVM(bandwidth="localisation", features=fixed).fit(X)
-
-
-def test_other_words_are_refused():
-    with pytest.raises(InvalidParameter, match="localisation"):
-        OneClassSVM(bandwidth="best").fit(clustered(30))

@@ -6,7 +6,7 @@ from oracles import one_class as oracle
 from sklearn.neighbors import KernelDensity as SklearnKDE
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
+from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.kernels.distances import median_distance
 from tellwhy.optimise.one_class_qp import solve
@@ -179,37 +179,6 @@ def test_median_distance_follows_units_offsets_and_survives_duplicates():
     assert KernelDensity().fit(X).bandwidth_ == pytest.approx(width / 4)
     with pytest.raises(InvalidInput, match="All rows are equal"):
         median_distance(np.ones((5, 2)))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"nu": 0}, r"The 'nu' parameter of OneClassSVM must be a float in \(0, 1\]. Got 0 instead."),
-        ({"kernel": "rbf"}, "one of 'exponential', 'student_t'"),
-        ({"q": 0.5}, r"'q' parameter .* \[1, inf\)"),
-        ({"bandwidth": -1.0}, "'bandwidth' parameter .* 'auto', 'localisation' or a float"),
-        ({"bandwidth": True}, "'bandwidth'"),
-        ({"bandwidth": float("nan")}, "'bandwidth'"),
-        ({"a": 0}, "'a' parameter"),
-        ({"scale": None}, "'scale'"),
-        ({"solver": "gurobi"}, "'solver'"),
-    ],
-)
-def test_wrong_parameters_are_named(parameters, message):
-    with pytest.raises(InvalidParameter, match=message):
-        OneClassSVM(**parameters).fit(X)
-
-
-def test_a_cell_that_is_no_number_is_named():
-    import pandas as pd
-
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).astype(object)
-    frame.iloc[4, 1] = "broken"
-    with pytest.raises(InvalidInput, match="'broken' in row 4, column 'b'"):
-        OneClassSVM().fit(frame)
-    frame.iloc[4, 1] = np.inf
-    with pytest.raises(InvalidInput, match=r"infinity .* row 4, column 'b'"):
-        OneClassSVM().fit(frame)
 
 
 def test_polars_frames_are_read_and_their_names_kept():

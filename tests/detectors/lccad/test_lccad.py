@@ -440,42 +440,6 @@ def test_cluster_svdd():
         ClusterSVDD(5).fit(X[:3])
 
 
-def nan_row():
-    X, _ = two_classes(n=50)
-    X[7, 1] = np.nan
-    return X
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda X: LCCAD(2).fit(X, chain(49)), "49 nodes and X has 50 rows"),
-        (lambda X: LCCAD(51).fit(X, chain(50)), "n_classes=51 needs as many nodes"),
-        (lambda X: LCCAD(2).fit(nan_row(), chain(50)), r"NaN in row 7, column 1 .*mask those nodes"),
-        (lambda X: LCCAD(2).fit(X * np.inf, chain(50)), "contains"),
-        (lambda X: LCCAD(2).fit(X * 1e200, chain(50)), "Scale the columns"),
-        (lambda X: LCCAD(2).fit(X[:, :0], chain(50)), "at least one column"),
-        (lambda X: LCCAD(2).fit(X[:, 0], chain(50)), "one row per node"),
-        (lambda X: LCCAD(2).fit(X.astype(str).astype(object) + "a", chain(50)), "cannot be read as numbers"),
-        (lambda X: LCCAD(0).fit(X, chain(50)), "'n_classes' parameter of LCCAD"),
-        (lambda X: LCCAD(2, 1.5).fit(X, chain(50)), "'theta' parameter of LCCAD"),
-        (lambda X: LCCAD(2, nu=0.0).fit(X, chain(50)), "'nu' parameter of LCCAD"),
-        (lambda X: LCCAD(2, loss="absolute").fit(X, chain(50)), "'loss' parameter of LCCAD"),
-        (lambda X: LCCAD(2, loss=lambda z: -z).fit(X, chain(50)), "never fall"),
-        (lambda X: LCCAD(2, features="rbf").fit(X, chain(50)), "'features' parameter of LCCAD"),
-        (lambda X: LCCAD(2, inference="magic").fit(X, chain(50)), "'inference' parameter of LCCAD"),
-        (lambda X: LCCAD(2, init=np.zeros((3, 2))).fit(X, chain(50)), r"shape \(2, 2\)"),
-        (lambda X: LCCAD(3, inference="exact").fit(X, grid((5, 10))), "inference='exact'"),
-        (lambda X: LCCAD(2).fit(X, chain(50)).predict(X[:, :1], chain(50)), "was fitted on 2"),
-        (lambda X: LCCAD(2).fit(X, [(0, 1)]), "Got list"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_bad_input_is_refused(call, words):
-    with pytest.raises(InvalidInput, match=words):
-        call(two_classes(n=50)[0])
-
-
 def test_no_class_is_split_like_a_chessboard():
     rng = np.random.default_rng(0)
     field = np.zeros((40, 60))

@@ -5,10 +5,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from storage.changed_files import edited
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
+from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.registry import cards
 from tellwhy.data.pieces import cut_patches
 from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM, PatchModel, load
@@ -167,42 +166,6 @@ def test_gradients_are_those_of_the_sum():
         step[(0, *at)] = 1e-5
         slope = (model.outlierness(x + step) - model.outlierness(x - step))[0] / 2e-5
         assert slopes[at] == pytest.approx(slope, rel=1e-5, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("make", "X", "match"),
-    [
-        (PatchModel, GREY, r"grey images .* or series"),
-        (lambda: PatchModel(patch_size=(30, 30)), GREY, "does not fit"),
-        (lambda: PatchModel(patch_size=(3,)), RNG.normal(size=(2, 5, 5, 3)), "expects series"),
-        (lambda: PatchModel(patch_size=(3, 3)), RNG.normal(size=(2, 5)), "expects images"),
-        (lambda: PatchModel(patch_size=3), np.full((2, 9), np.nan), "NaN"),
-        (lambda: PatchModel(patch_size=3), np.empty((0, 9)), "empty"),
-        (lambda: PatchModel(patch_size=3), np.ones((2, 9)), "All training patches are equal"),
-        (lambda: PatchModel(patch_size=3, positions="separate"), np.ones((1, 9)), "2 inputs or more"),
-        (lambda: PatchModel(patch_size=3, positions="separate"), np.ones((2, 9000)), "larger stride"),
-    ],
-)
-def test_what_cannot_be_fitted_is_told(make, X, match):
-    with pytest.raises(InvalidInput, match=match):
-        make().fit(X)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("patch_size", 0), ("patch_size", (3, 3, 3)), ("patch_size", 2.5), ("stride", 0), ("detector", "svm")],
-)
-def test_wrong_parameters_are_told(name, value):
-    with pytest.raises(InvalidParameter, match=f"'{name}' parameter of PatchModel"):
-        PatchModel().set_params(**{name: value}).fit(GREY)
-
-
-def test_a_model_must_be_fitted_and_asked_about_what_it_was_fitted_on():
-    with pytest.raises(NotFittedError):
-        PatchModel().outlierness(GREY)
-    model = PatchModel(patch_size=(3, 3), n_train_patches=50).fit(GREY)
-    with pytest.raises(InvalidInput, match=r"the model was fitted on \(9, 10\)"):
-        model.outlierness(RNG.normal(size=(2, 9, 10, 3)))
 
 
 def test_the_nearest_different_patch_gives_the_bandwidth():

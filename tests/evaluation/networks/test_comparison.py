@@ -7,7 +7,6 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.evaluation import compare, region_flipping  # noqa: E402
 from tellwhy.explainers import LRP, InputTimesGradient, Occlusion  # noqa: E402
 from tellwhy.explainers.propagation import GuidedBackprop  # noqa: E402
@@ -70,8 +69,3 @@ def test_methods_by_class_and_name_and_one_that_fails():
     failed = compare({"LRP": LRP(MODEL, 1), "broken": Broken()}, MODEL, X, target=1)
     assert "out of order" in failed.set_index("method").note["broken"]
     assert np.isnan(failed.set_index("method").flipping["broken"])
-
-
-def test_nothing_is_injected_into_pictures():
-    with pytest.raises(InvalidParameter, match="injects no anomalies"):
-        compare([LRP], MODEL, X, n_features=2)

@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
-from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import RBFSampler
 
-from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.data.graphs import chain, from_edges, grid
 from tellwhy.detectors import LCCAD
 from tellwhy.explainers import LatentClassDTD
@@ -130,20 +127,3 @@ def test_explanations_can_be_saved(model, tmp_path):
     again = type(e).load(e.save(tmp_path / "e"))
     np.testing.assert_array_equal(again.extras["feature_contrast"], e.extras["feature_contrast"])
     np.testing.assert_array_equal(again.extras["class"], e.extras["class"])
-
-
-def test_bad_input_is_refused(model):
-    with pytest.raises(UnsupportedModel, match="got KMeans"):
-        LatentClassDTD(KMeans(2))
-    with pytest.raises(NotFittedError):
-        LatentClassDTD(LCCAD(2))
-    with pytest.raises(InvalidInput, match="There is no node 300"):
-        LatentClassDTD(model).explain(nodes=[300])
-    with pytest.raises(InvalidInput, match="numbers of nodes"):
-        LatentClassDTD(model).explain(nodes=[0.5])
-    with pytest.raises(InvalidInput, match="neighbour_pull"):
-        LatentClassDTD(model, neighbour_pull="yes")
-    X, mask = rows(), np.arange(300) != 5
-    masked = LCCAD(2, 0.3, random_state=0, n_init=1).fit(X, chain(300, mask=mask))
-    with pytest.raises(InvalidInput, match="Node 5 is missing"):
-        LatentClassDTD(masked).explain(nodes=[5])

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tellwhy
 from tellwhy.classifiers import WestonWatkinsSVM
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import LinearRelevance
@@ -125,18 +125,6 @@ def test_columns_in_another_order_are_refused(fitted):
 @pytest.mark.parametrize("model", [len, OneClassSVM(), object()], ids=["function", "detector", "object"])
 def test_other_models_are_simply_not_linear(model):
     assert not is_linear(model)
-
-
-def test_what_cannot_be_explained_is_told(fitted):
-    X, y, model = fitted
-    with pytest.raises(UnsupportedModel, match="linear classifier"):
-        LinearRelevance(DecisionTreeClassifier().fit(X, y)).explain(X)
-    with pytest.raises(InvalidInput, match="3 columns"):
-        LinearRelevance(model).explain(X[:, :3])
-    with pytest.raises(InvalidParameter, match="no class 'z'"):
-        model.explain(X, against="z")
-    with pytest.raises(InvalidInput, match="NaN"):
-        LinearRelevance(model).explain(np.full((1, 5), np.nan))
 
 
 class TestPipelinesOfTables:

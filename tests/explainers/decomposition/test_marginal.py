@@ -6,13 +6,11 @@ from oracles import baseline_oracles as oracle
 from oracles.one_class import without
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import IsolationForest
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from tellwhy.core.errors import UnsupportedModel
-from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM
+from tellwhy.detectors import KernelDensity, OneClassSVM
 from tellwhy.explainers import Marginal
 from tellwhy.scoring import as_score
 
@@ -110,13 +108,3 @@ def test_columns_made_from_one_are_looked_at_together():
     blocks = [[0, 1, 2], [3], [4], [5]]
     expected = [[oracle.mixture_energy(x, block, *parts(model[-1])) for block in blocks] for x in encoded]
     np.testing.assert_allclose(found.values, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [IsolationForest(n_estimators=5), NearestNeighbours(), OneClassSVM(q=1), OneClassSVM("student_t")],
-    ids=["forest", "neighbours", "laplacian", "student"],
-)
-def test_models_without_marginals_are_refused_with_advice(model):
-    with pytest.raises(UnsupportedModel, match=r"Marginal needs .* Occlusion explain any score"):
-        Marginal(model.fit(X)).explain(NEW)

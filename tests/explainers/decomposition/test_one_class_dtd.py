@@ -264,8 +264,3 @@ def test_far_clusters_keep_their_digits():
     for i, x in enumerate(X):
         R = oracle.relevance(x, points, weights, "exponential", q=2, bandwidth=1.0)
         np.testing.assert_allclose(explanation.values[i], R, rtol=1e-7)
-
-
-def test_models_without_support_points_are_refused_with_advice():
-    with pytest.raises(UnsupportedModel, match="method='auto' picks another"):
-        OneClassDTD(lambda X: X.sum(axis=1)).explain(np.ones((2, 2)))

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
 import tellwhy
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import OneClassDTD
@@ -183,12 +183,6 @@ def test_it_is_saved_and_loaded_with_its_kind(tmp_path):
     np.testing.assert_array_equal(again.values, found.values)
     np.testing.assert_array_equal(again.extras["relevance"], found.extras["relevance"])
     assert again.params["usual_relevance"] == found.params["usual_relevance"]
-
-
-def test_other_settings_are_refused():
-    model = OneClassSVM().fit(noisy_columns(50))
-    with pytest.raises(InvalidParameter, match="relative"):
-        OneClassDTD(model, relative="yes").explain(noisy_columns(2))
 
 
 def test_altered_rows_are_judged_without_the_row_they_were_made_from():

@@ -5,10 +5,8 @@ import pytest
 from oracles import baseline_oracles as oracle
 from oracles.one_class import without
 from sklearn.decomposition import PCA
-from sklearn.ensemble import IsolationForest
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
-from tellwhy.core.errors import InvalidParameter, UnsupportedModel
 from tellwhy.detectors import KernelDensity, OneClassSVM
 from tellwhy.explainers import Marginal, SequentialFeature
 from tellwhy.scoring import as_score
@@ -105,10 +103,3 @@ def test_columns_and_rows_may_be_in_any_order():
         SequentialFeature(permuted).explain(NEW[:, order]).values, expected[:, order]
     )
     np.testing.assert_array_equal(SequentialFeature(model).explain(NEW[::-1]).values, expected[::-1])
-
-
-def test_bad_parameters_and_models():
-    with pytest.raises(InvalidParameter, match="n_picked"):
-        SequentialFeature(GaussianMixture(1).fit(X), n_picked=0).explain(NEW)
-    with pytest.raises(UnsupportedModel, match="SequentialFeature needs"):
-        SequentialFeature(IsolationForest(n_estimators=5).fit(X)).explain(NEW)

@@ -4,12 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles import baseline_oracles as oracle
-from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged, UnsupportedModel
+from tellwhy.core.errors import NotConverged
 from tellwhy.detectors import SVDD, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import IntegratedGradients
 from tellwhy.explainers.gradients.integrated_gradients import Lines, Parts
@@ -122,16 +121,3 @@ def test_lines_take_rows_of_any_shape():
     whole = Parts(np.arange(3), np.zeros(3), np.ones(3), np.zeros(3), np.zeros(3))
     found = Lines(score, pictures, np.zeros((2, 4, 5))).integrals(np.arange(3), whole, 4)
     np.testing.assert_allclose(found, pictures**3, rtol=1e-12)
-
-
-def test_bad_input():
-    with pytest.raises(InvalidInput, match="has no reference: call fit"):
-        IntegratedGradients(quadratic()).explain(NEW)
-    with pytest.raises(InvalidInput, match=r"reference must be one row.*3 columns"):
-        IntegratedGradients(SVDD("linear").fit(X), reference=[0.0, 0.0, 0.0]).explain(NEW)
-    with pytest.raises(InvalidInput, match=r"reference must be one row.*NaN"):
-        IntegratedGradients(SVDD("linear").fit(X), reference=[0.0, np.nan, 0.0, 0.0]).explain(NEW)
-    with pytest.raises(InvalidParameter, match="'reference' parameter"):
-        IntegratedGradients(quadratic(), reference="median").explain(NEW)
-    with pytest.raises(UnsupportedModel, match="Occlusion explains any score"):
-        IntegratedGradients(IsolationForest(n_estimators=5).fit(X)).fit(X).explain(NEW)

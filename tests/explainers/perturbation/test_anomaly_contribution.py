@@ -10,7 +10,6 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.running import BATCH_BYTES, row_batches
 from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import AnomalyContribution
@@ -141,17 +140,6 @@ def test_batches_of_rows_and_of_neighbours_change_nothing(monkeypatch):
     parts = AnomalyContribution(bent).fit(X).explain(NEW)
     np.testing.assert_allclose(parts.values, whole.values, rtol=1e-10)
     np.testing.assert_allclose(parts.stderr, whole.stderr, rtol=1e-9)
-
-
-def test_bad_input():
-    with pytest.raises(InvalidInput, match="call fit"):
-        AnomalyContribution(bent).explain(NEW)
-    with pytest.raises(InvalidParameter, match="at least 12 for 4 columns"):
-        AnomalyContribution(bent, n_samples=11).fit(X)
-    with pytest.raises(InvalidParameter, match="'width' parameter"):
-        AnomalyContribution(bent, width=0.0).fit(X)
-    with pytest.raises(InvalidInput, match="finite"):
-        AnomalyContribution(lambda Z: np.where(Z[:, 0] > 2, np.nan, 0.0)).fit(X).explain(NEW * 3)
 
 
 def test_memory_of_many_columns_is_that_of_the_noise_and_its_moments():

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.explainers import Occlusion
-from tellwhy.explainers.perturbation.occlusion import windows
 from tellwhy.scoring import FunctionScore, NetworkOutput
 
 rng = np.random.default_rng(0)
@@ -90,17 +88,6 @@ def test_networks_are_asked_on_their_device_and_give_the_same():
     )
     wanted = Occlusion(plain, patch=3, baseline=0.0).explain(PICTURES)
     np.testing.assert_allclose(found.values, wanted.values, atol=1e-12)
-
-
-def test_what_is_refused():
-    with pytest.raises(InvalidParameter, match="one number, or one per axis"):
-        Occlusion(SCORE, patch=(2, 2, 2), baseline=0.0).explain(PICTURES)
-    with pytest.raises(InvalidParameter, match="like one input"):
-        Occlusion(SCORE, patch=2, baseline=np.ones((7, 9))).explain(PICTURES)
-    with pytest.raises(InvalidInput, match="not fitted"):
-        Occlusion(SCORE, patch=2).explain(PICTURES)
-    with pytest.raises(InvalidParameter, match="each axis once"):
-        windows((4, 4), 2, axes=(0, 0))
 
 
 def test_an_explanation_with_a_given_baseline_can_be_saved(tmp_path):

@@ -8,7 +8,6 @@ torch = pytest.importorskip("torch")
 from oracles import attention_oracles as oracle  # noqa: E402
 from torch import nn  # noqa: E402
 from zoo import transformers as models  # noqa: E402
-from zoo.networks import Function  # noqa: E402
 
 from tellwhy.explainers import LRP, Gradient, coverage, explain_all  # noqa: E402
 
@@ -181,14 +180,3 @@ def test_a_factor_that_does_not_depend_on_the_input_gets_nothing(fixed, variant)
     close(both[0].values, both[1].values)
     if fixed == "qk":  # constant weights: a linear map of the values
         assert np.abs(both[0].residual / both[0].scores).max() < 1e-9
-
-
-def test_dropout_that_is_on_is_refused():
-    from tellwhy.core.errors import UnsupportedModel
-
-    with pytest.raises(UnsupportedModel, match="training mode"):
-        LRP(
-            Function(
-                lambda x: nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5).mean(1)
-            ).eval()
-        ).explain(X)

@@ -10,7 +10,6 @@ from oracles.propagation_oracles import layer_relevance  # noqa: E402
 from torch import nn  # noqa: E402
 from zoo.networks import Function, build, matrix_of  # noqa: E402
 
-from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.explainers import LRP, DeepTaylor, InputTimesGradient, coverage  # noqa: E402
 from tellwhy.explainers.propagation import Rule  # noqa: E402
 
@@ -382,16 +381,3 @@ def test_flat_pooling_spreads_evenly(pool):
             np.testing.assert_allclose(values[taken], score / taken.sum(), atol=1e-12)
     uneven = DeepTaylor(model, 0, low=0).explain(x)
     np.testing.assert_allclose(uneven.values, InputTimesGradient(model, 0).explain(x).values, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"batch_norm": "linear"}, "'batch_norm' parameter of LRP must be one of 'merged'"),
-        ({"residual": "half"}, "'residual' parameter of LRP must be one of 'z'"),
-        ({"pooling": "max"}, "'pooling' parameter of LRP must be one of 'z', 'flat'"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(InvalidParameter, match=message):
-        LRP(nn.Linear(2, 1).eval(), **settings).explain([[1.0, 2.0]])

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
+from tellwhy.core.errors import InvalidInput  # noqa: E402
 from tellwhy.explainers import LRP, Gradient, coverage, explain_all  # noqa: E402
 from tellwhy.explainers.propagation import Handover  # noqa: E402
 from tellwhy.explainers.propagation.rules import quotient  # noqa: E402
@@ -99,10 +99,3 @@ def test_the_ledger_and_latent_relevance_see_it():
     ledger = explainer.ledger(X).set_index("path")
     assert abs(ledger.absorbed["1"]) < 1e-9
     assert explainer.latent(X, "1")["1"].shape == (3, 4)
-
-
-def test_what_is_refused():
-    with pytest.raises(InvalidParameter, match="module's name or a function"):
-        Handover(3, passes_on)
-    with pytest.raises(InvalidParameter, match="function \\(inputs"):
-        Handover("1", "half")

@@ -128,11 +128,6 @@ def test_flat_composite_covers_the_first_layer_evenly():
     )
 
 
-def test_rule_and_composite_exclude_each_other():
-    with pytest.raises(InvalidParameter, match="either a rule or a composite"):
-        LRP(nn.Linear(2, 1).eval(), rule="z", composite="preset_a").explain([[1.0, 2.0]])
-
-
 def test_named_composites_take_settings_and_say_which_they_have():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3)).double().eval()

@@ -12,7 +12,6 @@ from oracles.propagation_oracles import layer_relevance, network_relevance  # no
 from torch import nn  # noqa: E402
 from zoo.networks import matrix_of  # noqa: E402
 
-from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.explainers.propagation import (  # noqa: E402
     LRP,
     RULES,
@@ -139,22 +138,6 @@ def test_relevance_at_dead_units_is_handed_down():
     assert (hidden == 0).any()
     for row, values in zip(x, explanation.values, strict=True):
         np.testing.assert_allclose(values, network_relevance(chosen, layers, row, 0), rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize(("alpha", "beta"), [(2, 2), (0.5, -0.5)])
-def test_alpha_and_beta_must_differ_by_one(alpha, beta):
-    with pytest.raises(InvalidParameter, match="alpha - beta = 1 and beta >= 0"):
-        RULES["alpha_beta"](alpha, beta)
-
-
-def test_settings_go_with_a_name():
-    with pytest.raises(InvalidParameter, match="settings of a rule that is given by its name"):
-        LRP(nn.Linear(2, 2).eval(), rule=RULES["z"](), rule_params={"epsilon": 1}).explain([[1.0, 2.0]])
-
-
-def test_settings_of_another_rule_are_refused():
-    with pytest.raises(InvalidParameter, match="do not fit rule 'epsilon'"):
-        LRP(nn.Linear(2, 2).eval(), rule="epsilon", rule_params={"gamma": 1}).explain([[1.0, 2.0]])
 
 
 BUILT_IN = ("alpha_beta", "epsilon", "flat", "gamma", "w_square", "z", "z_box", "z_plus")

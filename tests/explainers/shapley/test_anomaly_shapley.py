@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.errors import InvalidInput
 from tellwhy.counterfactuals.minimise import Minima, minimise
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.detectors import KernelDensity
@@ -262,21 +262,6 @@ class TestGroups:
             > explained(model, rare.assign(colour="red"), frame).values[0, 4]
         )
 
-    @pytest.mark.parametrize(
-        ("groups", "message"),
-        [
-            ([[0, 1], [1, 2]], "in groups.0. and in groups.1."),
-            ([[0, 9]], "below 4"),
-            ([["a"]], "no column names"),
-            ([[]], "expected a list of columns"),
-            ([0, 1], "expected a list of columns"),
-            ("ab", "must be None"),
-        ],
-    )
-    def test_bad_groups(self, groups, message):
-        with pytest.raises(InvalidParameter, match=message):
-            explained(ONE, groups=groups)
-
 
 class TestSampling:
     D = 20
@@ -474,20 +459,6 @@ def test_training_rows_of_a_kernel_model_are_explained_without_themselves():
 
 
 class TestBadInput:
-    def test_without_background(self):
-        with pytest.raises(InvalidInput, match=r"call fit\(X\)"):
-            AnomalyShapley(ONE).explain(ODD)
-
-    @pytest.mark.parametrize("returned", [np.nan, np.inf])
-    def test_scores_that_are_not_finite(self, returned):
-        explainer = AnomalyShapley(lambda Y: np.where(Y[:, 0] > 100, 0.0, returned))
-        with pytest.raises(InvalidInput, match="expected a finite number"):
-            explainer.fit(X).explain(ODD)
-
-    def test_scores_of_the_wrong_shape(self):
-        with pytest.raises(InvalidInput, match="one number per row"):
-            AnomalyShapley(lambda Y: Y).fit(X).explain(ODD)
-
     def test_a_constant_score_has_nothing_to_share(self):
         for model in (
             lambda Y: np.ones(len(Y)),
@@ -520,21 +491,6 @@ class TestBadInput:
             FunctionScore(lambda Y: np.abs(Y).sum(axis=1), gradient=np.sign), np.array([[0.1, 9.0, 0.0, 0.2]])
         )
         assert found.values[0].argmax() == 1
-
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("gamma", -1.0),
-            ("gamma", "best"),
-            ("characteristic", "global"),
-            ("distance", "cosine"),
-            ("n_coalitions", 1),
-            ("radius", 0),
-        ],
-    )
-    def test_parameters(self, name, value):
-        with pytest.raises(InvalidParameter, match=f"'{name}' parameter of AnomalyShapley"):
-            AnomalyShapley(ONE, **{name: value}).fit(X)
 
 
 def test_settings_survive_saving(tmp_path):

@@ -1,11 +1,9 @@
 """Compensation: how far each column moves to the local minimum, in standard deviations."""
 
 import numpy as np
-import pytest
 from oracles.shapley_oracles import gaussian_minimum
 from sklearn.mixture import GaussianMixture
 
-from tellwhy.core.errors import InvalidInput
 from tellwhy.explainers import Compensation
 
 RNG = np.random.default_rng(0)
@@ -27,8 +25,3 @@ def test_against_the_closed_form():
         )
         np.testing.assert_allclose(displacement, exact - x, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(values, np.abs(exact - x) / scales, atol=1e-7)
-
-
-def test_needs_background():
-    with pytest.raises(InvalidInput, match=r"call fit\(X\)"):
-        Compensation(MODEL).explain(ODD)

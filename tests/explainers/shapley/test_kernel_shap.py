@@ -6,7 +6,6 @@ import pytest
 from oracles.shapley_oracles import shapley_by_definition
 from sklearn.mixture import GaussianMixture
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.explainers import KernelShap
 from tellwhy.scoring import FunctionScore, PredictionScore, as_score
 
@@ -115,15 +114,6 @@ def test_groups_and_sampling():
     assert found.params["coalitions"] == "sampled in pairs"
     assert found.values.argmax(axis=1).tolist() == [0, 1]
     np.testing.assert_allclose(found.stderr, 0.0, atol=1e-9)  # an additive score has no sampling error
-
-
-def test_bad_input():
-    with pytest.raises(InvalidInput, match=r"call fit\(X\)"):
-        KernelShap(MODEL).explain(ODD)
-    with pytest.raises(InvalidParameter, match="'references' parameter"):
-        KernelShap(MODEL, references="median").fit(X)
-    with pytest.raises(InvalidInput, match="columns"):
-        KernelShap(MODEL, references=X[:, :3]).explain(ODD)
 
 
 def bent(X):

@@ -9,9 +9,8 @@ import pytest
 from oracles.mixture_calibration import coverage
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.svm import LinearSVC
 
-from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, NotConverged, UnsupportedModel
+from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
 from tellwhy.explainers.surrogate.insight import _applies
@@ -356,11 +355,6 @@ def test_duplicated_and_constant_columns():
     assert (explanation.values[:, 3] == 0).all()
 
 
-def test_one_sample_is_refused(X):
-    with pytest.raises(InvalidInput, match="at least 2 rows"):
-        DMMMEN(two_regimes).fit(X[:1])
-
-
 def test_class_of_one_sample_is_named(X):
     def model(rows):
         return np.eye(3)[np.where(rows[:, 0] == X[0, 0], 2, (rows[:, 1] > 0).astype(int))] * 0.9 + 0.1 / 3
@@ -371,61 +365,6 @@ def test_class_of_one_sample_is_named(X):
     assert any("fewer than 2 of the rows into 2" in str(w.message) for w in caught)
     with pytest.raises(InvalidInput, match="Row 0 belongs to '2'"):
         explainer.explain(X[:1])
-
-
-@pytest.mark.parametrize("columns", [1, 2])
-def test_nan_from_the_model_is_refused(X, columns):
-    def model(rows):
-        p = np.where(rows[:, 0] > 2, np.nan, 0.3)
-        return p if columns == 1 else np.column_stack([p, 1 - p])
-
-    with pytest.raises(InvalidInput, match=r"row \d+"):
-        DMMMEN(model, **SHORT).fit(X)
-
-
-def test_numbers_whose_squares_overflow_are_refused(X):
-    with pytest.raises(InvalidInput, match=r"model's outputs is a number of size .*e\+20\d"):
-        DMMMEN(lambda rows: 1e200 * two_regimes(rows), **SHORT).fit(X)
-    with pytest.raises(InvalidInput, match="the rows is a number of size"):
-        DMMMEN(lambda rows: np.tanh(rows[:, 0]), **SHORT).fit(1e200 * X)
-
-
-def test_infinite_probabilities_are_refused(X):
-    def model(rows):
-        p = np.where(rows[:, 0] > 2, np.inf, 0.3)
-        return np.column_stack([p, 1 - p])
-
-    with pytest.raises(InvalidInput, match=r"row \d+"):
-        DMMMEN(model, **SHORT).fit(X)
-
-
-def test_what_cannot_be_explained_is_said(X, fitted):
-    with pytest.raises(UnsupportedModel, match="CalibratedClassifierCV"):
-        DMMMEN(LinearSVC().fit(X, X[:, 0] > 0)).fit(X)
-    with pytest.raises(UnsupportedModel, match="is a class"):
-        DMMMEN(LogisticRegression).fit(X)
-    with pytest.raises(InvalidInput, match="not probabilities"):
-        DMMMEN(lambda rows: rows[:, :2]).fit(X)
-    with pytest.raises(InvalidInput, match="call fit"):
-        DMMMEN(two_regimes).explain(X)
-    with pytest.raises(InvalidInput, match="columns"):
-        fitted.explain(X[:, :3])
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("n_components", 0),
-        ("assignment", "soft"),
-        ("gating", True),
-        ("priors", {}),
-        ("credibility", 1.0),
-        ("features", 0),
-    ],
-)
-def test_parameters_are_checked(X, name, value):
-    with pytest.raises(InvalidParameter, match=name):
-        DMMMEN(two_regimes, **{name: value}).fit(X)
 
 
 def test_replacement_must_fit_the_rows(X):
@@ -441,11 +380,6 @@ def test_the_former_name_of_the_replacement_is_answered(X):
             InvalidParameter, match=r"no parameter 'background'.* replacement='mean'.* fit\(X\)"
         ):
             DMMMEN(two_regimes, features="segments", background=given)
-
-
-def test_priors_are_checked():
-    with pytest.raises(InvalidParameter, match="lambda_rate"):
-        Priors(lambda_rate=0.0)
 
 
 def test_explanation_is_saved_with_its_intervals(fitted, X, tmp_path):

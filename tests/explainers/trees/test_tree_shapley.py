@@ -1,32 +1,51 @@
-"""Values of trees against enumeration, against shap, and against what the libraries predict."""
-
-from dataclasses import replace
+"""Values of trees against enumeration, shap and the libraries' predictions; trees as no library grows them."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from oracles import tree_models as models
-from oracles.shapley_oracles import shapley_by_definition
-from oracles.tree_oracles import background_worth, interactions_by_definition, path_worth, remembered
-from sklearn.compose import make_column_transformer
-from sklearn.decomposition import PCA
-from sklearn.ensemble import (
+
+BOOSTED = {
+    "histogram": lambda: HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=5),
+    "xgboost": lambda: pytest.importorskip("xgboost").XGBRegressor(n_estimators=8, max_depth=3),
+    "lightgbm": lambda: pytest.importorskip("lightgbm").LGBMRegressor(
+        n_estimators=8, min_child_samples=5, verbose=-1
+    ),
+}
+
+from dataclasses import replace  # noqa: E402
+
+from oracles import tree_models as models  # noqa: E402
+from oracles.shapley_oracles import shapley_by_definition  # noqa: E402
+from oracles.tree_oracles import background_worth, interactions_by_definition, path_worth, remembered  # noqa: E402
+from sklearn.compose import make_column_transformer  # noqa: E402
+from sklearn.decomposition import PCA  # noqa: E402
+from sklearn.ensemble import (  # noqa: E402
     GradientBoostingClassifier,
     HistGradientBoostingRegressor,
     IsolationForest,
     RandomForestRegressor,
 )
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler  # noqa: E402
+from sklearn.tree import DecisionTreeRegressor  # noqa: E402
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.explainers import TreeShapley
-from tellwhy.explainers.trees import TreeScore, read_trees
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel  # noqa: E402
+from tellwhy.explainers import TreeShapley  # noqa: E402
+from tellwhy.explainers.trees import TreeScore, read_trees  # noqa: E402
+from tellwhy.explainers.trees.trees import (  # noqa: E402
+    RawTree,
+    TableRows,
+    Trees,
+    join_trees,
+)
 
 MODELS = models.MODELS
+
+
 IDS = [case[0] for case in MODELS]
+
+
 X, Y, THREE = models.X, models.Y, models.THREE
 
 
@@ -238,17 +257,14 @@ def as_categories(frame):
 
 
 ONE_HOT = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+
+
 ALL_SPARSE = make_column_transformer(
     (OneHotEncoder(), ["town"]), remainder="passthrough", sparse_threshold=1.0
 )
+
+
 CATEGORIES = FunctionTransformer(as_categories, feature_names_out="one-to-one")
-BOOSTED = {
-    "histogram": lambda: HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=5),
-    "xgboost": lambda: pytest.importorskip("xgboost").XGBRegressor(n_estimators=8, max_depth=3),
-    "lightgbm": lambda: pytest.importorskip("lightgbm").LGBMRegressor(
-        n_estimators=8, min_child_samples=5, verbose=-1
-    ),
-}
 
 
 @pytest.mark.parametrize("encode", [ONE_HOT, ALL_SPARSE, CATEGORIES], ids=["dense", "sparse", "categories"])
@@ -376,3 +392,70 @@ def test_rows_that_the_library_refuses_are_refused_in_its_words():
     trees = replace(read_trees(MODELS[0][1]), own=refuse)
     with pytest.raises(InvalidInput, match=r"does not take these rows: Found a hole\.$"):
         TreeShapley(trees).explain(X)
+
+
+D = 4
+
+
+CODES = 2  # the column of categories
+
+
+def random_tree(rng):
+    nodes = {name: [] for name in ("feature", "threshold", "left", "right", "cover", "value", "missing")}
+    sets = {}
+
+    def grow(depth, cover):
+        place = len(nodes["feature"])
+        new = {
+            "feature": int(rng.integers(0, D)),
+            "threshold": round(float(rng.normal()), 1),
+            "left": -1,
+            "right": -1,
+        }
+        new |= {"cover": cover, "value": float(rng.normal()), "missing": int(rng.integers(0, 5))}
+        for name, held in new.items():
+            nodes[name].append(held)
+        if depth < 6 and rng.random() < 0.8:
+            if new["feature"] == CODES and rng.random() < 0.5:
+                sets[place] = rng.choice(40, 6, replace=False)
+            part = rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])
+            nodes["left"][place] = grow(depth + 1, cover * part)
+            nodes["right"][place] = grow(depth + 1, cover * (1.0 - part))
+        return place
+
+    grow(0, 100.0)
+    return RawTree(**{name: np.array(held) for name, held in nodes.items()}, sets=sets)
+
+
+def random_rows(rng):
+    rows = np.round(rng.normal(size=(2, D)), 1)
+    rows[:, CODES] = rng.integers(0, 50, 2)
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_values_and_interactions_are_those_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    nodes, value = join_trees([random_tree(rng), random_tree(rng)])
+    trees = Trees(
+        nodes=nodes,
+        value=value,
+        output_of=np.zeros(2, dtype=np.int64),
+        base=np.array([0.5]),
+        explains="a made-up number",
+        task="regression",
+        n_columns=D,
+        read=TableRows(D),
+    )
+    rows, background = random_rows(rng), random_rows(rng)
+    off = ~np.eye(D, dtype=bool)
+    by_path = TreeShapley(trees, interactions=True).explain(rows)
+    by_rows = TreeShapley(trees, interactions=True).fit(background).explain(rows)
+    for i, row in enumerate(rows):
+        worths = (path_worth(trees, 0, row), background_worth(trees, 0, row, background))
+        for explanation, worth in zip((by_path, by_rows), map(remembered, worths), strict=True):
+            np.testing.assert_allclose(explanation.values[i], shapley_by_definition(worth, D), atol=1e-10)
+            pairs = interactions_by_definition(worth, D)
+            np.testing.assert_allclose(explanation.extras["interactions"][i][off], pairs[off], atol=1e-10)
+            np.testing.assert_allclose(explanation.base_values[i], worth(frozenset()), atol=1e-10)

@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 from oracles.score_oracles import dense, touched_columns
 from sklearn import feature_selection as select
@@ -28,28 +27,11 @@ from sklearn.preprocessing import (
     StandardScaler,
     TargetEncoder,
 )
+from zoo.tables import GAPS, LABELS, NUMBERS, RNG, TABLE, WORDS, N, Undeclared
 
 from tellwhy.scoring.adapters.pipelines import owners
 
-RNG = np.random.default_rng(3)
-N = 90
-NUMBERS = pd.DataFrame(
-    RNG.normal(size=(N, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 50.0, 0.0, 9.0], columns=list("abcd")
-)
-GAPS = NUMBERS.mask(RNG.random((N, 4)) < 0.1)
 EMPTY = GAPS.assign(b=np.nan)
-LABELS = np.arange(N) % 3
-TABLE = pd.DataFrame(
-    {
-        "age": RNG.normal(40, 9, N),
-        "city": RNG.choice(["Rome", "Oslo", "Lima", "Bonn"], N, p=[0.5, 0.3, 0.15, 0.05]),
-        "size": RNG.choice(["S", "M", "L"], N),
-        "pay": RNG.lognormal(3, 1, N),
-        "note": RNG.choice(["red car", "blue car", "red bike", "old blue van"], N),
-    }
-)
-WORDS = TABLE[["city", "size"]]
-
 EMPTY_COLUMNS = pytest.mark.filterwarnings("ignore:Skipping features without any observed values")
 
 
@@ -66,16 +48,6 @@ class Doubled(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return 2 * np.asarray(X)
-
-
-class Undeclared(TransformerMixin, BaseEstimator):
-    """A user's transformer that records nothing about its columns."""
-
-    def fit(self, X, y=None):
-        return self
-
-    def transform(self, X):
-        return np.asarray(X)[:, ::-1]
 
 
 # Every output column is made from one input column: the oracle shuffles each input column and looks what changes.

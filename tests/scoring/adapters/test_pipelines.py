@@ -3,7 +3,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from oracles.score_oracles import dense, sum_by_owner
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
@@ -23,40 +23,12 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.svm import OneClassSVM
+from zoo.tables import GAPS, LABELS, NUMBERS, TABLE, WORDS, Undeclared
 
 from tellwhy import detectors
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.explainers import OneClassDTD
 from tellwhy.scoring import EncodedScore, FunctionScore, KernelScore, as_score
-
-RNG = np.random.default_rng(3)
-N = 90
-NUMBERS = pd.DataFrame(
-    RNG.normal(size=(N, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 50.0, 0.0, 9.0], columns=list("abcd")
-)
-GAPS = NUMBERS.mask(RNG.random((N, 4)) < 0.1)
-LABELS = np.arange(N) % 3
-TABLE = pd.DataFrame(
-    {
-        "age": RNG.normal(40, 9, N),
-        "city": RNG.choice(["Rome", "Oslo", "Lima", "Bonn"], N, p=[0.5, 0.3, 0.15, 0.05]),
-        "size": RNG.choice(["S", "M", "L"], N),
-        "pay": RNG.lognormal(3, 1, N),
-        "note": RNG.choice(["red car", "blue car", "red bike", "old blue van"], N),
-    }
-)
-WORDS = TABLE[["city", "size"]]
-
-
-class Undeclared(TransformerMixin, BaseEstimator):
-    """A user's transformer that records nothing about its columns."""
-
-    def fit(self, X, y=None):
-        return self
-
-    def transform(self, X):
-        return np.asarray(X)[:, ::-1]
-
 
 PIPELINES = {
     "scaled svm": (make_pipeline(StandardScaler(), OneClassSVM(nu=0.2)), NUMBERS),

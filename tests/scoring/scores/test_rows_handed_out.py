@@ -9,6 +9,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from zoo.scores import Own
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.explainers import AnomalyShapley, Compensation, IntegratedGradients, KernelShap, Occlusion
@@ -63,18 +64,6 @@ WRITERS = [by_assignment, by_sorting, by_one_cell, past_the_flags, through_torch
 def writing_slopes(rows):
     rows *= 2
     return rows
-
-
-class Own:
-    """A score function that is made elsewhere."""
-
-    feature_shape = None
-    feature_names = None
-    describes = "a score of my own"
-    threshold = None
-
-    def __init__(self, function, gradient):
-        self.value, self.gradient = function, gradient
 
 
 def explained(method, model):

@@ -1,4 +1,7 @@
+"""Batches of rows that threads work on together."""
+
 from dataclasses import replace
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from tellwhy.classifiers.svm.threads.row_batches import (
     dealt_features,
     merged_shards,
     n_shards,
+    ranges,
     sharded,
 )
 
@@ -148,3 +152,20 @@ def test_features_of_rows_that_were_not_looked_at_are_dealt_evenly(monkeypatch):
 def test_shards_are_as_many_as_entries_are_worth():
     assert [n_shards(mean, 20) for mean in (0, 5, 47, 48, 142, 192, 10_000)] == [1, 1, 1, 2, 4, 8, 8]
     assert [n_shards(mean, 1000) for mean in (0, 5, 23, 24, 95, 96, 113)] == [1, 1, 1, 2, 4, 8, 8]
+
+
+def test_all_threads_are_there_before_any_waits_for_another():
+    workers = Workers(5)
+    assert len(workers._pool._threads) == 5
+    assert workers.map(abs, [-1, 2]) == [1, 2]
+    assert workers.map(abs, range(-1000, 5)) == [abs(k) for k in range(-1000, 5)]
+    assert workers.map(abs, []) == []
+    together = Barrier(5)
+    assert sorted(workers.map(lambda _: together.wait(10), range(5))) == [0, 1, 2, 3, 4]
+    workers.close()
+
+
+def test_ranges_follow_each_other():
+    assert ranges(5, 2) == [(0, 2), (2, 4), (4, 5)]
+    assert ranges(4, 2) == [(0, 2), (2, 4)]
+    assert ranges(0, 2) == [(0, 0)]
