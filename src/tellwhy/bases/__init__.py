@@ -1,4 +1,14 @@
-"""Kernel bases: features whose inner products approximate a kernel."""
+"""Kernel bases: features whose inner products approximate a kernel.
+
+What stands where:
+
+- `kernel_basis.KernelBasis`: the estimator: what is drawn or trained, `fit`, `transform`.
+- `projections`: the feature maps: random Fourier, orthogonal, Hadamard (structured), landmarks.
+- `map_rows`, `_compiled`: features of rows in batches and threads; the Walsh–Hadamard transform.
+- `objectives`: what a basis is trained for: the kernel's values, alignment with labels, a classifier.
+- `adaptation`, `training`, `torch_features`: that training, in PyTorch; `_triton`: on a graphics card.
+- `basis_io`: how a basis is saved.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Rows of any table as numbers and back (with scoring/table_codes: one coder).
+"""Rows of any table as numbers, and back to what the user has.
 
 What was explained and what counts as normal; and what a search for normal versions must know of rows.
 

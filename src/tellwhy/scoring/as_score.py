@@ -1,4 +1,4 @@
-"""As_score: any model to one number per row; the table of adapters by class name, loaded when met.
+"""`as_score`: any model to one number per row; the table of adapters by class name, loaded when met.
 
 From any model to the one number per row that is explained.
 

@@ -1,4 +1,4 @@
-"""Rows with one column moved, ranks of the mover: the only such place.
+"""Rows with one column moved, and the rank that an explanation gives the mover.
 
 Ordinary rows with one column moved, to see which way of telling a score names that column.
 

@@ -1,4 +1,4 @@
-"""Inputs of a network: one, several, tokens (replaces NetworkRows and Inputs).
+"""Inputs of a network: one, several, or tokens.
 
 What a network is applied to: one array, several by place or by name, tokens among them.
 

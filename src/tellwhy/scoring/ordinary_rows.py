@@ -1,4 +1,4 @@
-"""Reference rows that a model keeps or can draw (one word: reference rows).
+"""Reference rows that a model keeps, or can draw.
 
 Rows that a model learned from: what is ordinary, and how far each column was seen to reach.
 

@@ -1,4 +1,4 @@
-"""As_prediction and as_class_scores over one reader of model outputs.
+"""`as_prediction` and `as_class_scores`: what a model predicts as scores, and how odd rows are for each class.
 
 From a classifier, a regressor or any function to the prediction that is explained.
 

@@ -1,9 +1,16 @@
 """Multi-class SVMs: the dual problem, its loop, and one file per loss.
 
-How it fits together. `base.MulticlassSVM` is the estimator. It makes a `problem.Problem` of rows and labels,
-has `engines` hold the weights and dual variables, lets `solver.solve` ask the engine for epochs and
-certificates until the gap is small, and keeps the weights. `threads` has sweeps that several threads share,
-`ranks` engines that several processes share.
+What stands where:
+
+- `weston_watkins`, `lee_lin_wahba`: one file for the losses that compare classes with the label
+  (Weston–Watkins, Crammer–Singer), one for those that judge each class on its own (Lee–Lin–Wahba, one-vs-rest):
+  the estimators, and the engine that holds weights and dual variables.
+- `multiclass_svm.MulticlassSVM`: what the estimators share: rows and labels, scores, probabilities.
+- `problem`: the dual problem as arrays; `solver`: epochs and certificates until the gap is small.
+- `_compiled_steps`: the maths of one example; `_compiled_pairs`, `_compiled_singles`: sweeps of both kinds;
+  `dual_lists`, `_compiled_lists`: which variables are visited, and certificates.
+- `interior_point`, `accelerated_ascent`: solvers for large C.
+- `threads/`: sweeps that several threads share; `ranks/`: engines over several processes; `training/`: on files.
 
 The words that the code uses:
 
@@ -41,11 +48,4 @@ shard
     Some of the features. Each thread has some shards of all rows, and their weights.
 barrier
     A point in a sweep that no thread passes before all have come.
-
-Only over ranks (processes):
-
-guest, host
-    A row that another rank's classes judge, and the rank that has the weights of these classes.
-meeting, turn
-    Two ranks that send each other guests, and the meetings of all ranks that take place at the same time.
 """

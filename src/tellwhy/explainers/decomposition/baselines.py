@@ -1,4 +1,4 @@
-"""Squared differences to the model's weighted mean.
+"""What other methods are compared with: expected value, nearest support, Gaussian, Sobel, random.
 
 Squared differences to the nearest support point.
 

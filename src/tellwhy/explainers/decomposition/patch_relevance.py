@@ -1,4 +1,4 @@
-"""Section 7: patches explained and put back; PatchDTD is an alias.
+"""Windows and patches explained, and put back where they came from (section 7 of the One-Class DTD paper).
 
 Images and series explained cell by cell, through a model of their patches.
 

@@ -1,4 +1,15 @@
-"""Explanations by a Bayesian mixture of sparse regressions that stands in for the model."""
+"""Explanations by a Bayesian mixture of sparse regressions that stands in for the model (DMM-MEN).
+
+What stands where, in the order of the paper:
+
+- `dmm_men.DMMMEN`: the estimator: one mixture per class, insights, explanations of rows.
+- `state`: priors, presets, and all unknowns of one chain.
+- `_compiled_conditionals`: the full conditionals, one function each (the table is in `sampler`);
+  `_compiled_draws`: the draws they are made of; `_compiled_sweep`: their order, and moves of the partition.
+- `sampler`: chains, checkpoints; `convergence`: whether they agree.
+- `mixture`: what was fitted, as a model of rows; `insight`: what its components say.
+- `inputs`, `order`, `local_insight`: which segments of one input are sufficient or necessary.
+"""
 
 from typing import TYPE_CHECKING
 
