@@ -1,4 +1,4 @@
-"""`as_prediction` and `as_class_scores`: what a model predicts as scores, and how odd rows are for each class.
+"""`as_prediction` and `as_class_scores`: predictions as scores, and how odd rows are for each class.
 
 From a classifier, a regressor or any function to the prediction that is explained.
 

@@ -3,14 +3,14 @@
 What stands where:
 
 - `weston_watkins`, `lee_lin_wahba`: one file for the losses that compare classes with the label
-  (Weston–Watkins, Crammer–Singer), one for those that judge each class on its own (Lee–Lin–Wahba, one-vs-rest):
+  (Weston–Watkins, Crammer–Singer), one for those that judge each class alone (Lee–Lin–Wahba, one-vs-rest):
   the estimators, and the engine that holds weights and dual variables.
 - `multiclass_svm.MulticlassSVM`: what the estimators share: rows and labels, scores, probabilities.
 - `problem`: the dual problem as arrays; `solver`: epochs and certificates until the gap is small.
 - `_compiled_steps`: the maths of one example; `_compiled_pairs`, `_compiled_singles`: sweeps of both kinds;
   `dual_lists`, `_compiled_lists`: which variables are visited, and certificates.
 - `interior_point`, `accelerated_ascent`: solvers for large C.
-- `threads/`: sweeps that several threads share; `ranks/`: engines over several processes; `training/`: on files.
+- `threads/`: sweeps shared by threads; `ranks/`: engines over several processes; `training/`: on files.
 
 The words that the code uses:
 
