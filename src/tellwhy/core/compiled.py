@@ -1,19 +1,19 @@
-"""Compiled loops, kept on disk between processes where that can be done safely.
+"""Compiled loops: compiled when they are first called, and kept on disk where that can be done safely.
 
-numba keeps what it compiled beside the source, else in the user's own folder. Where neither can be written,
-it would refuse to compile; from a file that is damaged, it would raise or crash. Here loops are then compiled
+numba takes longer to load than a small table takes to explain, so nothing loads it before a loop is called.
+It keeps what it compiled beside the source, else in the user's own folder. Where neither can be written, it
+would refuse to compile; from a file that is damaged, it would raise or crash. Here loops are then compiled
 again.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache
-from pathlib import Path
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import update_wrapper
+from threading import RLock
 from typing import Any
 
 # numba takes settings from a file in the working folder, which may be anybody's: among them where compiled
@@ -21,14 +21,11 @@ from typing import Any
 for _setting in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
     os.environ.setdefault(_setting, "")
 
-import numba  # noqa: E402
-from numba.core.caching import FunctionCache, IndexDataCacheFile  # noqa: E402
-
-_DIGEST = hashlib.sha256().digest_size
+_LOCK = RLock()  # threads may call the same loop for the first time at once
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
-    """`numba.njit` with these options, whose cache may fail without harm.
+    """`numba.njit` with these options, but late; its cache may fail without harm.
 
     Examples
     --------
@@ -38,88 +35,104 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
     >>> twice(4)
     8
     """
-
-    def decorated(function: Any) -> Any:
-        made = numba.njit(**options)(function)
-        # There is no cache to set where numba is told to compile nothing, and no place for one where
-        # nothing can be written: numba then raises a RuntimeError.
-        if cache and hasattr(made, "enable_caching"):
-            with suppress(RuntimeError):
-                made._cache = _Cache(function)
-        return made
-
-    return decorated
+    return lambda function: Loop(function, cache, options)
 
 
-class _CheckedFile(IndexDataCacheFile):
-    """Files that end with a checksum: one that is damaged is as one that is not there."""
+class Loop:
+    """A function that numba compiles when it is first called; then it has all that numba's own have."""
 
-    @contextmanager
-    def _open_for_write(self, filepath: str) -> Iterator[Any]:
-        with io.BytesIO() as kept:
-            yield kept
-            held = kept.getvalue()
-        with super()._open_for_write(filepath) as file:
-            file.write(held + hashlib.sha256(held).digest())  # what follows a pickle is not read
+    def __init__(self, function: Any, cache: bool, options: dict[str, Any]):
+        update_wrapper(self, function)
+        self._function = function
+        self._cache = cache
+        self._options = options
+        self._made: Any = None
 
-    def _load_index(self) -> Any:
-        if not _is_whole(self._index_path):
-            return {}
-        try:
-            return super()._load_index()
-        except Exception:  # it names what an earlier version of the package had, and this one has not
-            return {}
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the compiled function."""
+        return (self._made or self.compiled())(*args, **kwargs)
 
-    def _load_data(self, name: str) -> Any:
-        if not _is_whole(self._data_path(name)):
-            raise OSError(f"{name} is damaged")  # numba compiles again
-        return super()._load_data(name)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # who asks how to copy or print this does not want it compiled
+            raise AttributeError(name)
+        return getattr(self.compiled(), name)
 
+    def __reduce__(self) -> Any:
+        return _named, (self.__module__, self.__qualname__)
 
-class _Cache(FunctionCache):
-    """A cache that is passed over where it cannot be read or written."""
+    @property
+    def is_made(self) -> bool:
+        """Whether it was called before."""
+        return self._made is not None
 
-    def __init__(self, function: Any):
-        super().__init__(function)
-        own = self._impl.locator.get_source_stamp()
-        stamp = own, _stamp_of_sources(_package_of(Path(function.__code__.co_filename).parent))
-        self._cache_file = _CheckedFile(self._cache_path, self._impl.filename_base, stamp)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # a pickle of another version may raise anything
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        with suppress(OSError):  # a full disk, or one that was made read-only meanwhile
-            super().save_overload(sig, data)
+    def compiled(self) -> Any:
+        """Return numba's own function."""
+        with _LOCK:
+            if self._made is None:
+                self._made = _made_by_numba(self._function, self._cache, self._options)
+                _replace_loops(self._function.__globals__)
+        return self._made
 
 
-def _package_of(folder: Path) -> Path:
-    """The folder of the whole package that a folder belongs to; itself where it belongs to none."""
-    while (folder.parent / "__init__.py").is_file():
-        folder = folder.parent
-    return folder
+class LoopWithTwin:
+    """A compiled loop, and numpy's way to the same bits: that one until so much was done that compiling pays.
 
+    To load numba and a loop takes half a second, to compile one a second and more. Which of the two is called
+    may depend on what was done before, because nobody can tell it from the results: tests compare them bit by
+    bit.
 
-@lru_cache
-def _stamp_of_sources(folder: Path) -> bytes:
-    """Digest of all files that the compiled loops of a package may be made of.
-
-    A loop that was kept holds what it calls from other files, too, and numba looks only at its own. Without
-    this, a newer version of the package would run loops of both.
+    Examples
+    --------
+    >>> @njit()
+    ... def double(x):
+    ...     for i in range(len(x)):
+    ...         x[i] *= 2
+    >>> def twin(x):
+    ...     x *= 2
+    >>> import numpy as np
+    >>> numbers = np.ones(3)
+    >>> LoopWithTwin(double, twin, pays_after=100)(numbers.size, numbers)
+    >>> numbers, double.is_made
+    (array([2., 2., 2.]), False)
     """
-    folders = sorted({path.parent for path in folder.rglob("_compiled*.py")})
-    digest = hashlib.sha256()
-    for path in (path for held in folders for path in sorted(held.glob("*.py"))):
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.digest()
+
+    def __init__(self, loop: Any, twin: Callable[..., Any], pays_after: float):
+        self.loop = loop
+        self.twin = twin
+        self.pays_after = pays_after
+        self._done = 0
+
+    def __call__(self, size: int, *args: Any) -> None:
+        """Do what both do; `size` counts what has to be done."""
+        (self.loop if self.pays(size) else self.twin)(*args)
+
+    def pays(self, size: int) -> bool:
+        """Count what is about to be done, and tell whether the loop should do it."""
+        self._done += size
+        return self.loop.is_made or self._done > self.pays_after
 
 
-def _is_whole(path: str) -> bool:
-    try:
-        held = Path(path).read_bytes()
-    except OSError:
-        return False
-    return hashlib.sha256(held[:-_DIGEST]).digest() == held[-_DIGEST:]
+def _named(module: str, name: str) -> Any:
+    """Return the loop of another process by its name."""
+    return getattr(sys.modules[module], name)
+
+
+def _made_by_numba(function: Any, cache: bool, options: dict[str, Any]) -> Any:
+    import numba
+
+    from tellwhy.core.storage.loop_cache import LoopCache
+
+    made = numba.njit(**options)(function)
+    # There is no cache to set where numba is told to compile nothing, and no place for one where nothing can
+    # be written: numba then raises a RuntimeError.
+    if cache and hasattr(made, "enable_caching"):
+        with suppress(RuntimeError):
+            made._cache = LoopCache(function)
+    return made
+
+
+def _replace_loops(names: dict[str, Any]) -> None:
+    """Put numba's own functions where a module names loops: numba knows those only, when one calls another."""
+    for name, value in list(names.items()):
+        if isinstance(value, Loop):
+            names[name] = value.compiled()

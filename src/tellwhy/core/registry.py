@@ -2,15 +2,15 @@
 
 A class enters by the decorator `register`; `tellwhy.methods()` prints the catalogue, the contract suites run
 over it. The folders that hold such classes, and installed packages with an entry point for them, are loaded
-when the catalogue is first read. Rules of networks have entry points too (`GROUPS`); they are loaded when a
-rule is first looked up.
+when the whole catalogue is first read; a method of ours that is asked for by name is loaded alone. Rules of
+networks have entry points too (`GROUPS`); they are loaded when a rule is first looked up.
 """
 
 from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
@@ -64,6 +64,7 @@ class Card:
 _cards: dict[tuple[str, str], Card] = {}
 # modules that enter cards when imported, by group; the `__init__` of a folder announces its own
 _announced = {group: [group] for group in ("tellwhy.detectors", "tellwhy.explainers")}
+_places: dict[str, dict[str, str]] = {group: {} for group in _announced}  # module of each name announced
 _read_groups: set[str] = set()  # groups of entry points that were loaded
 
 
@@ -150,22 +151,35 @@ def card_of(cls: type) -> Card | None:
     return next((held for held in same if held.cls is cls), None)
 
 
-def announce(package: str, modules: Iterable[str]) -> None:
-    """Say which modules below a package enter cards; they are imported when the catalogue is first read."""
+def announce(package: str, modules: Iterable[str] | Mapping[str, str]) -> None:
+    """Say which modules below a package enter cards; they are imported when the catalogue is first read.
+
+    A mapping from names to modules also says where the card of each name comes from.
+    """
     group = next(group for group in _announced if package.startswith(group))
+    if isinstance(modules, Mapping):
+        _places[group] |= {name: f"{package}.{module}" for name, module in modules.items()}
+        modules = modules.values()
     _announced[group].extend(dict.fromkeys(f"{package}.{module}" for module in modules))
 
 
 def cards(role: str) -> list[Card]:
     """All cards of a role, by name."""
     _check_role(role)
-    _load_group("tellwhy.detectors" if role == "detector" else "tellwhy.explainers")
+    _load_group(_group_of(role))
+    return entered(role)
+
+
+def entered(role: str) -> list[Card]:
+    """The cards of a role that were entered so far, by name: nothing is loaded."""
     return sorted((c for c in _cards.values() if c.role == role), key=lambda c: c.name)
 
 
 def card(role: str, name: str) -> Card:
     """Return the card of that name, whatever its letter case and underscores; or list the names there are."""
-    return _named(name, cards(role), role)
+    _check_role(role)
+    _load_named(_group_of(role), name)
+    return _found(name, entered(role)) or _named(name, cards(role), role)
 
 
 def explainer_cards() -> list[Card]:
@@ -175,15 +189,23 @@ def explainer_cards() -> list[Card]:
 
 def explainer_card(name: str) -> Card:
     """Return the card of the explainer of that name, whatever it explains; or list the names there are."""
-    return _named(name, explainer_cards(), "explainer")
+    _load_named("tellwhy.explainers", name)
+    known = [card for role in EXPLAINER_ROLES for card in entered(role)]
+    return _found(name, known) or _named(name, explainer_cards(), "explainer")
+
+
+def _found(name: str, among: list[Card]) -> Card | None:
+    from tellwhy.core.params import plain_name
+
+    return next((card for card in among if plain_name(card.name) == plain_name(name)), None)
 
 
 def _named(name: str, among: list[Card], what: str) -> Card:
-    from tellwhy.core.params import nearest, plain_name
+    from tellwhy.core.params import nearest
 
-    for candidate in among:
-        if plain_name(candidate.name) == plain_name(name):
-            return candidate
+    candidate = _found(name, among)
+    if candidate is not None:
+        return candidate
     names = [c.name for c in among]
     raise InvalidParameter(
         f"There is no {what} named {name!r}{nearest(name, names)} There are: {', '.join(names)}."
@@ -193,6 +215,23 @@ def _named(name: str, among: list[Card], what: str) -> Card:
 def _check_role(role: str) -> None:
     if role not in ROLES:
         raise InvalidParameter(f"There is no role {role!r}. There are: {', '.join(ROLES)}.")
+
+
+def _group_of(role: str) -> str:
+    return "tellwhy.detectors" if role == "detector" else "tellwhy.explainers"
+
+
+def _load_named(group: str, name: str) -> None:
+    """Import the one module of ours that enters the card of that name, if any does."""
+    from tellwhy.core.params import plain_name
+
+    places = _places[group]
+    while folders := [module for module in _announced[group] if module not in places.values()]:
+        _announced[group].remove(folders[0])  # it says what the modules below it enter
+        importlib.import_module(folders[0])
+    for known, module in places.items():
+        if plain_name(known) == plain_name(name):
+            importlib.import_module(module)
 
 
 def _load_group(group: str) -> None:

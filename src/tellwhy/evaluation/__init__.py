@@ -1,59 +1,94 @@
 """How far an explanation can be trusted."""
 
-from tellwhy.evaluation.compare import compare
-from tellwhy.evaluation.fidelity import Fidelity, KeepTop, Vulnerabilities, adversarial, fidelity, keep_top
-from tellwhy.evaluation.flipping import Flipping, flipping
-from tellwhy.evaluation.images import PatchFlipping, au_pro, patch_flipping, pixel_auroc
-from tellwhy.evaluation.injection import Injected, inject_anomalies
-from tellwhy.evaluation.localisation import Choice, Localisation, choose_by_injection, localisation
-from tellwhy.evaluation.quality import (
-    Infidelity,
-    complexity,
-    infidelity,
-    max_sensitivity,
-    pointing_game,
-    sparseness,
-)
-from tellwhy.evaluation.randomisation import Randomisation, parameter_randomisation
-from tellwhy.evaluation.region_flipping import RegionFlipping, region_flipping
-from tellwhy.evaluation.removal import Removal, irof, road
-from tellwhy.evaluation.systematic import BoxRatios, Strategies, box_ratios, strategies
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BoxRatios",
-    "Choice",
-    "Fidelity",
-    "Flipping",
-    "Infidelity",
-    "Injected",
-    "KeepTop",
-    "Localisation",
-    "PatchFlipping",
-    "Randomisation",
-    "RegionFlipping",
-    "Removal",
-    "Strategies",
-    "Vulnerabilities",
-    "adversarial",
-    "au_pro",
-    "box_ratios",
-    "choose_by_injection",
-    "compare",
-    "complexity",
-    "fidelity",
-    "flipping",
-    "infidelity",
-    "inject_anomalies",
-    "irof",
-    "keep_top",
-    "localisation",
-    "max_sensitivity",
-    "parameter_randomisation",
-    "patch_flipping",
-    "pixel_auroc",
-    "pointing_game",
-    "region_flipping",
-    "road",
-    "sparseness",
-    "strategies",
-]
+from tellwhy.core.optional import lazy_names
+from tellwhy.evaluation.compare import compare
+
+# A function that has the name of its module is imported here: later, the name would be the module's.
+from tellwhy.evaluation.fidelity import adversarial, fidelity, keep_top
+from tellwhy.evaluation.flipping import flipping
+from tellwhy.evaluation.localisation import localisation
+
+if TYPE_CHECKING:
+    from tellwhy.evaluation.fidelity import (
+        Fidelity as Fidelity,
+        KeepTop as KeepTop,
+        Vulnerabilities as Vulnerabilities,
+    )
+    from tellwhy.evaluation.flipping import Flipping as Flipping
+    from tellwhy.evaluation.images import (
+        PatchFlipping as PatchFlipping,
+        au_pro as au_pro,
+        patch_flipping as patch_flipping,
+        pixel_auroc as pixel_auroc,
+    )
+    from tellwhy.evaluation.injection import Injected as Injected, inject_anomalies as inject_anomalies
+    from tellwhy.evaluation.localisation import (
+        Choice as Choice,
+        Localisation as Localisation,
+        choose_by_injection as choose_by_injection,
+    )
+    from tellwhy.evaluation.quality import (
+        Infidelity as Infidelity,
+        complexity as complexity,
+        infidelity as infidelity,
+        max_sensitivity as max_sensitivity,
+        pointing_game as pointing_game,
+        sparseness as sparseness,
+    )
+    from tellwhy.evaluation.randomisation import (
+        Randomisation as Randomisation,
+        parameter_randomisation as parameter_randomisation,
+    )
+    from tellwhy.evaluation.region_flipping import (
+        RegionFlipping as RegionFlipping,
+        region_flipping as region_flipping,
+    )
+    from tellwhy.evaluation.removal import Removal as Removal, irof as irof, road as road
+    from tellwhy.evaluation.systematic import (
+        BoxRatios as BoxRatios,
+        Strategies as Strategies,
+        box_ratios as box_ratios,
+        strategies as strategies,
+    )
+
+_PLACES = {
+    "BoxRatios": "systematic",
+    "Choice": "localisation",
+    "Fidelity": "fidelity",
+    "Flipping": "flipping",
+    "Infidelity": "quality",
+    "Injected": "injection",
+    "KeepTop": "fidelity",
+    "Localisation": "localisation",
+    "PatchFlipping": "images",
+    "Randomisation": "randomisation",
+    "RegionFlipping": "region_flipping",
+    "Removal": "removal",
+    "Strategies": "systematic",
+    "Vulnerabilities": "fidelity",
+    "au_pro": "images",
+    "box_ratios": "systematic",
+    "choose_by_injection": "localisation",
+    "complexity": "quality",
+    "infidelity": "quality",
+    "inject_anomalies": "injection",
+    "irof": "removal",
+    "max_sensitivity": "quality",
+    "parameter_randomisation": "randomisation",
+    "patch_flipping": "images",
+    "pixel_auroc": "images",
+    "pointing_game": "quality",
+    "region_flipping": "region_flipping",
+    "road": "removal",
+    "sparseness": "quality",
+    "strategies": "systematic",
+}
+__getattr__, _ = lazy_names(__name__, _PLACES)
+__all__ = list(_PLACES)
+__all__ += ["adversarial", "compare", "fidelity", "flipping", "keep_top", "localisation"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellwhy.core.arrays import random_sample
+from tellwhy.core.compiled import LoopWithTwin
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats
-from tellwhy.kernels._compiled import finish_squared_distances
+from tellwhy.kernels._compiled import CANCELLED, finish_squared_distances
+
+PAYS_AFTER = 3e8  # pairs: half a second of numpy's way
+_BLOCK = 2**15  # pairs whose copies stay in memory that is used again; larger ones are fetched anew each time
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,25 @@ class ScaledPoints:
         V = self.scaled[points]
         products = Z @ V.T
         norms = np.einsum("ij,ij->i", Z, Z)
-        finish_squared_distances(products, Z, V, norms, self.squared_norms[points])
+        _finish(products.size, products, Z, V, norms, self.squared_norms[points])
         return products
+
+
+def finished_by_numpy(products: Floats, Z: Floats, V: Floats, zz: Floats, vv: Floats) -> None:
+    """Do what `finish_squared_distances` does, to the bit."""
+    for rows in row_batches(len(products), len(vv), _BLOCK):
+        S = products[rows]
+        both = zz[rows, None] + vv
+        np.subtract(both, np.multiply(S, 2.0, out=S), out=S)
+        close = np.flatnonzero(np.multiply(both, CANCELLED, out=both) >= S)
+        if len(close):
+            row, column = np.divmod(close, len(vv))
+            difference = Z[rows][row] - V[column]
+            # A running sum adds one feature after the other, as the loop does; numpy's sum adds in pairs.
+            S[row, column] = np.cumsum(difference * difference, axis=1)[:, -1]
+
+
+_finish = LoopWithTwin(finish_squared_distances, finished_by_numpy, PAYS_AFTER)
 
 
 def centre_and_unit(X: Floats) -> tuple[Floats, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
@@ -24,6 +23,8 @@ def detection_of(
     """Compare scores with the label 'COLUMN', 'COLUMN=VALUE' or 'COLUMN!=VALUE'; None without a label."""
     if label is None:
         return None
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
     marker = split_label(table, label)
     column = table.frame[marker.column].iloc[rows]
     if marker.negated:  # a row without a label is not known to be odd

@@ -15,6 +15,7 @@ import pandas as pd
 from tellwhy.checks.check import check_table
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.progress import stage
+from tellwhy.core.running import one_blas_thread
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.notices import left_out_notices
 from tellwhy.data.columns.roles import read_columns
@@ -38,9 +39,19 @@ from tellwhy.verdicts.alarms import Alarms
 from tellwhy.verdicts.findings import RowFindings
 
 RULES = {"alarms", "contamination", "fdr"}
-CHANGEABLE = ("id_column", "label", "method", "top", "alarms", "contamination", "fdr")
+CHANGEABLE = (
+    "id_column",
+    "label",
+    "method",
+    "top",
+    "alarms",
+    "contamination",
+    "fdr",
+    "second_opinions",
+)
 
 
+@one_blas_thread()
 def explain_table(
     data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
 ) -> Run:
@@ -53,9 +64,8 @@ def explain_table(
     reference
         Ordinary rows to compare with, in the same forms; without it (or `normal`), the table's own rows.
     settings
-        See `Request`: normal, id_column, detector, method, top, alarms, contamination,
-        fdr, columns, exclude, by, label,
-        missing, random_state.
+        See `Request`: normal, id_column, detector, method, top, alarms, contamination, fdr, columns, exclude,
+        by, label, missing, second_opinions, random_state.
 
     Returns
     -------
@@ -79,6 +89,7 @@ def explain_table(
     return told_run(judge(model, table, replace(request, text=model.request.text)))
 
 
+@one_blas_thread()
 def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Run:
     """Find the odd rows of a table by a model that was fitted before, and tell why they are odd.
 
@@ -93,7 +104,7 @@ def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any
     data
         A file name, a `Table`, a pandas or polars frame, or an array.
     settings
-        id_column, label, method, top, alarms, contamination, fdr; everything else was decided in fitting.
+        id_column, label, method, top, alarms, contamination, fdr, second_opinions; everything else was decided in fitting.
 
     Examples
     --------
@@ -109,6 +120,7 @@ def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any
     return judged_run(model, judge(model, as_source(data), changed_request(model, settings)))
 
 
+@one_blas_thread()
 def explain_and_compare(
     model: TableModel, data: str | Path | TableLike, *, model_file: str | Path = "", **settings: Any
 ) -> tuple[Run, NewData]:

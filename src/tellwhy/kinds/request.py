@@ -9,7 +9,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.params import Fit, Rule, Rules, integer, none, one_of, real, seed, validate_parameters
+from tellwhy.core.params import (
+    Fit,
+    Rule,
+    Rules,
+    boolean,
+    integer,
+    none,
+    one_of,
+    real,
+    seed,
+    validate_parameters,
+)
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
 
@@ -48,6 +59,9 @@ class Request:
         evaluates detection and is never a feature.
     missing
         'impute', 'drop' or 'error'.
+    second_opinions
+        Whether other methods explain the same rows, to see how far they agree: this may take longer than the
+        explanation.
     random_state
         Seed of every draw.
     """
@@ -69,6 +83,7 @@ class Request:
     by: Sequence[str] = ()
     label: str | None = None
     missing: str = "impute"
+    second_opinions: bool = False
     random_state: int = 0
 
     _parameters: ClassVar[dict[str, Rules]] = {
@@ -89,6 +104,7 @@ class Request:
         "by": _TEXTS,
         "label": (none, _TEXT),
         "missing": one_of("impute", "drop", "error"),
+        "second_opinions": boolean,
         "random_state": seed,
     }
 

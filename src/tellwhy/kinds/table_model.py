@@ -15,6 +15,7 @@ from tellwhy.checks.facts import Facts, facts_of
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.params import Fit, are_finite, are_texts, generator
+from tellwhy.core.running import one_blas_thread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.reading import Role
@@ -170,6 +171,7 @@ class TableModel(SavedAsFile):
             yield "bends", set(self.bends.values()) <= {"as it is", "square root", "logarithm"}, True
 
 
+@one_blas_thread()
 def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: Any) -> TableModel:
     """Learn what is ordinary in a table, to judge other tables by (`explain_new`).
 

@@ -92,7 +92,12 @@ def _findings(judged: Judged, *, with_evidence: bool) -> _Findings:
         ranking,
         batch.found,
         explanation=with_findings(as_told, raised, by_row),
-        evidence=evidence_of(told[tested], fitted.known_score, fitted.background()),
+        evidence=evidence_of(
+            told[tested],
+            fitted.known_score,
+            fitted.background(),
+            second_opinions=request.second_opinions,
+        ),
         causes=causes,
         normal=_normal_values(fitted, ranking, causes, segments),
         typical=typical,

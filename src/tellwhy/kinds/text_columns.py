@@ -21,8 +21,6 @@ from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.data.text import OTHERS, BagOfWords, checked_texts
-from tellwhy.detectors import NearestNeighbours, OneClassSVM
-from tellwhy.explainers import OneClassDTD
 from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
 from tellwhy.results.result import Anomaly, Finding, Headline, Reason
 from tellwhy.results.run import Run
@@ -79,6 +77,9 @@ class TextModel:
     def _fitted(
         cls, likeness: str, learned: list[str], places: Integers, settings: dict[str, Any]
     ) -> TextModel:
+        # Tables without texts, which know this class too, load none of these.
+        from tellwhy.detectors import NearestNeighbours, OneClassSVM
+
         least = settings.get("min_documents") or max(1, min(5, len(learned) // 20))
         kind = "cosine" if likeness == "cosine" else "binary"
         bag = BagOfWords(**{**settings, "min_documents": least, "likeness": kind}).fit(learned)
@@ -122,6 +123,8 @@ class TextModel:
 
     def relevance(self, texts: Sequence[str], own: Integers) -> Floats:
         """Relevance of each word, but for common words that a text has."""
+        from tellwhy.explainers import OneClassDTD
+
         rows = self._learned_as(own)
         values = OneClassDTD(self.detector, training_rows=rows).explain(self.bag.transform(texts)).values
         # A word that most texts have counts less beside many others: to have it is nothing to be told.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,15 @@ from tellwhy.core.arrays import random_sample, take_rows
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explainer import Explains
 from tellwhy.core.params import generator, nearest
-from tellwhy.core.registry import Card, card, cards, explainer_card, explainer_cards
+from tellwhy.core.registry import (
+    Card,
+    card,
+    cards,
+    entered,
+    explainer_card,
+    explainer_cards,
+    load_entry_points,
+)
 from tellwhy.core.score import ScoreFunction
 from tellwhy.one_liner.background import LEAST_ROWS
 from tellwhy.scoring import EncodedScore, NetworkOutput
@@ -30,6 +38,17 @@ if TYPE_CHECKING:
 
 
 OWN = ("background", "method", "output", "progress", "target", "task")  # what `explain` takes itself
+# Our methods that `method="auto"` considers, in the order in which it does: each is loaded when its turn comes.
+AUTOMATIC = (
+    "CommitteeShares",
+    "OneClassDTD",
+    "PatchRelevance",
+    "TreeShapley",
+    "LinearShapley",
+    "AnomalyShapley",
+    "KernelShap",
+    "Occlusion",
+)
 
 
 def named_card(method: object) -> Card | None:
@@ -65,13 +84,20 @@ def chosen_card(score: ScoreFunction, method: str) -> Card:
     if isinstance(score, NetworkOutput):  # explained from zero; what is missing is stated
         return card("explainer", "IntegratedGradients")
     seen = score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
-    considered = sorted(
-        (c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0
-    )
-    for candidate in considered:
+    for candidate in considered():
         if candidate.applies is not None and candidate.applies(seen):
             return candidate
     raise UnsupportedModel(f"No explainer applies to {score.describes}.")
+
+
+def considered() -> Iterator[Card]:
+    """Yield the methods that `method="auto"` considers, the cheapest first; of equally cheap ones by name."""
+    load_entry_points("tellwhy.explainers")
+    if all(c.automatic is None or c.name in AUTOMATIC for c in entered("explainer")):
+        yield from (card("explainer", name) for name in AUTOMATIC)
+        return
+    ranked = (c for c in cards("explainer") if c.automatic is not None)  # other packages have methods, too
+    yield from sorted(ranked, key=lambda c: c.automatic or 0)
 
 
 def made(chosen: Card, model: object, params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.arrays import as_floats
+from tellwhy.core.compiled import LoopWithTwin
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.running import BATCH_BYTES, CACHED_BYTES, row_batches, tracked_batches
+from tellwhy.core.running import (
+    BATCH_BYTES,
+    CACHED_BYTES,
+    one_thread_for_products,
+    row_batches,
+    tracked_batches,
+)
 from tellwhy.core.score import CentreDistance, Floats, Integers, NeighbourDistance, Remembered
-from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
+from tellwhy.kernels.distances import PAYS_AFTER, ScaledPoints, centre_and_unit
 from tellwhy.scoring._compiled_one_class import keep_nearest
 
 
@@ -157,20 +164,32 @@ class NeighbourScore:
 
     def neighbours(self, X: Floats, left_out: Integers | None = None) -> tuple[Integers, Floats]:
         """Indices of the k nearest points of each row and their distances, shape (n, k)."""
-        k = self.expansion.n_neighbours
+        index = np.empty((len(X), self.expansion.n_neighbours), dtype=np.int64)
+        return index, self._distances(X, left_out, index)
+
+    def _distances(self, X: Floats, left_out: Integers | None, index: Integers | None) -> Floats:
+        """Distances of the k nearest points of each row, shape (n, k); their indices go into `index`."""
         n_points = len(self.expansion.points)
-        index = np.empty((len(X), k), dtype=np.int64)
-        squares = np.empty((len(X), k))
+        squares = np.empty((len(X), self.expansion.n_neighbours))
         if left_out is None:
             left_out = np.full(len(X), -1, dtype=np.int64)
-        is_few = k <= FEW
+        is_few = squares.shape[1] <= FEW
         size, limit = (8 * TILE, CACHED_BYTES) if is_few else (16 * n_points, BATCH_BYTES)
-        find = self._few_nearest if is_few else self._nearest
-        for rows in tracked_batches(len(X), size, "distances to neighbours", limit):
-            find(self._points.rescale(X[rows]), left_out[rows], index[rows], squares[rows])
-        return index, np.sqrt(squares) * self._points.length
+        in_loop = is_few and _keep_nearest.pays(len(X) * n_points)
+        places = np.empty(squares.shape, dtype=np.int64) if in_loop and index is None else index
+        with one_thread_for_products():  # tiles are small: see there
+            for rows in tracked_batches(len(X), size, "distances to neighbours", limit):
+                Z = self._points.rescale(X[rows])
+                found = None if places is None else places[rows]
+                if in_loop:
+                    self._few_nearest(Z, left_out[rows], found, squares[rows])
+                elif is_few:
+                    self._few_by_numpy(Z, left_out[rows], found, squares[rows])
+                else:
+                    self._nearest(Z, left_out[rows], found, squares[rows])
+        return np.asarray(np.sqrt(squares) * self._points.length)
 
-    def _few_nearest(self, Z: Floats, left_out: Integers, index: Integers, squares: Floats) -> None:
+    def _few_nearest(self, Z: Floats, left_out: Integers, index: Any, squares: Floats) -> None:
         """Write the k nearest into `index` and `squares`; distances are made tile by tile and not kept."""
         for tile in row_batches(len(self.expansion.points), 1, TILE):
             S = self._points.squared_distances(Z, tile)
@@ -179,19 +198,35 @@ class NeighbourScore:
             S[here, own[here]] = np.inf
             keep_nearest(S, tile.start, index, squares)
 
-    def _nearest(self, Z: Floats, left_out: Integers, index: Integers, squares: Floats) -> None:
+    def _few_by_numpy(self, Z: Floats, left_out: Integers, index: Integers | None, squares: Floats) -> None:
+        """Write the same, to the bit: distances come from the same tiles."""
+        S = np.empty((len(Z), len(self.expansion.points)))
+        for tile in row_batches(S.shape[1], 1, TILE):
+            S[:, tile] = self._points.squared_distances(Z, tile)
+        here = np.flatnonzero(left_out >= 0)
+        S[here, left_out[here]] = np.inf
+        if index is None:
+            S.partition(squares.shape[1] - 1, axis=1)
+            squares[:] = np.sort(S[:, : squares.shape[1]], axis=1)
+        else:
+            index[:] = smallest(S, squares.shape[1])
+            squares[:] = np.take_along_axis(S, index, axis=1)
+
+    def _nearest(self, Z: Floats, left_out: Integers, index: Integers | None, squares: Floats) -> None:
         """Write the k nearest into `index` and `squares`, in no order: a mean needs none."""
-        k = index.shape[1]
+        k = squares.shape[1]
         S = self._points.squared_distances(Z)
         here = np.flatnonzero(left_out >= 0)
         S[here, left_out[here]] = np.inf
-        index[:] = np.argpartition(S, k - 1, axis=1)[:, :k]
-        squares[:] = np.take_along_axis(S, index, axis=1)
+        places = np.argpartition(S, k - 1, axis=1)[:, :k]
+        squares[:] = np.take_along_axis(S, places, axis=1)
+        if index is not None:
+            index[:] = places
 
     def value(self, X: Any, left_out: Integers | None = None) -> Floats:
         """Mean distance of each row to its k nearest points."""
         X = as_floats(X, n_columns=self.feature_shape[0])
-        return np.asarray(self.neighbours(X, left_out)[1].mean(axis=1))
+        return np.asarray(self._distances(X, left_out, None).mean(axis=1))
 
     def gradient(self, X: Any, left_out: Integers | None = None) -> Floats:
         """(1/k) Σ_j (x − u_j)/r_j."""
@@ -202,6 +237,19 @@ class NeighbourScore:
             # A row that is the point itself has no direction away from it.
             slopes += (X - self.expansion.points[j]) / np.where(r > 0, r, np.inf)[:, None]
         return slopes / self.expansion.n_neighbours
+
+
+def smallest(squares: Floats, few: int) -> Integers:
+    """Places of the smallest entries of each row, in order; of equal ones the first."""
+    places = np.sort(np.argpartition(squares, few - 1, axis=1)[:, :few], axis=1)
+    values = np.take_along_axis(squares, places, axis=1)
+    found = np.take_along_axis(places, np.argsort(values, axis=1, kind="stable"), axis=1)
+    tied = np.flatnonzero((squares <= values.max(axis=1)[:, None]).sum(axis=1) > few)
+    found[tied] = np.argsort(squares[tied], axis=1, kind="stable")[:, :few]
+    return found
+
+
+_keep_nearest = LoopWithTwin(keep_nearest, smallest, PAYS_AFTER)
 
 
 def nearest_points(points: Floats, X: Floats, left_out: Integers) -> Integers:

@@ -175,6 +175,15 @@ def level_above(risen: Floats, shape: float, first: float) -> Floats:
     return np.asarray(first * ((1.0 + power * risen / first) ** (1.0 / power) - 1.0))
 
 
+def levels_above(risen: Floats, shapes: Floats, first: float) -> Floats:
+    """`level_above` where each score has a shape of its own; shapes are few, for they come from a list."""
+    found = np.empty(len(risen))
+    for shape in np.unique(shapes):
+        has = shapes == shape
+        found[has] = level_above(risen[has], float(shape), first)
+    return found
+
+
 def _least_squares(
     quantiles: Floats, levels: Floats, shapes: Floats, margin: float = 0.0
 ) -> tuple[float, float]:

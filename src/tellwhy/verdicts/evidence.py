@@ -16,15 +16,19 @@ from tellwhy.evaluation import flipping
 from tellwhy.evaluation.compare import unattributed_share
 from tellwhy.results.run import Agreement, Evidence
 
-EVIDENCE_ROWS = 50
-FLIPPED_CELLS = 5e6  # rows × columns²: of a wide table fewer rows are tried, of a very wide one none
+EVIDENCE_ROWS = 20
+# Rows × columns²: of a wide table fewer rows are tried, of a very wide one none. So many take about a fifth of
+# the time of a run; they are counted, not timed, because what is tried must not depend on the clock.
+FLIPPED_CELLS = 5e4
 LEAST_EVIDENCE_ROWS = 3
 OPERATIONS = 5e10  # a few seconds: second opinions must not take longer than the explanation
 SECOND_OPINIONS = ("OneClassDTD", "Occlusion", "GaussianNLL")
 
 
-def evidence_of(explanation: Explanation, score: ScoreFunction, background: Any) -> Evidence:
-    """Flip features against a random order, and ask other methods about the same rows.
+def evidence_of(
+    explanation: Explanation, score: ScoreFunction, background: Any, *, second_opinions: bool = False
+) -> Evidence:
+    """Flip features against a random order and, where asked to, ask other methods about the same rows.
 
     `background` are ordinary rows, in the columns that the score takes.
     """
@@ -32,23 +36,30 @@ def evidence_of(explanation: Explanation, score: ScoreFunction, background: Any)
         return Evidence(str(explanation.params.get("explains", "")), float("nan"), {}, {}, [])
     affordable = int(FLIPPED_CELLS / explanation.values.shape[1] ** 2)
     some = explanation[: max(LEAST_EVIDENCE_ROWS, min(EVIDENCE_ROWS, affordable))]
-    curves = {}
-    areas = {}
-    random = _explained_by("RandomAttribution", score, some.data, background)
     # Of one column, or a row or two, the order of columns says nothing.
     tells = min(affordable, len(some)) >= LEAST_EVIDENCE_ROWS and explanation.values.shape[1] > 1
-    for each in (some, random) if tells else ():
-        flipped = flipping(each, score, background=background)
-        if np.isfinite(flipped.area):  # it is not where no row is odd enough to be flipped
-            curves[each.method] = [float(v) for v in flipped.mean_curve()]
-            areas[each.method] = flipped.area
+    curves, areas = _flipped(some, score, background) if tells else ({}, {})
     return Evidence(
         explains=str(explanation.params.get("explains", "")),
         unattributed=unattributed_share(explanation),
         flipping=curves,
         flipping_area=areas,
-        agreement=_agreements(some, score, background),
+        agreement=_agreements(some, score, background) if second_opinions else [],
     )
+
+
+def _flipped(
+    some: Explanation, score: ScoreFunction, background: Any
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Curves of flipping in the order of the explanation and in a random one, and the areas below them."""
+    curves = {}
+    areas = {}
+    for each in (some, _explained_by("RandomAttribution", score, some.data, background)):
+        flipped = flipping(each, score, background=background)
+        if np.isfinite(flipped.area):  # it is not where no row is odd enough to be flipped
+            curves[each.method] = [float(v) for v in flipped.mean_curve()]
+            areas[each.method] = flipped.area
+    return curves, areas
 
 
 def _explained_by(method: str, score: ScoreFunction, data: Any, background: Any) -> Explanation:

@@ -143,3 +143,20 @@ def test_types_that_an_earlier_version_had(place):
         )
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.split() == ["8", "0"]
+
+
+LATE = """
+import pickle, sys
+import tellwhy.kernels, tellwhy.scoring.distance_scores as scores
+from tellwhy.scoring._compiled_one_class import keep_nearest
+assert "numba" not in sys.modules
+again = pickle.loads(pickle.dumps(keep_nearest))
+assert "numba" not in sys.modules
+assert again.signatures == keep_nearest.signatures == []
+assert "numba" in sys.modules
+assert pickle.loads(pickle.dumps(keep_nearest)).py_func is keep_nearest.py_func
+"""
+
+
+def test_numba_is_loaded_by_the_first_loop_that_is_called():
+    subprocess.run([sys.executable, "-c", LATE], check=True)

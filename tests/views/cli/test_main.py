@@ -353,7 +353,7 @@ def test_ctrl_c_exits_with_130_and_leaves_nothing(data):
         import os, signal, sys, time
         import tellwhy.kinds.table_run as workflow
 
-        def interrupted(*args):
+        def interrupted(*args, **more):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(30)
 

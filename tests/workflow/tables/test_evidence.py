@@ -27,7 +27,7 @@ def explanation():
 
 @pytest.fixture(scope="module")
 def evidence(explanation):
-    return evidence_of(explanation, as_score(DETECTOR), X)
+    return evidence_of(explanation, as_score(DETECTOR), X, second_opinions=True)
 
 
 def test_curves_are_those_of_the_explanation_and_of_a_random_order(explanation, evidence):
@@ -67,10 +67,40 @@ def test_other_methods_are_asked_about_the_same_rows(explanation, evidence):
         assert told.rank_correlation == pytest.approx(np.mean(ranks))
 
 
+def test_other_methods_are_asked_on_request_only(explanation, evidence):
+    found = evidence_of(explanation, as_score(DETECTOR), X)
+    assert found.agreement == []
+    assert found.flipping == evidence.flipping
+    assert not explain_table(ODD[:40], top=3).evidence.agreement
+
+
+@pytest.mark.parametrize(("n_columns", "is_tried"), [(30, True), (120, True), (130, False)])
+def test_how_much_is_tried_depends_on_the_table_alone(n_columns, is_tried):
+    """At most twenty rows, with the columns of sixteen others; of very wide tables none."""
+    asked = []
+    rows = np.random.default_rng(0).normal(size=(60, n_columns))
+
+    class Counted:
+        feature_shape = (n_columns,)
+        feature_names = None
+        describes = "sum"
+        threshold = None
+
+        def value(self, X):
+            asked.append(len(X))
+            return np.asarray(X).sum(axis=1)
+
+    told = Explanation(values=rows, scores=rows.sum(axis=1), data=rows, method="Sum")
+    found = evidence_of(told, Counted(), rows)
+    assert bool(found.flipping) == is_tried
+    n_tried = min(EVIDENCE_ROWS, 5e4 / n_columns**2)
+    assert sum(asked) <= 2 * (n_tried * 16 * n_columns + len(rows) + 2 * EVIDENCE_ROWS)
+
+
 def test_a_method_has_no_second_opinion_on_itself_nor_where_it_does_not_apply():
     mixture = GaussianMixture(1).fit(X)
     explained = Occlusion(mixture).fit(X).explain(ODD[:5])
-    found = evidence_of(explained, as_score(mixture), X)
+    found = evidence_of(explained, as_score(mixture), X, second_opinions=True)
     assert [a.method for a in found.agreement] == ["GaussianNLL"]
 
 

@@ -106,8 +106,13 @@ def test_evidence_compares_with_a_random_order_and_other_methods(run):
     assert evidence.flipping_area["CommitteeShares"] < evidence.flipping_area["RandomAttribution"]
     assert evidence.flipping["CommitteeShares"][0] == 1
     assert 0 <= evidence.unattributed <= 1
-    assert {a.method for a in evidence.agreement} == {"Occlusion", "GaussianNLL"}
-    assert all(0 <= a.same_top_feature <= 1 for a in evidence.agreement)
+    assert evidence.agreement == []
+
+
+def test_second_opinions_on_request(frame):
+    found = explain_table(frame, top=5, second_opinions=True).evidence.agreement
+    assert {a.method for a in found} == {"Occlusion", "GaussianNLL"}
+    assert all(0 <= a.same_top_feature <= 1 for a in found)
 
 
 def test_detection_uses_a_label_and_never_as_a_feature(frame):

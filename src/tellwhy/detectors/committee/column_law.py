@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from scipy.special import ndtri, ndtri_exp
 
 from tellwhy.core.params import Fit, is_increasing
 from tellwhy.core.score import Floats, Integers
-from tellwhy.scoring.surprise import Surprise, fitted_tail, growth, level_above, shown_levels
+from tellwhy.scoring.surprise import Surprise, fitted_tail, growth, level_above, levels_above, shown_levels
 
 MOST_LEVELS = 20  # a column with at most that many values, in enough rows, is judged by how rare each is
 ROWS_PER_LEVEL = 20
@@ -43,6 +43,8 @@ DOUBT = 1.0  # of the uncertainty of a shape is added to it: about 1/√(values 
 SMOOTH = 3.0
 SMOOTH_FAR = 2.0
 FAR_LEVEL = 0.985
+MANY_COLUMNS = 4  # from so many on, cells are judged together
+_TAIL_FIELDS = ("starts", "scales", "shapes")
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,32 @@ class CellLaw(Protocol):
 
 def surprises_of(laws: Sequence[CellLaw], X: Floats) -> Floats:
     """Surprise of each cell under the law of its column."""
-    return np.column_stack([law.surprise(column) for law, column in zip(laws, X.T, strict=True)])
+    found = np.empty(X.shape)
+    tailed = [j for j, law in enumerate(laws) if isinstance(law, ColumnLaw) and not len(law.surprises)]
+    if len(tailed) >= MANY_COLUMNS:
+        found[:, tailed] = _surprises_of_numbers([laws[j] for j in tailed], X[:, tailed])
+    done = set(tailed if len(tailed) >= MANY_COLUMNS else ())
+    for j, law in enumerate(laws):
+        if j not in done:
+            found[:, j] = law.surprise(X[:, j])
+    return found
+
+
+def _surprises_of_numbers(laws: Sequence[Any], X: Floats) -> Floats:
+    """`ColumnLaw._of_numbers` of many columns at once, to the bit."""
+    starts, scales, shapes = (np.array([getattr(law, name) for law in laws]).T for name in _TAIL_FIELDS)
+    found = np.zeros(X.shape)
+    for k, side in enumerate((-X, X)):
+        beyond = np.maximum(side - starts[k], 0.0) / scales[k]
+        row, column = np.nonzero(beyond > 0)
+        tail = levels_above(beyond[row, column], shapes[k, column], START)
+        found[row, column] = np.maximum(found[row, column], START - np.log(2.0) + tail)
+    share = [
+        np.interp(x, law.values, np.linspace(0, 1, len(law.values))) for law, x in zip(laws, X.T, strict=True)
+    ]
+    inside = np.array(share).T
+    usual = -np.log(np.clip(2 * np.minimum(inside, 1 - inside), 2 * (1 - FIRST_LEVEL), 1.0))
+    return np.where(found == 0, usual, found)
 
 
 def how_many_reach(laws: Sequence[CellLaw], surprises: Floats) -> Floats:
@@ -419,16 +446,16 @@ class Straight:
         for column, law in zip(self.spiked, self.spikes, strict=True):
             found[:, column] = law.normal_scores(X[:, column])
         for k, sign in enumerate((-1.0, 1.0)):
-            for j in np.flatnonzero(self.starts[k] < NEVER):
-                beyond = sign * X[:, j] - self.starts[k, j]
-                far = np.flatnonzero(beyond > 0)
-                found[far, j] -= sign * self._surplus(beyond[far], k, int(j))
+            tails = np.flatnonzero(self.starts[k] < NEVER)
+            beyond = sign * X[:, tails] - self.starts[k, tails]
+            row, tail = np.nonzero(beyond > 0)
+            found[row, tails[tail]] -= sign * self._surplus(beyond[row, tail], k, tails[tail])
         return found
 
-    def _surplus(self, beyond: Floats, side: int, column: int) -> Floats:
+    def _surplus(self, beyond: Floats, side: int, columns: Integers) -> Floats:
         """By how much values are farther beyond the start than as surprising ones of a normal tail."""
-        scale = self.scales[side, column]
-        level = START + level_above(beyond / scale, self.shapes[side, column], START)
+        scale = self.scales[side, columns]
+        level = START + levels_above(beyond / scale, self.shapes[side, columns], START)
         normal = scale / NORMAL_SLOPE * (-ndtri_exp(-level) - NORMAL_START)
         return np.asarray(np.maximum(beyond - normal, 0.0))
 

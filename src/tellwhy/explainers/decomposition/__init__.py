@@ -50,5 +50,5 @@ _PLACES = {
     "SupportExplanation": "one_class_dtd",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, _PLACES.values())
+announce(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -22,5 +22,5 @@ _PLACES = {
     "PredictionDifference": "prediction_difference",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, _PLACES.values())
+announce(__name__, _PLACES)
 __all__ = list(_PLACES)

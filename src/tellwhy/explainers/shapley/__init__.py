@@ -16,5 +16,5 @@ _PLACES = {
     "KernelShap": "kernel_shap",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, _PLACES.values())
+announce(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -22,5 +22,5 @@ _PLACES = {
     "tree_score": "score",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, ["tree_shapley"])
+announce(__name__, {"TreeShapley": "tree_shapley"})
 __all__ = list(_PLACES)

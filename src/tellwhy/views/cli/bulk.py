@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 
 NEW_DATA = "new_data.json"
-CHANGEABLE = ("id_column", "label", "method", "top", "alarms", "contamination", "fdr")
+CHANGEABLE = (
+    "id_column",
+    "label",
+    "method",
+    "top",
+    "alarms",
+    "contamination",
+    "fdr",
+    "second_opinions",
+)
 MOST_BEYOND = 8
 _NOTHING: tuple[Any, ...] = (None, (), [])
 _USUAL = {"detector": "auto", "missing": "impute", "random_state": 0}  # where nothing was asked

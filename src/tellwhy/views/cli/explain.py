@@ -244,6 +244,10 @@ def explain_command(
         ),
     ] = None,
     missing: options.Missing = "impute",
+    second_opinions: Annotated[
+        bool,
+        typer.Option("--second-opinions", help="Ask other methods why the same rows are odd."),
+    ] = False,
     grid: Annotated[
         bool,
         typer.Option(
@@ -335,7 +339,12 @@ def explain_command(
         columns=options.chosen_columns(columns, exclude, ignore),
         kinds=options.column_kinds(category, number, date, text),
         table={"reference": reference, "normal": normal, "by": options.listed(by) or (), "label": label},
-        ways={"detector": detector, "method": method, "missing": missing},
+        ways={
+            "detector": detector,
+            "method": method,
+            "missing": missing,
+            "second_opinions": second_opinions,
+        },
         nodes={"grid": grid, "time": time, "edges": edges, "classes": classes, "neighbours": neighbours},
         window=window,
         texts=options.listed(text),

@@ -1,0 +1,1 @@
+"""The time, and compiled loops that are kept between processes."""
