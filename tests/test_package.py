@@ -99,3 +99,52 @@ def test_every_parameter_is_declared_and_documented(role):
     for card in listed(role):
         names = [n for n in inspect.signature(card.cls.__init__).parameters if n not in ("self", "model")]
         assert set(names) == set(card.cls._parameters), f"{card.name} declares other parameters than it takes"
+
+
+def test_functions_that_have_the_name_of_their_module_stay_functions():
+    for name in tellwhy.evaluation.__all__:
+        found = getattr(tellwhy.evaluation, name)
+        assert callable(found), f"tellwhy.evaluation.{name} is a {type(found).__name__}"
+
+
+def modules_of(statement):
+    """Modules of ours, and names of other packages, that a statement loads."""
+    code = f"{statement}\nimport sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = ran.stdout.split()
+    return [n for n in names if n.startswith("tellwhy")], {name.partition(".")[0] for name in names}
+
+
+FOREST = """
+import numpy as np, tellwhy
+from sklearn.ensemble import IsolationForest
+X = np.random.default_rng(0).normal(size=(200, 4))
+found = tellwhy.explain(IsolationForest(n_estimators=20, random_state=0).fit(X), X[:5])
+assert found.method == "TreeShapley"
+"""
+TABLE = """
+import numpy as np
+from tellwhy.workflow import explain_table
+explain_table(np.random.default_rng(0).normal(size=(300, 4)))
+"""
+
+
+@pytest.mark.parametrize(("statement", "most"), [("import tellwhy", 1), (FOREST, 120), (TABLE, 200)])
+def test_nothing_is_loaded_that_is_not_used(statement, most):
+    ours, packages = modules_of(statement)
+    assert len(ours) <= most
+    assert not packages & {"torch", "plotly", "openpyxl", "jinja2"}
+    unused = ("propagation", "surrogate", "classifiers", "lccad", "bases", "detectors.networks")
+    assert not [name for name in ours if any(f".{folder}." in name for folder in unused)]
+
+
+def test_a_small_table_is_explained_without_a_compiler():
+    assert "numba" not in modules_of(TABLE)[1]
+
+
+def test_automatic_methods_are_listed_in_the_order_of_the_catalogue():
+    from tellwhy.one_liner.method import AUTOMATIC
+
+    tellwhy.methods()
+    ours = [c for c in cards("explainer") if c.automatic is not None and c.origin.startswith("tellwhy.")]
+    assert tuple(c.name for c in sorted(ours, key=lambda c: c.automatic)) == AUTOMATIC

@@ -21,6 +21,8 @@ from typing import Any
 for _setting in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
     os.environ.setdefault(_setting, "")
 
+# What numba is to be told before it compiles anything.
+_UNTOLD: list[Callable[[Any], Any]] = []
 _LOCK = RLock()  # threads may call the same loop for the first time at once
 
 
@@ -36,6 +38,25 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
     8
     """
     return lambda function: Loop(function, cache, options)
+
+
+def jitable(**options: Any) -> Callable[[Any], Any]:
+    """`numba.extending.register_jitable`, but late: the function stays what it is, and loops may call it."""
+    return _late(lambda extending, function: extending.register_jitable(**options)(function))
+
+
+def overloads(name: Any) -> Callable[[Any], Any]:
+    """`numba.extending.overload`, but late: what a function of Python is inside loops."""
+    return _late(lambda extending, function: extending.overload(name)(function))
+
+
+def _late(tell: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    def decorated(function: Any) -> Any:
+        with _LOCK:
+            _UNTOLD.append(lambda extending: tell(extending, function))
+        return function
+
+    return decorated
 
 
 class Loop:
@@ -119,9 +140,12 @@ def _named(module: str, name: str) -> Any:
 
 def _made_by_numba(function: Any, cache: bool, options: dict[str, Any]) -> Any:
     import numba
+    import numba.extending
 
-    from tellwhy.core.storage.loop_cache import LoopCache
+    from tellwhy.core.compiled_cache import LoopCache
 
+    while _UNTOLD:
+        _UNTOLD.pop(0)(numba.extending)
     made = numba.njit(**options)(function)
     # There is no cache to set where numba is told to compile nothing, and no place for one where nothing can
     # be written: numba then raises a RuntimeError.
@@ -132,7 +156,7 @@ def _made_by_numba(function: Any, cache: bool, options: dict[str, Any]) -> Any:
 
 
 def _replace_loops(names: dict[str, Any]) -> None:
-    """Put numba's own functions where a module names loops: numba knows those only, when one calls another."""
+    """Put numba's own functions where a module names loops: numba knows those only if one calls another."""
     for name, value in list(names.items()):
         if isinstance(value, Loop):
             names[name] = value.compiled()

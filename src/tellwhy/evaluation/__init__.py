@@ -9,6 +9,7 @@ from tellwhy.evaluation.compare import compare
 from tellwhy.evaluation.fidelity import adversarial, fidelity, keep_top
 from tellwhy.evaluation.flipping import flipping
 from tellwhy.evaluation.localisation import localisation
+from tellwhy.evaluation.region_flipping import region_flipping
 
 if TYPE_CHECKING:
     from tellwhy.evaluation.fidelity import (
@@ -41,10 +42,7 @@ if TYPE_CHECKING:
         Randomisation as Randomisation,
         parameter_randomisation as parameter_randomisation,
     )
-    from tellwhy.evaluation.region_flipping import (
-        RegionFlipping as RegionFlipping,
-        region_flipping as region_flipping,
-    )
+    from tellwhy.evaluation.region_flipping import RegionFlipping as RegionFlipping
     from tellwhy.evaluation.removal import Removal as Removal, irof as irof, road as road
     from tellwhy.evaluation.systematic import (
         BoxRatios as BoxRatios,
@@ -80,14 +78,21 @@ _PLACES = {
     "patch_flipping": "images",
     "pixel_auroc": "images",
     "pointing_game": "quality",
-    "region_flipping": "region_flipping",
     "road": "removal",
     "sparseness": "quality",
     "strategies": "systematic",
 }
 __getattr__, _ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)
-__all__ += ["adversarial", "compare", "fidelity", "flipping", "keep_top", "localisation"]
+__all__ += [
+    "adversarial",
+    "compare",
+    "fidelity",
+    "flipping",
+    "keep_top",
+    "localisation",
+    "region_flipping",
+]
 
 
 def __dir__() -> list[str]:

@@ -30,7 +30,6 @@ from tellwhy.core.old_names import TakesOldNames
 from tellwhy.core.params import Rules, nearest, validate_parameters
 from tellwhy.core.progress import shown
 from tellwhy.core.score import Floats, Integers, IsPrediction, LeavesRowsOut, ScoreFunction
-from tellwhy.counterfactuals.normal_versions import normal_versions
 from tellwhy.explainers.rows import (
     Attribution,
     Rows,
@@ -286,6 +285,9 @@ class ScoreExplainer(TakesOldNames, ABC):
         if shares is None:
             return extras
         ordinary = self._ordinary_rows()
+        # Here, for few methods look for normal versions, and the search loads what is compiled.
+        from tellwhy.counterfactuals.normal_versions import normal_versions
+
         return extras | normal_versions(self.score, X, shares, background=ordinary, left_out=recorded)
 
     def _ordinary_rows(self) -> Any:

@@ -104,7 +104,8 @@ def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any
     data
         A file name, a `Table`, a pandas or polars frame, or an array.
     settings
-        id_column, label, method, top, alarms, contamination, fdr, second_opinions; everything else was decided in fitting.
+        id_column, label, method, top, alarms, contamination, fdr, second_opinions; everything else was
+        decided in fitting.
 
     Examples
     --------

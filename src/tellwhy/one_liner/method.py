@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 OWN = ("background", "method", "output", "progress", "target", "task")  # what `explain` takes itself
-# Our methods that `method="auto"` considers, in the order in which it does: each is loaded when its turn comes.
+# Our methods that `method="auto"` considers, in this order: each is loaded when its turn comes.
 AUTOMATIC = (
     "CommitteeShares",
     "OneClassDTD",

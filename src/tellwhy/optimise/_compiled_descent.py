@@ -22,9 +22,8 @@ has kept of them: after an edit, delete this folder's `__pycache__`.
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload, register_jitable
 
-from tellwhy.core.compiled import njit
+from tellwhy.core.compiled import jitable, njit, overloads
 from tellwhy.optimise.arrays import Array, namespace
 
 # Sums may be added in any order (which makes vector instructions of them) and products fused into them. NaN
@@ -129,7 +128,7 @@ NEXT_TO_NOTHING = 1e-290  # keeps 1e9 divided by a direction's length below infi
 NO_CURVATURE = 1e-12  # of |step|·|change of slope|: less than this is rounding
 
 # Division by zero gives infinity or NaN, as it does in numpy: decisions compute both sides of a `where`.
-for_one_or_many = register_jitable(error_model="numpy")
+for_one_or_many = jitable(error_model="numpy")
 
 
 def where(condition: Array, a: Array, b: Array) -> Array:
@@ -137,7 +136,7 @@ def where(condition: Array, a: Array, b: Array) -> Array:
     return namespace(condition).where(condition, a, b)
 
 
-@overload(where)
+@overloads(where)
 def _where_for_numbers(condition, a, b):  # noqa: ARG001  numba reads the arguments' names
     return lambda condition, a, b: a if condition else b
 

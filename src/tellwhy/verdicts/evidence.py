@@ -17,8 +17,8 @@ from tellwhy.evaluation.compare import unattributed_share
 from tellwhy.results.run import Agreement, Evidence
 
 EVIDENCE_ROWS = 20
-# Rows × columns²: of a wide table fewer rows are tried, of a very wide one none. So many take about a fifth of
-# the time of a run; they are counted, not timed, because what is tried must not depend on the clock.
+# Rows × columns²: of a wide table fewer rows are tried, of a very wide one none. So many take about a fifth
+# of the time of a run; they are counted, not timed, because what is tried must not depend on the clock.
 FLIPPED_CELLS = 5e4
 LEAST_EVIDENCE_ROWS = 3
 OPERATIONS = 5e10  # a few seconds: second opinions must not take longer than the explanation

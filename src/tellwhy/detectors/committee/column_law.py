@@ -44,7 +44,6 @@ SMOOTH = 3.0
 SMOOTH_FAR = 2.0
 FAR_LEVEL = 0.985
 MANY_COLUMNS = 4  # from so many on, cells are judged together
-_TAIL_FIELDS = ("starts", "scales", "shapes")
 
 
 @dataclass(frozen=True)
@@ -253,7 +252,9 @@ def surprises_of(laws: Sequence[CellLaw], X: Floats) -> Floats:
 
 def _surprises_of_numbers(laws: Sequence[Any], X: Floats) -> Floats:
     """`ColumnLaw._of_numbers` of many columns at once, to the bit."""
-    starts, scales, shapes = (np.array([getattr(law, name) for law in laws]).T for name in _TAIL_FIELDS)
+    starts = np.array([law.starts for law in laws]).T
+    scales = np.array([law.scales for law in laws]).T
+    shapes = np.array([law.shapes for law in laws]).T
     found = np.zeros(X.shape)
     for k, side in enumerate((-X, X)):
         beyond = np.maximum(side - starts[k], 0.0) / scales[k]

@@ -1,4 +1,4 @@
-"""Where compiled loops keep their machine code: files that may be damaged, read-only or of another version."""
+"""Where compiled loops keep their machine code: in files that may be damaged or of another version."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""The time, and compiled loops that are kept between processes."""
