@@ -96,7 +96,7 @@ def _findings(judged: Judged, *, with_evidence: bool) -> _Findings:
             told[tested],
             fitted.known_score,
             fitted.background(),
-            second_opinions=request.second_opinions,
+            second_opinions=batch.request.second_opinions,
         ),
         causes=causes,
         normal=_normal_values(fitted, ranking, causes, segments),

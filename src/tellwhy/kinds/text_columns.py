@@ -140,6 +140,8 @@ class TextModel:
         return found
 
     def _fits(self) -> Iterator[Fit]:
+        from tellwhy.detectors import NearestNeighbours, OneClassSVM
+
         yield "likeness", self.likeness in LIKENESS, True
         yield "bag", isinstance(self.bag, BagOfWords), True
         yield "detector", isinstance(self.detector, (NearestNeighbours, OneClassSVM)), True
