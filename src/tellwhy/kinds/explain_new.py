@@ -293,7 +293,10 @@ def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
 
 def counted_notices(encoder: TableEncoder, selection: Selection) -> list[str]:
     """Notices that count these very rows, and say nothing of others that the model judges."""
-    return [*selection.counted, *encoder.missing_in(selection.compared()[0])]
+    filled = encoder.missing_in(selection.compared()[0])
+    if selection.own is None:  # the rows learned from may have had gaps too
+        filled = [f"In the scored rows: {text}" for text in filled]
+    return [*selection.counted, *filled]
 
 
 def line_of(model: TableModel, n_rows: int) -> Alarms:
