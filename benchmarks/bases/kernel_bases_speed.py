@@ -35,7 +35,9 @@ def fitted(name: str, X: np.ndarray) -> Any:
     if name == "RBFSampler":
         return RBFSampler(gamma=1 / (2 * WIDTH**2), n_components=FEATURES, random_state=0).fit(X[:2])
     structure = "hadamard" if name == "Hadamard" else "orthogonal"
-    return KernelBasis("gaussian", "random", FEATURES, WIDTH, structure, random_state=0).fit(X)
+    return KernelBasis(
+        "gaussian", "random", FEATURES, bandwidth=WIDTH, structure=structure, random_state=0
+    ).fit(X)
 
 
 def measure(name: str, dtype: str, how: str) -> None:

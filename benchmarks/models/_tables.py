@@ -343,8 +343,8 @@ def _planted(family: str, name: str, model: Any, rows: Any, odd: Any, truth: Any
         return
     few = rows[:24]
     is_forest = name in ("IsolationForest", "IForest")
-    method, given = ("auto", {}) if is_forest else ("KernelShap", {"references": "sample"})
-    by_rows = lambda: tellwhy.explain(model, odd[:3], method, few, **given)  # noqa: E731
+    method, given = ("auto", {}) if is_forest else ("KernelShap", {"baseline": "sample"})
+    by_rows = lambda: tellwhy.explain(model, odd[:3], method, background=few, **given)  # noqa: E731
     yield tried(family, f"{name}, 24 reference rows", by_rows, by_enumeration(lambda _: value, odd[:3], few))
 
 

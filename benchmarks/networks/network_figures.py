@@ -94,7 +94,7 @@ def settings_figure(given: argparse.Namespace) -> Path:
         return lambda k: SmoothGrad(model, noise=NOISES[k], postprocess=post, n_samples=25)
 
     def integrated(k: int) -> IntegratedGradients:
-        return IntegratedGradients(model, reference=np.full((1, 28, 28), k / (len(NOISES) - 1)))
+        return IntegratedGradients(model, baseline=np.full((1, 28, 28), k / (len(NOISES) - 1)))
 
     rows = {
         "SmoothGrad, absolute": smooth("abs"),
@@ -123,7 +123,7 @@ def neurons_figure(given: argparse.Namespace) -> Path:
     outputs = [int(said[at]), 3, *[k for k in range(10) if k not in (3, int(said[at]))][:3]]
     names = [f"as a {k}" for k in range(10)]
     chosen = [name for name in SHOWN if name not in ("SmoothGrad, squared", "LRP z+")]
-    grid = neuron_grid(model, data.X_test[at], outputs, aimed(chosen, data.X), names=names)
+    grid = neuron_grid(model, data.X_test[at], outputs, methods=aimed(chosen, data.X), names=names)
     return draw(plot.grid(grid), "network-neurons")
 
 

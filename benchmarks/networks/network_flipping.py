@@ -63,7 +63,7 @@ def methods(is_text: bool) -> dict[str, Make]:
         )
         return made
     return made | {
-        "Occlusion, 4 × 4": lambda m, _: ex.Occlusion(_score(m), patch=4, baseline=0.0),
+        "Occlusion, 4 × 4": lambda m, _: ex.Occlusion(_score(m), patch_size=4, baseline=0.0),
         "LIME, 500 samples": lambda m, _: ex.Lime(_score(m), n_samples=500, baseline=0.0),
         "DeconvNet": lambda m, _: ex.DeconvNet(m),
         "Guided backprop": lambda m, _: ex.GuidedBackprop(m),
@@ -112,10 +112,12 @@ def judged(
 def _flipped(found: Explanation, network: nn.Module, X: Tensor, fill: str, *, n_random: int) -> Any:
     how: dict[str, Any] = {"n_random": n_random, "batch_size": 2048}
     if X.is_floating_point():
-        return region_flipping(found, network, region=4, fill=fill, **how)
+        return region_flipping(found, network, patch_size=4, baseline=fill, **how)
     score = NetworkOutput(network, np.asarray(found.extras["output"]), batch_size=2048)
     score.has_levels = True
-    return region_flipping(found, score, region=1, axes=(0,), fill=np.full(X.shape[1:], UNKNOWN), **how)
+    return region_flipping(
+        found, score, patch_size=1, axes=(0,), baseline=np.full(X.shape[1:], UNKNOWN), **how
+    )
 
 
 def _left(found: Explanation) -> float | None:

@@ -68,8 +68,8 @@ def lrp_table() -> pd.DataFrame:
     lines = []
     for name, canonizer in (("vgg11_bn", VGGCanonizer), ("resnet18", ResNetCanonizer)):
         model, x = random_model(name, num_classes=10).double(), pictures()
-        ours = LRP(model, 0, composite=PLUS).explain(x).values
-        plain = LRP(model, 0, rule="epsilon", rule_params={"epsilon": 1e-9}).explain(x).values
+        ours = LRP(model, target=0, composite=PLUS).explain(x).values
+        plain = LRP(model, target=0, rule="epsilon", rule_params={"epsilon": 1e-9}).explain(x).values
         try:
             captum = apart(captum_lrp(model, x), plain)
         except Exception as error:
@@ -95,8 +95,8 @@ def integrated_table() -> pd.DataFrame:
             captum[dtype] = (
                 captum_attr().IntegratedGradients(model).attribute(x, target=0, **steps).detach().numpy()
             )
-            ours[dtype] = IntegratedGradients(model, 0, n_steps=N_STEPS, max_steps=N_STEPS).explain(x)
-        refined = IntegratedGradients(model, 0).explain(x)
+            ours[dtype] = IntegratedGradients(model, target=0, n_steps=N_STEPS, max_iter=N_STEPS).explain(x)
+        refined = IntegratedGradients(model, target=0).explain(x)
         line = {"model": name, "difference": apart(captum[torch.float64], ours[torch.float64].values)}
         line |= {"Captum, float32 from float64": apart(captum[torch.float32], captum[torch.float64])}
         line |= {

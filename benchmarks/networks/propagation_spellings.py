@@ -182,7 +182,7 @@ def algebra() -> pd.DataFrame:
         wanted = np.array([oracle.transformer(row, w, target=1, **given)[0] for row in x.numpy()])
         for spelling in (*models.ATTENTIONS, "nn.MultiheadAttention", "with weights"):
             model = models.Block(w, attention=spelling).eval()
-            found = LRP(model, 1, rule="z", attention=variant).explain(x).values
+            found = LRP(model, target=1, rule="z", attention=variant).explain(x).values
             off = float(np.abs(found - wanted).max() / np.abs(wanted).max())
             lines.append({"attention": variant, "spelling": spelling, "differs from the algebra by": off})
     return pd.DataFrame(lines)

@@ -78,7 +78,7 @@ def one_class(
         networks["all classes"].load_state_dict(kept)
     flat = [x.reshape(len(x), -1) for x in (own, data["X_test"])]
     scores = {"pixels, one-class SVM": OneClassSVM().fit(flat[0]).outlierness(flat[1])}
-    raw = PatchModel(None, (7, 7), 2, 3_000, device=device).fit(own)
+    raw = PatchModel(None, (7, 7), 2, n_train_patches=3_000, device=device).fit(own)
     scores["patches of 7 × 7"] = raw.outlierness(data["X_test"])
     for told, network in networks.items():
         for kind, model in models(network, device).items():
@@ -112,8 +112,10 @@ def texture(
     lines = []
     for place in range(part * PLACES_AT_ONCE, min(positions, (part + 1) * PLACES_AT_ONCE)):
         odd, mask = drawn[place]
-        raw = PatchModel(None, (PATCH, PATCH), 1, 3_000, device=device).fit(odd[None])
-        deep = PatchModel(None, (1, 1), 1, 3_000, features=network, layer="places", device=device)
+        raw = PatchModel(None, (PATCH, PATCH), 1, n_train_patches=3_000, device=device).fit(odd[None])
+        deep = PatchModel(
+            None, (1, 1), 1, n_train_patches=3_000, features=network, layer="places", device=device
+        )
         deep.fit(odd[None] / 255.0)
         maps = {
             "patches of 7 × 7": PatchRelevance(raw).explain(odd[None]).values[0],

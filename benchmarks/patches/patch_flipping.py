@@ -96,7 +96,9 @@ def fitted(task: tuple[str, int, float], train: np.ndarray, asked: argparse.Name
         detector = DeviceOneClassSVM(kernel, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # q = 4: a local optimum, as the paper has it
-        return PatchModel(detector, 7, asked.stride, asked.patches, device=asked.device).fit(train)
+        return PatchModel(detector, 7, asked.stride, n_train_patches=asked.patches, device=asked.device).fit(
+            train
+        )
 
 
 def one_kernel(task: tuple[str, int, float], asked: argparse.Namespace) -> dict:
@@ -111,7 +113,7 @@ def one_kernel(task: tuple[str, int, float], asked: argparse.Namespace) -> dict:
     found |= {"sharing": sharing(detector, X), "seconds of the fit": round(time.perf_counter() - started)}
     for some in np.array_split(X, max(1, len(X) // IMAGES_AT_ONCE)):
         for name, e in explanations(model, some).items():
-            found["areas"].setdefault(name, []).extend(patch_flipping(model, e).areas.tolist())
+            found["areas"].setdefault(name, []).extend(patch_flipping(e, model).areas.tolist())
         found["seconds"] = round(time.perf_counter() - started)
         n = len(found["areas"]["DTD"])
         print(found["kernel"], level, n, "images,", found["seconds"], "s", flush=True)

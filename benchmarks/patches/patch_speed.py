@@ -62,7 +62,12 @@ def measured(asked: argparse.Namespace) -> list[dict]:
     )
     for name, X in given(asked):
         model = PatchModel(
-            KernelDensity(bandwidth=100.0), (7, 7), 1, POINTS, device=asked.device, dtype=asked.dtype
+            KernelDensity(bandwidth=100.0),
+            (7, 7),
+            1,
+            n_train_patches=POINTS,
+            device=asked.device,
+            dtype=asked.dtype,
         ).fit(X[:50])
         # compiled loops are loaded, and a device is woken, before the clock starts
         PatchRelevance(model).explain(X[:2, :32, :32])

@@ -58,7 +58,7 @@ def main() -> None:
         masks = []
         for _ in range(sizes.positions):
             odd, mask = planted(picture, rng, sizes.radius)
-            model = PatchModel(None, (PATCH, PATCH), 1, sizes.patches).fit(odd[None])
+            model = PatchModel(None, (PATCH, PATCH), 1, n_train_patches=sizes.patches).fit(odd[None])
             maps["One-Class DTD"].append(PatchRelevance(model).explain(odd[None]).values[0])
             maps["Sobel"].append(Sobel(model).explain(odd[None]).values[0])
             masks.append(mask)

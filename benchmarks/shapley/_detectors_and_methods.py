@@ -37,7 +37,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "ACE": AnomalyContribution,
     "IG": IntegratedGradients,
     "KSH": KernelShap,
-    "wKSH": lambda model: KernelShap(model, references="neighbours"),
+    "wKSH": lambda model: KernelShap(model, baseline="neighbours"),
     "COMP": Compensation,
     "ASH": AnomalyShapley,
 }

@@ -46,7 +46,7 @@ DETECTORS: dict[str, Callable[[], Any]] = {
 }
 ALONE: dict[str, tuple[str, dict[str, str]]] = {
     "AnomalyShapley": ("AnomalyShapley", {}),
-    "KernelShap(references='neighbours')": ("KernelShap", {"references": "neighbours"}),
+    "KernelShap(baseline='neighbours')": ("KernelShap", {"baseline": "neighbours"}),
     "KernelShap": ("KernelShap", {}),
 }
 MOVED = 60
@@ -78,12 +78,12 @@ def measured(unit: dict[str, Any]) -> dict[str, Any]:
     odd = inject_anomalies(new, 1, random_state=1, scale=1.0)
     auto = tellwhy.explain(model, odd.X, background=train)
     line = {"set": unit["set"], "d": train.shape[1], "detector": unit["detector"], "rows": len(new)}
-    references = auto.params.get("references") == "neighbours"
-    line["chosen"] = auto.method + ("(references='neighbours')" if references else "")
+    references = auto.params.get("baseline") == "neighbours"
+    line["chosen"] = auto.method + ("(baseline='neighbours')" if references else "")
     assert "not tried" not in auto.params["chosen"]
     line["choice"] = localisation(auto, odd.truth).mrr
     for name, (method, own) in ALONE.items():
-        found = tellwhy.explain(model, odd.X, method, train, **own)
+        found = tellwhy.explain(model, odd.X, method, background=train, **own)
         line[name] = localisation(found, odd.truth).mrr
     return line
 

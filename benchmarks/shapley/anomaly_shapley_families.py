@@ -20,7 +20,7 @@ from tellwhy.explainers import AnomalyShapley, KernelShap, Marginal
 METHODS: dict[str, Callable[[Any], Any]] = {
     "ASH": AnomalyShapley,
     "KSH": KernelShap,
-    "wKSH": lambda model: KernelShap(model, references="neighbours"),
+    "wKSH": lambda model: KernelShap(model, baseline="neighbours"),
     "MARG": Marginal,
 }
 TRAINING, MOVED = 600, 60

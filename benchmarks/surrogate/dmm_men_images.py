@@ -71,7 +71,7 @@ def explained(
         features="segments",
         replacement=0.0,
         n_segments=N_SEGMENTS,
-        n_neighbours=questions,
+        n_neighbors=questions,
         kept=kept,
         n_jobs=1,
         random_state=seed,

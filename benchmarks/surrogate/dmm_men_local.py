@@ -38,15 +38,13 @@ FIRST_IMAGE = 800  # earlier test images were looked at while the first version 
 COUNTS = (5, 10, 20)
 SEEDS = 5  # explanations of an image whose first segments are compared
 MIXTURE = 6  # components of the mixture that is tried beside one: those of the published setting for MNIST
-BLACK = {"replacement": 0.0, "n_segments": N_SEGMENTS, "n_jobs": 1}
+BLACK = {"baseline": 0.0, "n_segments": N_SEGMENTS, "n_jobs": 1}
 
 
 def published(model: Any, X: np.ndarray, questions: int, seed: int) -> Any:
     """DMM-MEN with neighbours that keep three quarters of the segments, one component."""
     short = {"n_components": 1, "n_sweeps": 200, "n_burn": 100}
-    explainer = DMMMEN(
-        model, features="segments", n_neighbours=questions, random_state=seed, **short, **BLACK
-    )
+    explainer = DMMMEN(model, features="segments", n_neighbors=questions, random_state=seed, **short, **BLACK)
     return explainer.fit(X).explain(X)
 
 

@@ -40,7 +40,7 @@ def local_explainer(model: Any, seed: int, n_neighbours: int) -> DMMMEN:
         features="segments",
         replacement=0.0,
         n_segments=N_SEGMENTS,
-        n_neighbours=n_neighbours,
+        n_neighbors=n_neighbours,
         random_state=seed,
         **LOCAL,
     )

@@ -153,7 +153,7 @@ def of_single_posts(model: Any, X: np.ndarray) -> DMMMEN:
         n_components=3,
         n_sweeps=200,
         n_burn=200,
-        n_neighbours=SAMPLES,
+        n_neighbors=SAMPLES,
     ).fit(X)
 
 

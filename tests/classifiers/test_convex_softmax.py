@@ -178,6 +178,6 @@ def test_a_gap_that_stays_large_is_told(monkeypatch):
 
 
 def test_bad_parameters_are_refused():
-    for params in ({"solver": "newton"}, {"ridge": 0.0}, {"tolerance": 1.0}, {"refit": "yes"}):
+    for params in ({"solver": "newton"}, {"ridge": 0.0}, {"tol": 1.0}, {"refit": "yes"}):
         with pytest.raises(InvalidParameter, match=f"'{next(iter(params))}' parameter"):
             KernelBasisClassifier(BASIS, **params).fit(X, Y)

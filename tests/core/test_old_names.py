@@ -7,9 +7,26 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+import tellwhy
+from tellwhy.bases import KernelBasis
+from tellwhy.classifiers import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import GONE_IN, OLD_NAMES, OLD_ORDERS, TakesOldNames, new_names, takes_old_names
-from tellwhy.detectors import GaussianMixture, KernelDensity, NearestNeighbours
+from tellwhy.detectors import SVDD, GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM, PatchModel
+from tellwhy.evaluation import irof, patch_flipping, region_flipping
+from tellwhy.explainers import (
+    DMMMEN,
+    IntegratedGradients,
+    KernelShap,
+    LinearRelevance,
+    LocalInsight,
+    Occlusion,
+    PatchDTD,
+    PatchRelevance,
+    PredictionDifference,
+)
+from tellwhy.scoring import FunctionScore
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 
@@ -106,3 +123,127 @@ def test_methods_take_old_names():
     with pytest.warns(DeprecationWarning, match="n_rows by name"):
         assert Trained().fit(3, 4) == (3, 4)
     assert Trained().fit(3, n_rows=4) == (3, 4)
+
+
+def explained(cls, n=2, **given):
+    explainer = cls(KernelDensity().fit(X), **given)
+    return (explainer.fit(X) if hasattr(explainer, "fit") else explainer).explain(X[:n]).values
+
+
+def flipped(metric, **given):
+    pictures = np.arange(32.0).reshape(2, 4, 4)
+    explanation = Explanation(values=pictures, scores=pictures.sum(axis=(1, 2)), method="own", data=pictures)
+    return metric(explanation, lambda Z: Z.sum(axis=(1, 2)), **given).curves
+
+
+OLD = {
+    "Occlusion, patches": (explained, Occlusion, {"patch": 1}, {"patch_size": 1}),
+    "Occlusion, rows": (explained, Occlusion, {"n_background": 3}, {"max_background": 3}),
+    "IntegratedGradients": (
+        explained,
+        IntegratedGradients,
+        {"reference": np.zeros(3), "tolerance": 0.1, "max_steps": 4},
+        {"baseline": np.zeros(3), "tol": 0.1, "max_iter": 4},
+    ),
+    "KernelShap": (explained, KernelShap, {"references": X[:4]}, {"baseline": X[:4]}),
+    "region_flipping": (
+        flipped,
+        region_flipping,
+        {"region": 2, "fill": "zero"},
+        {"patch_size": 2, "baseline": "zero"},
+    ),
+    "irof": (flipped, irof, {"n_segments": 4, "fill": "zero"}, {"n_segments": 4, "baseline": "zero"}),
+}
+
+
+@pytest.mark.parametrize(("call", "what", "old", "new"), OLD.values(), ids=OLD)
+def test_old_names_give_the_same_numbers(call, what, old, new):
+    with pytest.warns(DeprecationWarning, match="now; the old name") as told:
+        before = call(what, **old)
+    changed = set(old) - set(new)
+    assert len(told) == len(changed)
+    assert all(
+        any(f"{name!r} parameter of {what.__name__}" in str(w.message) for w in told) for name in changed
+    )
+    np.testing.assert_array_equal(before, call(what, **new))
+
+
+@pytest.mark.parametrize(
+    ("cls", "old", "new"),
+    [
+        (PatchDTD, {"patch": (4,)}, {"patch_size": (4,)}),
+        (PredictionDifference, {"patch": 2}, {"patch_size": 2}),
+        (DMMMEN, {"replacement": 1.0, "n_neighbours": 20}, {"baseline": 1.0, "n_neighbors": 20}),
+        (LocalInsight, {"replacement": 1.0}, {"baseline": 1.0}),
+    ],
+)
+def test_old_names_are_stored_under_the_new_ones(cls, old, new):
+    with pytest.warns(DeprecationWarning, match="now; the old name"):
+        explainer = cls(len, **old)
+    assert {name: getattr(explainer, name) for name in new} == new
+
+
+BY_PLACE = {
+    "OneClassSVM": (OneClassSVM, ("student_t", 2, 1.5, 2.0, 0.2), {"a": 2.0, "nu": 0.2}),
+    "SVDD": (SVDD, ("student_t", 2, 1.5, 2.0, 0.2), {"a": 2.0, "nu": 0.2}),
+    "KernelDensity": (KernelDensity, ("student_t", 2, 1.5, 2.0), {"a": 2.0}),
+    "KernelBasis": (KernelBasis, ("gaussian", "random", 5, 1.0), {"bandwidth": 1.0}),
+    "PatchModel": (PatchModel, (None, 3, 1, 50), {"n_train_patches": 50}),
+}
+
+
+@pytest.mark.parametrize(("cls", "args", "named"), BY_PLACE.values(), ids=BY_PLACE)
+def test_a_fourth_parameter_by_place_warns_and_is_taken(cls, args, named):
+    with pytest.warns(DeprecationWarning, match=f"{cls.__name__} takes {', '.join(named)} by name now"):
+        old = cls(*args)
+    assert old.get_params() == cls(*args[:3], **named).get_params()
+
+
+def test_the_explained_output_is_taken_by_name():
+    score = FunctionScore(lambda Z: Z.sum(axis=1), gradient=np.ones_like)
+    with pytest.warns(DeprecationWarning, match="IntegratedGradients takes target by name now"):
+        assert IntegratedGradients(score, 2).target == 2
+
+
+def test_the_background_of_the_one_liner_is_taken_by_name():
+    def score(Z):
+        return np.abs(Z).sum(axis=1)
+
+    with pytest.warns(DeprecationWarning, match="explain takes background by name now"):
+        found = tellwhy.explain(score, X[:2], "Occlusion", X)
+    np.testing.assert_array_equal(
+        found.values, tellwhy.explain(score, X[:2], "Occlusion", background=X).values
+    )
+
+
+def test_the_explained_class_and_its_rival_belong_to_the_explainer():
+    model = WestonWatkinsSVM(random_state=0).fit(X, X.argmax(axis=1))
+    expected = LinearRelevance(model, target=1, against=2).explain(X).values
+    explainer = LinearRelevance(model)
+    with pytest.warns(DeprecationWarning, match=r"LinearRelevance.explain takes .* until tellwhy") as told:
+        found = explainer.explain(X, of=1, against=2)
+    assert len(told) == 2
+    assert (explainer.target, explainer.against) == (None, "runner_up")
+    np.testing.assert_array_equal(found.values, expected)
+    with renamed("of", "target"):
+        np.testing.assert_array_equal(model.explain(X, of=1, against=2).values, expected)
+
+
+def test_the_one_liner_takes_old_names():
+    def score(Z):
+        return np.abs(Z).sum(axis=1)
+
+    with renamed("references", "baseline"):
+        found = tellwhy.explain(score, X[:2], "KernelShap", references=X[:4])
+    again = tellwhy.explain(score, X[:2], "KernelShap", baseline=X[:4])
+    np.testing.assert_array_equal(found.values, again.values)
+
+
+def test_metrics_take_the_explanation_first():
+    rows = np.random.default_rng(0).normal(size=(4, 9))
+    model = PatchModel(KernelDensity(), 3).fit(rows)
+    explanation = PatchRelevance(model).explain(rows)
+    with pytest.warns(DeprecationWarning, match="patch_flipping takes the explanation first"):
+        old = patch_flipping(model, explanation)
+    np.testing.assert_array_equal(old.curves, patch_flipping(explanation, model).curves)
+    np.testing.assert_array_equal(old.curves, patch_flipping(explanation=explanation, model=model).curves)

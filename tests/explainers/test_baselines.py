@@ -118,7 +118,7 @@ def test_simple_taylor_without_a_threshold_goes_half_way_down():
 def test_occlusion_is_exact_for_additive_scores():
     background = RNG.normal(size=(20, 3))
     score = lambda rows: (rows**2).sum(axis=1)  # noqa: E731
-    found = Occlusion(score, n_background=20).fit(background).explain(NEW)
+    found = Occlusion(score, max_background=20).fit(background).explain(NEW)
     np.testing.assert_allclose(found.values, NEW**2 - (background**2).mean(axis=0), rtol=1e-10)
     np.testing.assert_allclose(found.residual, 0, atol=1e-10)
     np.testing.assert_allclose(found.base_values, (background**2).sum(axis=1).mean())
@@ -126,8 +126,8 @@ def test_occlusion_is_exact_for_additive_scores():
         Occlusion(score).explain(NEW)
 
 
-def test_occlusion_draws_at_most_n_background_rows():
-    explainer = Occlusion(lambda rows: rows.sum(axis=1), n_background=5, random_state=3).fit(X)
+def test_occlusion_draws_at_most_max_background_rows():
+    explainer = Occlusion(lambda rows: rows.sum(axis=1), max_background=5, random_state=3).fit(X)
     assert explainer.background_.shape == (5, 3)
     assert {tuple(b) for b in explainer.background_} <= {tuple(x) for x in X}
 

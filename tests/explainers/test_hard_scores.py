@@ -120,7 +120,7 @@ class TestManyColumns:
 
     @pytest.mark.parametrize("method", [Compensation, IntegratedGradients, Occlusion])
     def test_methods_that_look_at_each_column(self, method):
-        settings = {"n_background": 2} if method is Occlusion else {}
+        settings = {"max_background": 2} if method is Occlusion else {}
         found = explained(method, self.SCORE, self.ODD, self.ROWS, **settings)
         assert found.values[0].argmax() == 17
 
@@ -131,7 +131,7 @@ class TestManyColumns:
 
     def test_sets_are_sampled_and_it_says_so(self):
         odd, rows = self.ODD[:, :200], self.ROWS[:, :200]
-        found = explained(KernelShap, self.SCORE, odd, rows, references=rows[1:2])
+        found = explained(KernelShap, self.SCORE, odd, rows, baseline=rows[1:2])
         assert found.params["coalitions"] == "sampled in pairs"
         assert found.params["coalitions_used"] == 2 * 200 + 2048
         assert (found.stderr >= 0).all()

@@ -108,7 +108,7 @@ def test_background_rows_serve_where_the_model_kept_none():
     score = as_score(forest)
     assert score.value(e.extras["nearest_normal"]) <= score.threshold
     gradient = FunctionScore(Counted(), gradient=lambda Z: 2 * Z / X.var(axis=0), threshold=300.0)
-    assert "nearest_normal" not in IntegratedGradients(gradient, reference=X[0]).explain(NEW).extras
+    assert "nearest_normal" not in IntegratedGradients(gradient, baseline=X[0]).explain(NEW).extras
     assert "nearest_normal" in IntegratedGradients(gradient).fit(X).explain(NEW).extras
 
 

@@ -292,11 +292,11 @@ REFUSED = {
         ).explain(FEW),
     },
     (IntegratedGradients, InvalidInput): {
-        "has no reference: call fit": lambda: IntegratedGradients(fitted(KernelDensity)).explain(FEW),
-        r"reference must be one row.*3 columns": lambda: IntegratedGradients(
+        "has no baseline: call fit": lambda: IntegratedGradients(fitted(KernelDensity)).explain(FEW),
+        r"baseline must be one row.*3 columns": lambda: IntegratedGradients(
             fitted(KernelDensity), reference=[0.0, 0.0, 0.0]
         ).explain(FEW),
-        r"reference must be one row.*NaN": lambda: IntegratedGradients(
+        r"baseline must be one row.*NaN": lambda: IntegratedGradients(
             fitted(KernelDensity), reference=[0.0, np.nan, 0.0, 0.0]
         ).explain(FEW),
     },
@@ -308,7 +308,7 @@ REFUSED = {
     (KernelDensity, InvalidInput): {"value=nan": lambda: KernelDensity().fit(X).set_threshold(value=np.nan)},
     (KernelShap, InvalidInput): {
         r"call fit\(X\)": lambda: KernelShap(squares).explain(FEW),
-        "columns": lambda: KernelShap(fitted(KernelDensity), references=X[:, :3]).explain(FEW),
+        "columns": lambda: KernelShap(fitted(KernelDensity), baseline=X[:, :3]).explain(FEW),
     },
     (LatentClassDTD, InvalidInput): {
         "There is no node 300": lambda: LatentClassDTD(on_a_chain()).explain(nodes=[300]),
@@ -343,7 +343,7 @@ REFUSED = {
         "linear classifier": lambda: LinearRelevance(DecisionTreeClassifier().fit(X, CLASSES)).explain(X),
     },
     (LocalInsight, InvalidInput): {"not fitted": lambda: LocalInsight(squares).explain(FEW)},
-    (LocalInsight, InvalidParameter): {"replacement": lambda: LocalInsight(squares, background=0.0)},
+    (LocalInsight, InvalidParameter): {"baseline": lambda: LocalInsight(squares, background=0.0)},
     (localisation, InvalidInput): {
         "row 1, feature 0": lambda: localisation(explained([[0.0, 1.0], [np.inf, 0.0]]), np.ones((2, 2))),
         r"truth has shape \(2, 4\); .* \(2, 3\)": lambda: located(np.ones((2, 4), dtype=bool)),
@@ -366,10 +366,12 @@ REFUSED = {
             )
         ),
     },
-    (Occlusion, InvalidInput): {"not fitted": lambda: Occlusion(of_pictures(), patch=2).explain(PICTURES)},
+    (Occlusion, InvalidInput): {
+        "not fitted": lambda: Occlusion(of_pictures(), patch_size=2).explain(PICTURES)
+    },
     (Occlusion, InvalidParameter): {
-        "one number, or one per axis": lambda: occluded(patch=(2, 2, 2), baseline=0.0),
-        "like one input": lambda: occluded(patch=2, baseline=np.ones((7, 9))),
+        "one number, or one per axis": lambda: occluded(patch_size=(2, 2, 2), baseline=0.0),
+        "like one input": lambda: occluded(patch_size=2, baseline=np.ones((7, 9))),
         "each axis once": lambda: windows((4, 4), 2, axes=(0, 0)),
     },
     (OneClassDTD, UnsupportedModel): {
@@ -380,8 +382,8 @@ REFUSED = {
         r"infinity .* row 4, column 'b'": lambda: OneClassSVM().fit(framed(np.inf)),
     },
     (PatchDTD, InvalidInput): {
-        "does not fit": lambda: PatchDTD(fitted(KernelDensity), patch=(9,)).explain(np.ones((1, 5))),
-        "at least one": lambda: PatchDTD(fitted(KernelDensity), patch=(2,)).explain(np.ones(5)),
+        "does not fit": lambda: PatchDTD(fitted(KernelDensity), patch_size=(9,)).explain(np.ones((1, 5))),
+        "at least one": lambda: PatchDTD(fitted(KernelDensity), patch_size=(2,)).explain(np.ones(5)),
     },
     (PatchModel, InvalidInput): {
         r"grey images .* or series": lambda: PatchModel().fit(GREY),

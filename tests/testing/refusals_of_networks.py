@@ -43,7 +43,7 @@ def huge():
 
 
 def explained(x=X, target="max", model=DENSE):
-    return LRP(model, target).explain(x)
+    return LRP(model, target=target).explain(x)
 
 
 def smooth(model=SMOOTH, x=SMALL, **settings):

@@ -71,14 +71,14 @@ def test_categories_are_explained_as_one_raw_column():
 
 def test_a_named_method_and_its_parameters():
     detector = KernelDensity().fit(X)
-    explanation = tellwhy.explain(detector, ODD, "occlusion", X, n_background=4)
+    explanation = tellwhy.explain(detector, ODD, "occlusion", background=X, max_background=4)
     assert explanation.method == "Occlusion"
-    assert explanation.params["n_background"] == 4
+    assert explanation.params["max_background"] == 4
     assert "chosen" not in explanation.params
     with pytest.raises(InvalidParameter, match="no explainer named 'magic'"):
         tellwhy.explain(detector, ODD, method="magic")
-    with pytest.raises(InvalidParameter, match="'n_background' parameter of Occlusion"):
-        tellwhy.explain(detector, ODD, "occlusion", X, n_background=0)
+    with pytest.raises(InvalidParameter, match="'max_background' parameter of Occlusion"):
+        tellwhy.explain(detector, ODD, "occlusion", background=X, max_background=0)
 
 
 def test_network_methods_go_by_their_names():

@@ -17,6 +17,7 @@ from sklearn.utils import _safe_indexing
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
 from tellwhy.core.errors import InvalidParameter, NotConverged
 from tellwhy.core.params import integer, none, one_of, validate_value
+from tellwhy.core.running import n_threads
 from tellwhy.core.score import Floats
 
 PARTS = 2  # of the values of C: the same for any number of threads, as fits of a part start from each other
@@ -66,7 +67,7 @@ def choose_c(
     cv
         Number of folds, each with about the same share of every class.
     n_jobs
-        Threads; -1 for all cores.
+        Threads; None: one per core.
 
     Examples
     --------
@@ -84,8 +85,8 @@ def choose_c(
     # Large values of C take the longest: those first, so that threads end together.
     tasks = [(fold, part) for part in reversed(parts) for fold in range(cv)]
     one = clone(model).set_params(n_jobs=1)
-    n_threads = joblib.effective_n_jobs(n_jobs)
-    run = joblib.Parallel(n_jobs=n_threads, prefer="threads")
+    workers = n_threads(n_jobs)
+    run = joblib.Parallel(n_jobs=workers, prefer="threads")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # told by the fit on all rows, if it is so there
         found = run(joblib.delayed(_scores)(one, X, y, folds[fold], values[part]) for fold, part in tasks)
@@ -93,7 +94,7 @@ def choose_c(
     for (fold, part), some in zip(tasks, found, strict=True):
         scores[part, fold] = some
     best = float(values[int(np.argmax(scores.mean(axis=1)))])
-    chosen = clone(model).set_params(C=best, n_jobs=n_threads).fit(X, y)
+    chosen = clone(model).set_params(C=best, n_jobs=workers).fit(X, y)
     return ChosenC(chosen.set_params(n_jobs=model.n_jobs), values, scores)
 
 

@@ -69,7 +69,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     ridge
         With solver='convex': of ½ ridge ‖W‖² as a share of the mean squared norm of features; 'auto' tries
         1e-3 to 1e-8 and keeps what does best on rows held out.
-    tolerance
+    tol
         With solver='convex': duality gap at most, as a share of the objective.
     learning_rate, batch_size
         Steps of Adam, and the rows of each.
@@ -112,7 +112,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         "head": (one_of("softmax"), _a_classifier),
         "solver": one_of("batches", "convex"),
         "ridge": (one_of("auto"), real(0)),
-        "tolerance": real(0, 1),
+        "tol": real(0, 1),
         "learning_rate": real(0, 1),
         "batch_size": integer(1),
         "max_epochs": integer(1),
@@ -131,20 +131,20 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         *,
         solver: str = "batches",
         ridge: str | float = "auto",
-        tolerance: float = 1e-3,
+        tol: float = 1e-3,
         learning_rate: float = 0.01,
         batch_size: int = 64,
         max_epochs: int = 100,
         patience: int = 10,
         validation_share: float = 0.1,
         refit: bool = False,
-        random_state: Seed = None,
+        random_state: Seed = 0,
     ):
         self.basis = basis
         self.head = head
         self.solver = solver
         self.ridge = ridge
-        self.tolerance = tolerance
+        self.tol = tol
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
@@ -254,7 +254,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         if self.solver == "convex":
             ridges = RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
             problem = SoftmaxProblem(features, labels, np.arange(len(labels)), len(self.classes_))
-            found, self.losses_ = solved(problem, held, ridges, tolerance=self.tolerance, refit=self.refit)
+            found, self.losses_ = solved(problem, held, ridges, tolerance=self.tol, refit=self.refit)
             self.softmax_ = replace(state, weights=found.weights)
             self.ridge_, self.gap_ = found.ridge, found.gap
             return

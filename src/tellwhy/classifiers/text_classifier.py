@@ -16,6 +16,7 @@ from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM, is_calibrated
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import Fit, Rules, instance_of, integer, none, validate_parameters
 from tellwhy.core.score import Floats
 from tellwhy.storage.model_file import SavedModel
@@ -150,14 +151,16 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """Return the probability of each class, once `calibrate` was called."""
         return self.classifier_.predict_proba(self.transform(X))
 
-    def explain(self, X: Texts, *, against: Any = "runner_up", of: Any = None) -> Explanation:
+    @takes_old_names
+    def explain(
+        self, X: Texts, *, target: Any = None, against: Any = "runner_up", progress: bool | None = None
+    ) -> Explanation:
         """Share the lead of each text's class over the runner-up among its words; see `LinearRelevance`."""
         from dataclasses import replace
 
         check_is_fitted(self)
-        found = self.classifier_.explain(
-            self.transform(X), against=against, of=of, feature_names=self.words_.tolist()
-        )
+        settings = {"target": target, "against": against, "feature_names": self.words_.tolist()}
+        found = self.classifier_.explain(self.transform(X), **settings, progress=progress)
         return replace(found, data=np.asarray(checked_texts(X), dtype=str))
 
     def _vectorizer(self, **settings: Any) -> TfidfVectorizer:

@@ -7,6 +7,7 @@ a keyword now (`OLD_ORDERS`). Constructors of classes that are a `TakesOldNames`
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import warnings
@@ -20,7 +21,21 @@ GONE_IN = "1.1"
 
 # class or function → the old name of a parameter → its name now
 OLD_NAMES: dict[str, dict[str, str]] = {
+    "DMMMEN": {"replacement": "baseline", "n_neighbours": "n_neighbors"},
     "Detector": {"false_alarms": "contamination"},
+    "IntegratedGradients": {"reference": "baseline", "tolerance": "tol", "max_steps": "max_iter"},
+    "KernelBasisClassifier": {"tolerance": "tol"},
+    "KernelShap": {"references": "baseline"},
+    "LinearRelevance": {"of": "target"},
+    "LinearScores.explain": {"of": "target"},
+    "LocalInsight": {"replacement": "baseline"},
+    "Occlusion": {"patch": "patch_size", "n_background": "max_background"},
+    "PatchDTD": {"patch": "patch_size"},
+    "PredictionDifference": {"patch": "patch_size"},
+    "TextClassifier.explain": {"of": "target"},
+    "irof": {"fill": "baseline"},
+    "keep_top": {"background": "baseline"},
+    "region_flipping": {"fill": "baseline", "region": "patch_size"},
     # a model was a folder before it was a file
     "PatchModel.load": {"folder": "path"},
     "SavedAsFile.load": {"folder": "path"},
@@ -29,9 +44,28 @@ OLD_NAMES: dict[str, dict[str, str]] = {
 }
 
 # class or function → the names, as they are now, of what it took by place; self and cls are not counted
-OLD_ORDERS: dict[str, tuple[str, ...]] = {}
+_RADIAL = ("kernel", "q", "bandwidth", "a", "nu")
+OLD_ORDERS: dict[str, tuple[str, ...]] = {
+    "IntegratedGradients": ("model", "target"),
+    "KernelBasis": ("kernel", "basis", "n_features", "bandwidth", "structure"),
+    "KernelDensity": _RADIAL[:4],
+    "MulticlassSVM.path": ("X", "y", "Cs", "sample_weight"),
+    "NetworkExplainer": ("model", "target"),
+    "OneClassSVM": _RADIAL,
+    "PatchModel": ("detector", "patch_size", "stride", "n_train_patches"),
+    "SVDD": _RADIAL,
+    "VAE": ("score", "likelihood", "latent", "hidden"),
+    "explain": ("model", "X", "method", "background"),
+    "neuron_grid": ("model", "x", "outputs", "methods"),
+}
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+# what a method took before, and is a parameter of the constructor now: its old name → its name there
+MOVED: dict[str, dict[str, str]] = {
+    "LinearRelevance.explain": {"against": "against", "of": "target"},
+}
 
 
 class TakesOldNames:
@@ -80,6 +114,44 @@ def takes_old_names(function: F) -> F:
         return function(*args[:n_own], *rest, **given)
 
     return renewing  # type: ignore[return-value]
+
+
+def takes_moved(function: F) -> F:
+    """Decorate a method of `MOVED`: what belongs to the constructor now is set on a copy of the object."""
+    name = function.__qualname__
+
+    @functools.wraps(function)
+    def moving(self: Any, *args: Any, **given: Any) -> Any:
+        moved = {old: new for old, new in MOVED[name].items() if old in given}
+        if moved:
+            self = copy.copy(self)
+            for old, new in moved.items():
+                cls = type(self).__name__
+                _warn(
+                    f"{name} takes {old!r} until tellwhy {GONE_IN}: write {cls}(model, {new}=…).explain(X)."
+                )
+                setattr(self, new, given.pop(old))
+        return function(self, *args, **given)
+
+    return moving  # type: ignore[return-value]
+
+
+def explanation_first(function: F) -> F:
+    """Decorate a metric whose first two arguments used to come the other way round."""
+
+    @functools.wraps(function)
+    def ordered(*args: Any, **given: Any) -> Any:
+        from tellwhy.core.explanation import Explanation
+
+        if [isinstance(each, Explanation) for each in args[:2]] == [False, True]:
+            _warn(
+                f"{function.__name__} takes the explanation first, then the model, as all metrics do. The "
+                f"other order goes in tellwhy {GONE_IN}."
+            )
+            args = (args[1], args[0], *args[2:])
+        return function(*args, **given)
+
+    return ordered  # type: ignore[return-value]
 
 
 def new_names(cls: type, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.optional import require
 from tellwhy.core.progress import silently, track
 
+NETWORK_BATCH = 32  # rows that go through a network at once, where nobody says how many
 BATCH_BYTES = 16 * 2**20
 # What a core's own cache holds: cores that share the memory then seldom wait for it.
 CACHED_BYTES = 2**20
@@ -67,9 +68,14 @@ def tracked_batches(n_rows: int, bytes_per_row: int, label: str, limit: int = BA
     return track(batches, len(batches), label)
 
 
-def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int = -1) -> list[Any]:
+def n_threads(n_jobs: int | None) -> int:
+    """Return how many threads a loop of our own takes; None: one per core, as -1 says."""
+    return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
+
+
+def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int | None = None) -> list[Any]:
     """Apply a function that releases the interpreter's lock to each argument, in threads, in order."""
-    workers = min(joblib.effective_n_jobs(n_jobs), len(arguments)) if len(arguments) > 1 else 1
+    workers = min(n_threads(n_jobs), len(arguments)) if len(arguments) > 1 else 1
     if workers == 1:
         return [function(argument) for argument in arguments]
     with ThreadPoolExecutor(workers) as pool:  # joblib's own threads look for results every 10 ms only

@@ -29,7 +29,7 @@ def gaussian_mixture(
     *,
     contamination: float = 0.05,
     anomalies: str = "scattered",
-    random_state: Seed = None,
+    random_state: Seed = 0,
 ) -> tuple[Floats, Integers]:
     """Draw clusters of correlated normal rows and a share of anomalies.
 
@@ -126,7 +126,7 @@ def latent_classes(
     *,
     n_features: int = 2,
     run_length: float = 50.0,
-    random_state: Seed = None,
+    random_state: Seed = 0,
 ) -> LatentClasses:
     """Draw two classes on a chain or grid, and rows x ~ N(μ_c, I) with ‖μ_1 − μ_2‖ = distance.
 

@@ -120,7 +120,7 @@ def _ready(entry: Any, asked: Pictures) -> Any:
     model = asked.model
     target = asked.target
     if "target" in taken:
-        return entry(model, **given) if target is None else entry(model, target, **given)
+        return entry(model, **given) if target is None else entry(model, target=target, **given)
     is_network = target is not None or isinstance(as_score(model), NetworkOutput)
     whole = NetworkOutput(model, "max" if target is None else target) if is_network else model
     return entry(model if isinstance(model, NetworkOutput) else whole, **given)
@@ -142,7 +142,7 @@ def _checked(
     sizes = [n for n in np.shape(asked.X)[1:] if n > 4]
     settings: dict[str, Any] = {"target": asked.target, "random_state": asked.seed}
     if check is region_flipping:  # about as many regions as IROF has segments
-        settings["region"] = max(1, round(min(sizes or [8]) / 8))
+        settings["patch_size"] = max(1, round(min(sizes or [8]) / 8))
     return check(explanation, asked.model, **settings)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import Seed, generator, integer, one_of, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
@@ -405,12 +406,13 @@ class KeepTop:
         return float(low), float(high)
 
 
+@takes_old_names
 def keep_top(
     explanation: Explanation,
     model: object,
     *,
     k: int = 20,
-    background: ArrayLike = 0.0,
+    baseline: ArrayLike = 0.0,
     segments: ArrayLike | None = None,
 ) -> KeepTop:
     """Keep the k segments (or features) of each row with the highest values, replace the rest, ask the model.
@@ -423,7 +425,7 @@ def keep_top(
         The classifier.
     k
         How many segments to keep.
-    background
+    baseline
         A number or an input that replaces the rest.
     segments
         Segment of each cell, shaped like the rows; by default `extras["segments"]`, else every cell is its
@@ -447,7 +449,7 @@ def keep_top(
     label = _segments(X, explanation.extras.get("segments") if segments is None else segments)
     kept = np.empty_like(X)
     for i, x in enumerate(X):
-        kept[i] = _keep(x, explanation.values[i], label[i], k=k, background=background)
+        kept[i] = _keep(x, explanation.values[i], label[i], k=k, baseline=baseline)
     recorded = explanation.extras.get("target")  # the explained class need not be the preferred one
     chosen = score.outputs(X).argmax(axis=1) if recorded is None else np.asarray(recorded, dtype=np.int64)
     odds = score.outputs(kept)
@@ -462,8 +464,8 @@ def _segments(X: Floats, given: ArrayLike | None) -> Integers:
     return np.broadcast_to(np.arange(X[0].size).reshape(X.shape[1:]), X.shape)
 
 
-def _keep(x: Floats, values: Floats, label: Integers, *, k: int, background: ArrayLike) -> Floats:
+def _keep(x: Floats, values: Floats, label: Integers, *, k: int, baseline: ArrayLike) -> Floats:
     """Return one input with its k best segments; a segment is worth the sum of the values of its cells."""
     worth = np.bincount(label.ravel(), values.ravel())
     best = np.argsort(-worth, kind="stable")[:k]
-    return np.where(np.isin(label, best), x, background)
+    return np.where(np.isin(label, best), x, baseline)

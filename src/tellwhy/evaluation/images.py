@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import explanation_first
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.running import in_threads
 from tellwhy.core.score import Floats, HasExpansion, LeavesRowsOut
@@ -53,15 +54,16 @@ class PatchFlipping:
         return float(self.areas.mean())
 
 
-def patch_flipping(model: object, explanation: Explanation, *, n_steps: int = 20) -> PatchFlipping:
+@explanation_first
+def patch_flipping(explanation: Explanation, model: object, *, n_steps: int = 20) -> PatchFlipping:
     """Take cells away in the order of their relevance, and score what is left.
 
     Parameters
     ----------
+    explanation
+        Of pictures or series by the model, by any method; channels of a cell are added up.
     model
         A `PatchModel` whose detector is made of distances (kernel, neighbours or centres), or its score.
-    explanation
-        Of pictures or series by that model, by any method; channels of a cell are added up.
     n_steps
         Steps in which all cells are taken away.
 
@@ -73,7 +75,7 @@ def patch_flipping(model: object, explanation: Explanation, *, n_steps: int = 20
     >>> model = PatchModel(KernelDensity(), (3, 3)).fit(X)
     >>> odd = np.array(X[:1])
     >>> odd[0, 4, 4] = 9.0
-    >>> bool(patch_flipping(model, PatchRelevance(model).explain(odd)).area < 0.5)
+    >>> bool(patch_flipping(PatchRelevance(model).explain(odd), model).area < 0.5)
     True
     """
     validate_value("patch_flipping", "n_steps", n_steps, integer(1))

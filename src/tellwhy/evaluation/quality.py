@@ -14,7 +14,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explainer import Explains
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import Rules, generator, integer, real, seed, validate_value
+from tellwhy.core.params import Rules, generator, integer, none, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats
 from tellwhy.evaluation.region_flipping import explained_scores
@@ -24,7 +24,7 @@ _ACCEPTED: dict[str, Rules] = {
     "share": real(0, 1),
     "noise": real(0),
     "radius": real(0),
-    "batch_size": integer(1),
+    "batch_size": (none, integer(1)),
     "random_state": seed,
 }
 
@@ -63,7 +63,7 @@ def infidelity(
     n_samples: int = 32,
     share: float = 0.2,
     noise: float = 0.1,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     device: Any = None,
     random_state: Any = 0,
 ) -> Infidelity:

@@ -24,8 +24,10 @@ from scipy.ndimage import gaussian_filter
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import Rule, Rules, generator, integer, none, one_of, seed, validate_value
 from tellwhy.core.progress import track
+from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats, Integers
 from tellwhy.evaluation.flipping import Flipping
 from tellwhy.scoring import NetworkOutput, as_score
@@ -71,7 +73,7 @@ def tile(shape: tuple[int, ...], region: int | Sequence[int], axes: Sequence[int
     is_each_once = len(set(chosen)) == len(chosen) == len(sizes)
     if not is_each_once or not all(0 <= a < n_axes for a in chosen):
         raise InvalidParameter(
-            f"region={region!r} and axes={axes!r} do not fit inputs of shape {shape}: give one size per "
+            f"patch_size={region!r} and axes={axes!r} do not fit inputs of shape {shape}: give one size per "
             "axis, and each axis once."
         )
     cuts = sorted(zip(chosen, sizes, strict=True))
@@ -96,13 +98,15 @@ def _sizes(region: Any, shape: tuple[int, ...], axes: Sequence[int] | None) -> t
     sizes = (region,) * n_axes if np.ndim(region) == 0 else tuple(region)
     if not sizes or not all(isinstance(size, (int, np.integer)) and size >= 1 for size in sizes):
         raise InvalidParameter(
-            "The 'region' parameter must be a whole number of cells, at least 1, or one per axis. Got "
+            "The 'patch_size' parameter must be a whole number of cells, at least 1, or one per axis. Got "
             f"{region!r} instead."
         )
     if axes is None and len(sizes) > len(shape):
         if len(shape) == 1 and len(set(sizes)) == 1:
             return sizes[:1]  # the default (8, 8), for a sequence
-        raise InvalidParameter(f"region={region!r} has more sizes than inputs of shape {shape} have axes.")
+        raise InvalidParameter(
+            f"patch_size={region!r} has more sizes than inputs of shape {shape} have axes."
+        )
     return tuple(int(size) for size in sizes)
 
 
@@ -151,12 +155,12 @@ def fill_in(X: Floats, fill: Any, regions: Regions, rng: np.random.Generator) ->
         filled = np.broadcast_to(given, X.shape)
     except ValueError:
         raise InvalidInput(
-            f"fill has shape {given.shape}; expected a number, one input {X.shape[1:]} or all of them "
+            f"baseline has shape {given.shape}; expected a number, one input {X.shape[1:]} or all of them "
             f"{X.shape}."
         ) from None
     if not np.isfinite(given).all():
         raise InvalidInput(
-            "fill is not finite everywhere; regions can only be painted over with finite numbers."
+            "baseline is not finite everywhere; regions can only be painted over with finite numbers."
         )
     return filled
 
@@ -189,7 +193,7 @@ class Scores:
 
 
 def explained_scores(
-    explanation: Explanation, model: Any, target: Any, *, batch_size: int, device: Any = None
+    explanation: Explanation, model: Any, target: Any, *, batch_size: int | None, device: Any = None
 ) -> Scores:
     """Return the score that was explained; of a network, the output that was chosen for each row."""
     X = _explained_inputs(explanation)
@@ -251,7 +255,7 @@ ORDERS = {
 MOST_STEPS = 50
 _ACCEPTED: dict[str, Rules] = {
     "order": one_of(*ORDERS),
-    "fill": (
+    "baseline": (
         one_of(*FILL_INS),
         Rule(
             "a number, or an array like one input or like all of them",
@@ -260,7 +264,7 @@ _ACCEPTED: dict[str, Rules] = {
     ),
     "n_steps": (none, integer(1)),
     "n_random": integer(0),
-    "batch_size": integer(1),
+    "batch_size": (none, integer(1)),
     "random_state": seed,
 }
 
@@ -273,7 +277,7 @@ class RegionFlipping(Flipping):
     ----------
     removed
         How many regions were gone at each point of the curves, shape (n_steps + 1,).
-    fill
+    baseline
         What regions were painted over with.
     random
         The same with random orders, averaged: what is left to chance. None where no random order was asked
@@ -290,18 +294,19 @@ class RegionFlipping(Flipping):
         return np.asarray(self.removed / max(int(self.removed[-1]), 1))
 
 
+@takes_old_names
 def region_flipping(
     explanation: Explanation,
     model: Any,
     *,
     target: Any = None,
-    region: int | Sequence[int] = (8, 8),
+    patch_size: int | Sequence[int] = (8, 8),
     axes: Sequence[int] | None = None,
     order: str = "most_relevant_first",
-    fill: Any = "mean",
+    baseline: Any = "mean",
     n_steps: int | None = None,
     n_random: int = 1,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     device: Any = None,
     random_state: Any = 0,
 ) -> RegionFlipping:
@@ -320,7 +325,7 @@ def region_flipping(
         The network, model or score function that was explained.
     target
         The explained output of a network, as in `LRP`. By default the one that the explanation was made for.
-    region
+    patch_size
         Size of a region along each of `axes`.
     axes
         Axes of one input that are cut into regions; the last ones by default, as in (channels, height,
@@ -359,30 +364,30 @@ def region_flipping(
     ...     feature_shape=(4, 4),
     ...     describes="the upper left corner",
     ... )
-    >>> explanation = IntegratedGradients(score, reference="zero").explain(np.ones((1, 4, 4)))
-    >>> region_flipping(explanation, score, region=2, fill="zero").mean_curve()
+    >>> explanation = IntegratedGradients(score, baseline="zero").explain(np.ones((1, 4, 4)))
+    >>> region_flipping(explanation, score, patch_size=2, baseline="zero").mean_curve()
     array([1., 0., 0., 0., 0.])
     """
     _check(
         order=order,
-        fill=fill,
+        baseline=baseline,
         n_steps=n_steps,
         n_random=n_random,
         batch_size=batch_size,
         random_state=random_state,
     )
     scores = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
-    regions = tile(scores.X.shape[1:], region, axes)
+    regions = tile(scores.X.shape[1:], patch_size, axes)
     rng = generator(random_state)
-    filled = fill_in(scores.X, fill, regions, rng)
-    painting = _Painting(scores, filled, regions, _steps(regions.count, n_steps), batch_size)
+    filled = fill_in(scores.X, baseline, regions, rng)
+    painting = _Painting(scores, filled, regions, _steps(regions.count, n_steps), batch_size or NETWORK_BATCH)
     ends = painting.ends()
     ranking = _ranking(explanation, regions, ORDERS[order])
     curves = painting.curves(ranking, ends)
     # Drawn from sorted rankings, so that the random orders do not depend on the explanation.
     in_order = np.sort(ranking, axis=1)
     drawn = [painting.curves(rng.permuted(in_order, axis=1), ends) for _ in range(n_random)]
-    words = fill if isinstance(fill, str) else "given values"
+    words = baseline if isinstance(baseline, str) else "given values"
     result = partial(_result, order=ORDERS[order], removed=painting.removed, fill=words)
     chance = result(np.mean(drawn, axis=0), method="RandomAttribution") if drawn else None
     return result(curves, method=explanation.method, random=chance)

@@ -18,8 +18,10 @@ from scipy.sparse.linalg import spsolve
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import Rules, generator, integer, one_of, seed, validate_value
+from tellwhy.core.old_names import takes_old_names
+from tellwhy.core.params import Rules, generator, integer, none, one_of, seed, validate_value
 from tellwhy.core.progress import track
+from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import segment, spatial_axes
 from tellwhy.evaluation.region_flipping import (
@@ -98,7 +100,7 @@ _ACCEPTED: dict[str, Rules] = {
     "n_segments": integer(2),
     "n_steps": integer(2),
     "n_random": integer(0),
-    "batch_size": integer(1),
+    "batch_size": (none, integer(1)),
     "random_state": seed,
 }
 Changed = Callable[[int, Integers, int], Floats]  # (row, its ranking, how many pieces are gone) -> input
@@ -116,6 +118,7 @@ class Removal(RegionFlipping):
         return float((1 - self.curves[known] / start[known]).mean()) if known.any() else float("nan")
 
 
+@takes_old_names
 def irof(
     explanation: Explanation,
     model: Any,
@@ -123,10 +126,10 @@ def irof(
     target: Any = None,
     n_segments: int = 60,
     order: str = "most_relevant_first",
-    fill: Any = "mean",
+    baseline: Any = "mean",
     n_steps: int = 20,
     n_random: int = 1,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     device: Any = None,
     random_state: Any = 0,
 ) -> Removal:
@@ -136,7 +139,7 @@ def irof(
 
     Parameters
     ----------
-    explanation, model, target, order, fill, n_random, batch_size, device, random_state
+    explanation, model, target, order, baseline, n_random, batch_size, device, random_state
         As in `region_flipping`.
     n_segments
         Segments of a picture, about.
@@ -154,7 +157,7 @@ def irof(
     >>> corner[0, :3, :3] = 1.0
     >>> score = FunctionScore(lambda X: X[:, :3, :3].mean(axis=(1, 2)), feature_shape=(6, 6))
     >>> told = Explanation(values=corner, scores=[1.0], method="Told", data=corner)
-    >>> bool(irof(told, score, n_segments=4, fill="zero", n_steps=4).area < 0.3)
+    >>> bool(irof(told, score, n_segments=4, baseline="zero", n_steps=4).area < 0.3)
     True
     """
     _check("irof", order=order, n_segments=n_segments, n_steps=n_steps, n_random=n_random)
@@ -164,7 +167,7 @@ def irof(
     axes = spatial_axes(shape)
     size = max(1, round((np.prod([shape[a] for a in axes]) / n_segments) ** (1 / len(axes))))
     rng = generator(random_state)
-    filled = fill_in(scores.X, fill, tile(shape, [size] * len(axes), axes), rng)
+    filled = fill_in(scores.X, baseline, tile(shape, [size] * len(axes), axes), rng)
     labels = np.stack([segment(x, n_segments) for x in scores.X])
 
     def changed(row: int, ranking: Integers, n_gone: int) -> Floats:
@@ -173,9 +176,9 @@ def irof(
 
     values = _values(explanation)
     rankings = [_order(_mean_of(v, label), order) for v, label in zip(values, labels, strict=True)]
-    words = fill if isinstance(fill, str) else "given values"
+    words = baseline if isinstance(baseline, str) else "given values"
     return _removed(
-        _Removing(scores, changed, n_steps, batch_size),
+        _Removing(scores, changed, n_steps, batch_size or NETWORK_BATCH),
         rankings,
         explanation,
         order=order,
@@ -194,7 +197,7 @@ def road(
     n_steps: int = 10,
     noise: float = 0.01,
     n_random: int = 1,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     device: Any = None,
     random_state: Any = 0,
 ) -> Removal:
@@ -239,7 +242,7 @@ def road(
     values = np.moveaxis(_values(explanation), [1 + a for a in axes], [1, 2])
     relevance = values.reshape(len(values), X.shape[1] * X.shape[2], -1).sum(axis=2)
     return _removed(
-        _Removing(scores, changed, n_steps, batch_size),
+        _Removing(scores, changed, n_steps, batch_size or NETWORK_BATCH),
         [_order(r, order) for r in relevance],
         explanation,
         order=order,

@@ -353,6 +353,10 @@ class BackgroundExplainer(ScoreExplainer):
         self._fit(X)
         return self.remember(X)
 
+    def learns_from(self, background: object) -> bool:
+        """Whether `fit` is to be called before it explains: with a background, or where it needs rows."""
+        return background is not None or self.needs_rows
+
     @abstractmethod
     def _fit(self, X: ArrayLike) -> None:
         """Learn what the method needs; parameters have been checked."""

@@ -172,7 +172,7 @@ BATCH = 4096  # rows per call where threads are asked for, whatever their number
 
 BATCH_PARAMETERS: dict[str, Rules] = {
     "batch_size": (none, integer(1)),
-    "n_jobs": Rule("a whole number other than 0", lambda v: integer().accepts(v) and v != 0),
+    "n_jobs": (none, Rule("a whole number other than 0", lambda v: integer().accepts(v) and v != 0)),
 }
 
 
@@ -190,10 +190,10 @@ class InBatches:
     (array([2., 2., 2., 2., 2.]), [2, 2, 1])
     """
 
-    def __init__(self, score: Any, *, batch_size: int | None = None, n_jobs: int = 1):
+    def __init__(self, score: Any, *, batch_size: int | None = None, n_jobs: int | None = None):
         self._score = score
         self._size = batch_size or BATCH
-        self._n_jobs = n_jobs
+        self._n_jobs = n_jobs or 1  # a model of the user's may not bear several calls at a time
 
     def __getattr__(self, name: str) -> Any:
         # Copying and unpickling ask before `_score` is there: handing that on would never end.
@@ -219,9 +219,9 @@ class InBatches:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
 
-def in_batches(score: Any, batch_size: int | None, n_jobs: int) -> Any:
+def in_batches(score: Any, batch_size: int | None, n_jobs: int | None) -> Any:
     """Return the score itself, or one that is computed in batches where somebody asked for that."""
-    if batch_size is None and n_jobs == 1:
+    if batch_size is None and n_jobs in (None, 1):
         return score
     return InBatches(score, batch_size=batch_size, n_jobs=n_jobs)
 

@@ -180,7 +180,7 @@ class FittedTable:
         if "training_rows" in inspect.signature(chosen.cls).parameters:
             params["training_rows"] = self.training_rows(positions)
         table = self.known.table(positions)
-        return explain(self.known_score, table, chosen.name, self.background(), **params)
+        return explain(self.known_score, table, chosen.name, background=self.background(), **params)
 
     def known_rows(self, numbers: Integers) -> pd.DataFrame:
         """Known rows as the user has them, with what the encoding puts where a cell is missing."""

@@ -13,9 +13,11 @@ from tellwhy.core.arrays import Frame, random_sample, take_rows
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import generator
 from tellwhy.core.progress import shown
 from tellwhy.core.registry import Card, cards, explainer_card, explainer_cards
+from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.one_liner import question as networks
 from tellwhy.one_liner.background import as_rows, check_background, ordinary_rows
 from tellwhy.one_liner.method import (
@@ -28,7 +30,6 @@ from tellwhy.one_liner.method import (
     with_background,
 )
 from tellwhy.one_liner.question import Asked, is_network, read_score, task_of
-from tellwhy.scoring import NetworkOutput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
 __all__ = ["chosen_card", "explain", "methods"]
 
 
+@takes_old_names
 def explain(
     model: object,
     X: ArrayLike,
     method: str | type | Explains = "auto",
-    background: ArrayLike | None = None,
     *,
+    background: ArrayLike | None = None,
     task: str = "auto",
     target: Any = None,
     output: str = "auto",
@@ -217,7 +219,7 @@ def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict
     background = question.background
     if background is not None and not isinstance(question.X, (tuple, dict)):
         check_background(question.X, background)
-    if isinstance(explainer, LearnsFromRows) and not _starts_from_zero(explainer, score, background):
+    if isinstance(explainer, LearnsFromRows) and not _starts_from_zero(explainer, background):
         ordinary = ordinary_rows(score, question.X, background, type(explainer).__name__)
         explainer.fit(ordinary.rows)
         return {"ordinary_rows": ordinary.words}
@@ -226,22 +228,18 @@ def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict
     return {}
 
 
-def _starts_from_zero(explainer: Any, score: Any, background: Any) -> bool:
-    """Whether an explainer needs no rows, or has a reference of its own, and no rows to take another from."""
-    if not getattr(explainer, "needs_rows", True):
-        return background is None
-    has_reference = getattr(explainer, "reference", None) is not None
-    is_network = isinstance(score, NetworkOutput) and hasattr(explainer, "reference")
-    has_rows = not isinstance(getattr(explainer, "references", ""), str)
-    return has_rows or (background is None and (has_reference or is_network))
+def _starts_from_zero(explainer: Any, background: Any) -> bool:
+    """Whether an explainer needs no rows, or has a baseline of its own, and no rows to take another from."""
+    if isinstance(explainer, BackgroundExplainer):
+        return not explainer.learns_from(background)
+    return background is None and not getattr(explainer, "needs_rows", True)
 
 
 def _by_model(chosen: Card, question: _Question) -> Explanation:
     """Explain by a method that takes the model itself: networks, graphs, labels, patches, ensembles."""
     params = question.params
     if question.asked.target is not None:
-        name = "of" if chosen.role == "classifier explainer" else "target"
-        params = {**params, name: question.asked.target}
+        params = {**params, "target": question.asked.target}
     explainer, further = made(chosen, question.model, params)
     background = question.background
     if isinstance(explainer, LearnsFromRows):

@@ -18,6 +18,7 @@ import numpy as np
 from tellwhy.core.arrays import random_sample, take_rows
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explainer import Explains
+from tellwhy.core.old_names import warned_names
 from tellwhy.core.params import generator, nearest
 from tellwhy.core.registry import (
     Card,
@@ -102,6 +103,7 @@ def considered() -> Iterator[Card]:
 
 def made(chosen: Card, model: object, params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return an explainer of a model, and those of the parameters that its `explain` takes."""
+    params = warned_names(chosen.cls, params)
     taken = list(inspect.signature(chosen.cls.__init__).parameters)[2:]  # after the explainer and the model
     at_explain = list(inspect.signature(chosen.cls.explain).parameters)[2:]
     for name in params:
@@ -169,7 +171,7 @@ _SETS = 256  # of columns, besides two for each column: enough to see which colu
 
 CANDIDATES: dict[str, tuple[str, dict[str, object]]] = {
     FIRST: (FIRST, {}),
-    "KernelShap(references='neighbours')": ("KernelShap", {"references": "neighbours"}),
+    "KernelShap(baseline='neighbours')": ("KernelShap", {"baseline": "neighbours"}),
     "KernelShap": ("KernelShap", {}),
 }
 

@@ -12,6 +12,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.optional import require
 from tellwhy.core.params import instance_of, integer, none, validate_value
 from tellwhy.core.progress import track
+from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats, Integers, IsTensor
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class NetworkOutput:
         The explained output: "max" (the largest one), its number, one number per row, or a function from the
         outputs (n, k) to one number per row.
     batch_size
-        Rows that go through the model at once.
+        Rows that go through the model at once; None: 32.
     device
         Where to compute; by default where the model is. Elsewhere a copy of the model is used.
 
@@ -60,10 +61,12 @@ class NetworkOutput:
 
     has_levels = False  # True: rows are tokens, whole numbers that stand for something
 
-    def __init__(self, model: Module, target: Target = "max", *, batch_size: int = 32, device: Device = None):
+    def __init__(
+        self, model: Module, target: Target = "max", *, batch_size: int | None = None, device: Device = None
+    ):
         self.model = model
         self.target = target
-        self.batch_size = batch_size
+        self.batch_size = NETWORK_BATCH if batch_size is None else batch_size
         self.device = device
         self._softmax = ""  # name of a trailing softmax, once one was met
 

@@ -189,9 +189,13 @@ def explainer_taken(explainer: Any) -> dict[str, Any]:
     return {"model": model, "params": params, "learned": learned}
 
 
+# parameters that files of older versions do not hold, and what these versions did
+_NEWER: dict[str, dict[str, Any]] = {"LinearRelevance": {"target": None, "against": "runner_up"}}
+
+
 def explainer_made(cls: Any, fields: Mapping[str, Any]) -> Any:
     """The explainer that `explainer_taken` was given."""
-    params = new_names(cls, fields["params"])
+    params = {**_NEWER.get(cls.__name__, {}), **new_names(cls, fields["params"])}
     if sorted(params) != sorted(_params(cls)):
         raise Misfit(f"its parameters are {sorted(params)}, expected {sorted(_params(cls))}", "params")
     explainer = cls(**params) if fields["model"] is None else cls(fields["model"], **params)

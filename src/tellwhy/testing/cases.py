@@ -185,7 +185,7 @@ CASES: dict[str, Case] = {
         scores=_patch_scores,
         ordinary=_waves,
         odd=_broken_waves,
-        settings={"patch": (PATCH,)},
+        settings={"patch_size": (PATCH,)},
         has_columns=False,
         takes_frames=False,
     ),

@@ -57,7 +57,7 @@ def check_explainer(
     --------
     >>> from tellwhy.explainers import OneClassDTD, PatchDTD
     >>> check_explainer(OneClassDTD)
-    >>> check_explainer(lambda model: PatchDTD(model, patch=(4,)), role="patch explainer")
+    >>> check_explainer(lambda model: PatchDTD(model, patch_size=(4,)), role="patch explainer")
     """
     trial = Trial(explainer, case or CASES[role or _role_of(explainer)])
     checks = ((name, lambda check=check: check(trial)) for name, check in _CHECKS.items())

@@ -76,10 +76,10 @@ def _flipped(explanation: Explanation, model: Any, fill: Any, seed: int) -> Any:
     how: dict[str, Any] = {"n_random": 3, "n_steps": STEPS, "random_state": seed}
     if not isinstance(fill, str):  # a text, word by word
         score.has_levels = True
-        return region_flipping(explanation, score, region=1, axes=(0,), fill=fill, **how)
+        return region_flipping(explanation, score, patch_size=1, axes=(0,), baseline=fill, **how)
     height, width = explanation.feature_shape[-2:]
     region = (max(1, -(-height // REGIONS)), max(1, -(-width // REGIONS)))
-    return region_flipping(explanation, score, region=region, fill=fill, **how)
+    return region_flipping(explanation, score, patch_size=region, baseline=fill, **how)
 
 
 def _one_by_one(model: Any) -> bool:

@@ -189,7 +189,9 @@ def test_path_over_c():
         assert model.objective_ == pytest.approx(alone.objective_, rel=1e-4)
     assert models[-1].history_[0]["gap"] < 0.1 < alone.history_[0]["gap"]
     weight = np.where(y == 1, 5.0, 0.1)
-    (weighted,) = WestonWatkinsSVM(tol=1e-5, random_state=0, max_epochs=5000).path(X, y, [0.01], weight)
+    (weighted,) = WestonWatkinsSVM(tol=1e-5, random_state=0, max_epochs=5000).path(
+        X, y, [0.01], sample_weight=weight
+    )
     alone = WestonWatkinsSVM(C=0.01, tol=1e-5, random_state=0, max_epochs=5000).fit(X, y, weight)
     assert weighted.objective_ == pytest.approx(alone.objective_, rel=1e-4)
 
@@ -241,7 +243,7 @@ def test_scores_of_all_rows_are_never_held_at_once(sets, monkeypatch):
 def test_leads_over_a_class_that_is_named():
     model = fitted(WestonWatkinsSVM)
     X = rows()[0]
-    found = model.explain(X[:9], of=1, against=2)
+    found = model.explain(X[:9], target=1, against=2)
     np.testing.assert_allclose(found.values, X[:9] * (model.coef_[1] - model.coef_[2]), atol=1e-12)
     np.testing.assert_allclose(found.base_values, model.intercept_[1] - model.intercept_[2])
     assert (found.extras["explained"].tolist(), found.extras["rival"].tolist()) == ([1] * 9, [2] * 9)

@@ -109,7 +109,7 @@ def test_the_gaussian_is_scikit_learns_rbf():
 def test_definitions_1_and_2(kind, q):
     """Inlierness is bounded and vanishes; outlierness grows like c‖x‖^q, c = 1/(qσ^q) or m/σ^q."""
     sigma, a = 2.0, 0.5
-    detector = OneClassSVM(kind, q, sigma, a, 0.3).fit(X)
+    detector = OneClassSVM(kind, q, sigma, a=a, nu=0.3).fit(X)
     c = 1 / (q * sigma**q) if kind == "exponential" else len(detector.support_) / sigma**q
     upper = 1.0 if kind == "exponential" else 1 / a
     for x in np.random.default_rng(2).normal(size=(5, 3)):

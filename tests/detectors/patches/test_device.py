@@ -74,10 +74,10 @@ def test_flipping_is_that_of_the_threads(detector):
     model, device = here_and_there(detector, {"positions": "feature"})
     values = RNG.random(COLOUR.shape)
     order = Explanation(values=values, scores=np.zeros(3), method="random", data=COLOUR, kind="ranking")
-    expected = patch_flipping(model, order, n_steps=4).curves
+    expected = patch_flipping(order, model, n_steps=4).curves
     score = model.to_score()
     score.on_device = device
-    np.testing.assert_allclose(patch_flipping(score, order, n_steps=4).curves, expected, atol=1e-9)
+    np.testing.assert_allclose(patch_flipping(order, score, n_steps=4).curves, expected, atol=1e-9)
 
 
 def test_the_explainer_asks_the_device():

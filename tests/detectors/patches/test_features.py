@@ -206,6 +206,6 @@ def test_what_cannot_work_is_told(settings, message):
 def test_what_has_no_meaning_behind_a_network_is_refused():
     model = PatchModel(GaussianMixture(), (1, 1), features=network(), layer="3").fit(GREY)
     with pytest.raises(UnsupportedModel, match="features="):
-        patch_flipping(model, PatchRelevance(model).explain(GREY))
+        patch_flipping(PatchRelevance(model).explain(GREY), model)
     with pytest.raises(InvalidInput, match="was fitted on"):
         model.outlierness(RNG.normal(size=(2, 5, 6, 3)))

@@ -39,7 +39,9 @@ def every_detector():
 )
 @pytest.mark.parametrize("stride", [1, 2])
 def test_the_score_is_the_sum_over_patches(X, size, stride):
-    model = PatchModel(KernelDensity(bandwidth=2.0), size, stride, 40, scale="none", channels="joint").fit(X)
+    model = PatchModel(
+        KernelDensity(bandwidth=2.0), size, stride, n_train_patches=40, scale="none", channels="joint"
+    ).fit(X)
     sizes = model.patch_rows_.windows.size
     for x, total, places in zip(X, model.outlierness(X), model.position_outlierness(X), strict=True):
         expected = model.detectors_[0].outlierness(cut_patches(x, sizes, stride))

@@ -81,7 +81,7 @@ def test_curves_are_those_of_a_plain_loop(kernel, q):
     detector = KernelDensity(kernel, q=q, bandwidth=1.5)
     model = PatchModel(detector, (2, 3), n_train_patches=12).fit(RNG.normal(size=(3, 5, 6, 2)))
     values = RNG.normal(size=X.shape)
-    found = patch_flipping(model, explained(values, X), n_steps=5)
+    found = patch_flipping(explained(values, X), model, n_steps=5)
     points = model.detectors_[0].expansion_.points
     score = model.detectors_[0].to_score()
     for x, v, curve in zip(X, values, found.curves, strict=True):
@@ -114,8 +114,8 @@ def test_curves_begin_at_the_score_and_relevance_falls_faster_than_its_reverse(d
     odd = X.copy()
     odd[:, 4:6, 5:8] += 4.0
     relevance = PatchRelevance(model).explain(odd)
-    good = patch_flipping(model, relevance)
-    bad = patch_flipping(model, explained(-relevance.values, odd))
+    good = patch_flipping(relevance, model)
+    bad = patch_flipping(explained(-relevance.values, odd), model)
     assert good.area < 0.8 * bad.area
     np.testing.assert_allclose(good.curves[:, [0, -1]], [[1.0, 0.0]] * 3)
     assert good.curves.shape == (3, 21)
@@ -126,11 +126,11 @@ def test_what_cannot_be_flipped_is_told():
     values = np.zeros_like(X)
     mixture = PatchModel(GaussianMixture(1), 3).fit(X)
     with pytest.raises(UnsupportedModel, match="made of distances"):
-        patch_flipping(mixture, explained(values, X))
+        patch_flipping(explained(values, X), mixture)
     with pytest.raises(UnsupportedModel, match="has no patches"):
-        patch_flipping(KernelDensity().fit(X), explained(values, X))
+        patch_flipping(explained(values, X), KernelDensity().fit(X))
     model = PatchModel(KernelDensity(), 3).fit(X)
     with pytest.raises(InvalidParameter, match="'n_steps' parameter"):
-        patch_flipping(model, explained(values, X), n_steps=0)
+        patch_flipping(explained(values, X), model, n_steps=0)
     with pytest.raises(InvalidInput, match="holds no data"):
-        patch_flipping(model, Explanation(values=values, scores=np.zeros(3), method="Example"))
+        patch_flipping(Explanation(values=values, scores=np.zeros(3), method="Example"), model)

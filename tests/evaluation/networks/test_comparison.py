@@ -39,19 +39,21 @@ class Upside:
     def explain(self, X):
         from dataclasses import replace
 
-        found = InputTimesGradient(self.model, 1).explain(X)
+        found = InputTimesGradient(self.model, target=1).explain(X)
         return replace(found, values=-found.values, method="Upside")
 
 
 def test_a_right_method_comes_first_a_wrong_one_after_chance():
-    table = compare({"right": InputTimesGradient(MODEL, 1), "wrong": Upside(MODEL)}, MODEL, X, target=1)
+    table = compare(
+        {"right": InputTimesGradient(MODEL, target=1), "wrong": Upside(MODEL)}, MODEL, X, target=1
+    )
     assert table.method.tolist() == ["right", "(random order)", "wrong"]
     for check in ("flipping", "irof", "road"):
         by = table.set_index("method")[check]
         assert by["right"] < by["(random order)"] < by["wrong"]
         assert (table[f"{check}_low"] <= table[check]).all()
         assert (table[check] <= table[f"{check}_high"]).all()
-    area = region_flipping(InputTimesGradient(MODEL, 1).explain(X), MODEL, target=1, region=2).area
+    area = region_flipping(InputTimesGradient(MODEL, target=1).explain(X), MODEL, target=1, patch_size=2).area
     assert table.flipping[0] == pytest.approx(area, abs=1e-6)
 
 
@@ -66,6 +68,6 @@ def test_methods_by_class_and_name_and_one_that_fails():
         def explain(self, X):
             raise RuntimeError("out of order")
 
-    failed = compare({"LRP": LRP(MODEL, 1), "broken": Broken()}, MODEL, X, target=1)
+    failed = compare({"LRP": LRP(MODEL, target=1), "broken": Broken()}, MODEL, X, target=1)
     assert "out of order" in failed.set_index("method").note["broken"]
     assert np.isnan(failed.set_index("method").flipping["broken"])

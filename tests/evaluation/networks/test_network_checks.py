@@ -41,8 +41,8 @@ PICTURES = np.random.default_rng(0).uniform(0.1, 1, size=(6, 1, 8, 8))
 
 def test_an_explanation_of_the_wrong_output_gives_a_worse_curve():
     model = Quadrants().double().eval()
-    settings = {"target": 1, "region": 4, "fill": "zero", "n_random": 50}
-    right, wrong = (InputTimesGradient(model, k).explain(PICTURES) for k in (1, 2))
+    settings = {"target": 1, "patch_size": 4, "baseline": "zero", "n_random": 50}
+    right, wrong = (InputTimesGradient(model, target=k).explain(PICTURES) for k in (1, 2))
     good, bad = region_flipping(right, model, **settings), region_flipping(wrong, model, **settings)
     np.testing.assert_allclose(good.mean_curve(), [1, 0, 0, 0, 0], atol=1e-12)
     np.testing.assert_allclose(bad.mean_curve()[1], 1, atol=1e-12)
@@ -55,10 +55,10 @@ def test_an_explanation_of_the_wrong_output_gives_a_worse_curve():
 
 def test_a_random_explanation_is_no_better_than_chance():
     model = Quadrants().double().eval()
-    e = InputTimesGradient(model, 1).explain(PICTURES)
+    e = InputTimesGradient(model, target=1).explain(PICTURES)
     values = np.random.default_rng(1).normal(size=e.values.shape)
     noise = Explanation(values=values, scores=e.scores, method="noise", data=PICTURES)
-    settings = {"target": 1, "region": 2, "fill": "zero", "n_random": 20}
+    settings = {"target": 1, "patch_size": 2, "baseline": "zero", "n_random": 20}
     found = region_flipping(noise, model, **settings)
     assert found.area == pytest.approx(found.random.area, abs=0.15)
     assert found.area > 2 * region_flipping(e, model, **settings).area
@@ -68,16 +68,23 @@ def test_the_output_that_was_explained_is_followed():
     """The largest output of a picture changes as its quadrant is painted over; the explained one must not."""
     model = Quadrants().double().eval()
     largest = model(torch.tensor(PICTURES)).argmax(dim=1)
-    by_default = region_flipping(InputTimesGradient(model).explain(PICTURES), model, region=4, fill="zero")
+    by_default = region_flipping(
+        InputTimesGradient(model).explain(PICTURES), model, patch_size=4, baseline="zero"
+    )
     np.testing.assert_allclose(by_default.curves[:, 1], 0, atol=1e-12)
     given = region_flipping(
-        InputTimesGradient(model).explain(PICTURES), model, target=largest, region=4, fill="zero"
+        InputTimesGradient(model).explain(PICTURES), model, target=largest, patch_size=4, baseline="zero"
     )
     np.testing.assert_array_equal(given.curves, by_default.curves)
-    recorded = region_flipping(IntegratedGradients(model, 3).explain(PICTURES), model, region=4, fill="zero")
+    recorded = region_flipping(
+        IntegratedGradients(model, target=3).explain(PICTURES), model, patch_size=4, baseline="zero"
+    )
     np.testing.assert_allclose(recorded.curves[:, 0], PICTURES[:, 0, 4:, 4:].sum(axis=(1, 2)), rtol=1e-12)
     function = region_flipping(
-        LRP(model, lambda y: 2 * y[:, 0]).explain(PICTURES), model, target=lambda y: 2 * y[:, 0], region=4
+        LRP(model, target=lambda y: 2 * y[:, 0]).explain(PICTURES),
+        model,
+        target=lambda y: 2 * y[:, 0],
+        patch_size=4,
     )
     np.testing.assert_allclose(function.curves[:, 0], 2 * PICTURES[:, 0, :4, :4].sum(axis=(1, 2)), rtol=1e-12)
 
@@ -85,11 +92,11 @@ def test_the_output_that_was_explained_is_followed():
 def test_explanations_of_another_output_are_not_judged_by_the_largest():
     model = Quadrants().double().eval()
     smallest = model(torch.tensor(PICTURES)).argmin(dim=1)
-    explanation = InputTimesGradient(model, smallest).explain(PICTURES)
+    explanation = InputTimesGradient(model, target=smallest).explain(PICTURES)
     np.testing.assert_array_equal(explanation.extras["output"], smallest)
-    found = region_flipping(explanation, model, region=4, fill="zero")
+    found = region_flipping(explanation, model, patch_size=4, baseline="zero")
     np.testing.assert_allclose(found.curves[:, 0], explanation.scores, rtol=1e-12)
-    of_function = LRP(model, lambda y: 2 * y[:, 0]).explain(PICTURES)
+    of_function = LRP(model, target=lambda y: 2 * y[:, 0]).explain(PICTURES)
     assert "output" not in of_function.extras
     with pytest.raises(InvalidInput, match=r"Pass the model that was explained, and target="):
         region_flipping(of_function, model)
@@ -126,12 +133,12 @@ def test_every_stage_against_a_loop_over_rows():
     copied = deep_network()
     rng = np.random.default_rng(3)
     target = model(IMAGES).argmax(dim=1)
-    before = Gradient(model, target).explain(IMAGES).values
+    before = Gradient(model, target=target).explain(IMAGES).values
     for stage, (name,) in enumerate(found.layers):
         for parameter in copied.get_submodule(name).parameters():
             drawn = torch.tensor(rng.standard_normal(parameter.shape)).float()
             parameter.data = parameter.data.mean() + parameter.data.std() * drawn
-        after = Gradient(copied, target).explain(IMAGES).values
+        after = Gradient(copied, target=target).explain(IMAGES).values
         expected = [spearmanr(a.ravel(), b.ravel()).statistic for a, b in zip(before, after, strict=True)]
         np.testing.assert_allclose(found.similarities[stage], expected, atol=1e-3)
     assert abs(found.final) < 0.2

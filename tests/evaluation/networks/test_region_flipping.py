@@ -34,7 +34,7 @@ VALUES = RNG.normal(size=X.shape)
 @pytest.mark.parametrize("order", ["morf", "lerf"])
 @pytest.mark.parametrize("region", [(3, 3), (1, 7), (2, 3)])
 def test_curves_are_those_of_a_slow_loop(order, region):
-    found = region_flipping(explanation(VALUES), SCORE, region=region, order=order, batch_size=5)
+    found = region_flipping(explanation(VALUES), SCORE, patch_size=region, order=order, batch_size=5)
     expected = painted_scores(
         score_of,
         X,
@@ -54,12 +54,12 @@ def test_the_fill_ins():
     one = RNG.normal(size=(2, 6, 7))
     cases = {"zero": np.zeros_like(X), "mean": X.mean(axis=(2, 3), keepdims=True) + 0 * X, "blur": blurred}
     for fill, expected in [*cases.items(), (2.5, np.full_like(X, 2.5)), (one, one + 0 * X)]:
-        found = region_flipping(explanation(VALUES), SCORE, region=(3, 2), fill=fill)
+        found = region_flipping(explanation(VALUES), SCORE, patch_size=(3, 2), baseline=fill)
         np.testing.assert_allclose(found.curves[:, -1], score_of(expected), rtol=1e-12)
         np.testing.assert_allclose(found.curves[:, 0], score_of(X), rtol=1e-12)
     seen = []
     watching = FunctionScore(lambda Z: seen.append(Z.copy()) or score_of(Z), feature_shape=(2, 6, 7))
-    region_flipping(explanation(VALUES), watching, region=(3, 2), fill="noise")
+    region_flipping(explanation(VALUES), watching, patch_size=(3, 2), baseline="noise")
     noise = seen[1]
     assert (noise >= low).all()
     assert (noise <= high).all()
@@ -67,8 +67,8 @@ def test_the_fill_ins():
 
 
 def test_fewer_steps_are_points_of_the_same_curve():
-    whole = region_flipping(explanation(VALUES), SCORE, region=2, n_steps=12)
-    some = region_flipping(explanation(VALUES), SCORE, region=2, n_steps=5)
+    whole = region_flipping(explanation(VALUES), SCORE, patch_size=2, n_steps=12)
+    some = region_flipping(explanation(VALUES), SCORE, patch_size=2, n_steps=5)
     assert some.removed[[0, -1]].tolist() == [0, 12]
     assert len(some.removed) == 6
     np.testing.assert_allclose(some.curves, whole.curves[:, some.removed], rtol=1e-12)
@@ -76,7 +76,7 @@ def test_fewer_steps_are_points_of_the_same_curve():
 
 
 def test_areas_are_mean_heights_of_the_normalised_curves():
-    found = region_flipping(explanation(VALUES), SCORE, region=2, n_steps=5)
+    found = region_flipping(explanation(VALUES), SCORE, patch_size=2, n_steps=5)
     curves = (found.curves - found.curves[:, -1:]) / (found.curves[:, :1] - found.curves[:, -1:])
     falls = found.curves[:, 0] > found.curves[:, -1]
     assert falls.any()
@@ -87,34 +87,38 @@ def test_areas_are_mean_heights_of_the_normalised_curves():
 
 
 def test_batches_seeds_and_axes_do_not_change_curves():
-    plain = region_flipping(explanation(VALUES), SCORE, region=3, fill="noise", n_random=2, random_state=7)
+    plain = region_flipping(
+        explanation(VALUES), SCORE, patch_size=3, baseline="noise", n_random=2, random_state=7
+    )
     again = region_flipping(
-        explanation(VALUES), SCORE, region=3, fill="noise", n_random=2, random_state=7, batch_size=1
+        explanation(VALUES), SCORE, patch_size=3, baseline="noise", n_random=2, random_state=7, batch_size=1
     )
     np.testing.assert_array_equal(plain.random.curves, again.random.curves)
     np.testing.assert_array_equal(plain.curves, again.curves)
-    other = region_flipping(explanation(-VALUES), SCORE, region=3, fill="noise", n_random=2, random_state=7)
+    other = region_flipping(
+        explanation(-VALUES), SCORE, patch_size=3, baseline="noise", n_random=2, random_state=7
+    )
     np.testing.assert_array_equal(
         plain.random.curves, other.random.curves
     )  # chance does not depend on the values
     last = FunctionScore(lambda Z: score_of(np.moveaxis(Z, -1, 1)), feature_shape=(6, 7, 2))
     moved = explanation(np.moveaxis(VALUES, 1, -1), np.moveaxis(X, 1, -1))
-    there = region_flipping(moved, last, region=3, axes=(0, 1))
+    there = region_flipping(moved, last, patch_size=3, axes=(0, 1))
     np.testing.assert_allclose(
-        there.curves, region_flipping(explanation(VALUES), SCORE, region=3).curves, rtol=1e-12
+        there.curves, region_flipping(explanation(VALUES), SCORE, patch_size=3).curves, rtol=1e-12
     )
 
 
 def test_sensitivities_count_without_their_sign():
-    found = region_flipping(explanation(VALUES, kind="sensitivity"), SCORE, region=3)
-    expected = region_flipping(explanation(np.abs(VALUES)), SCORE, region=3)
+    found = region_flipping(explanation(VALUES, kind="sensitivity"), SCORE, patch_size=3)
+    expected = region_flipping(explanation(np.abs(VALUES)), SCORE, patch_size=3)
     np.testing.assert_array_equal(found.curves, expected.curves)
-    assert not np.array_equal(found.curves, region_flipping(explanation(VALUES), SCORE, region=3).curves)
+    assert not np.array_equal(found.curves, region_flipping(explanation(VALUES), SCORE, patch_size=3).curves)
 
 
 def test_sequences_are_cut_along_their_only_axis():
     rows = RNG.normal(size=(4, 10))
-    found = region_flipping(explanation(rows, rows), lambda Z: Z.sum(axis=1), region=4, fill="zero")
+    found = region_flipping(explanation(rows, rows), lambda Z: Z.sum(axis=1), patch_size=4, baseline="zero")
     assert tile((10,), 4).index.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
     parts = np.sort([[row[:4].sum(), row[4:8].sum(), row[8:].sum()] for row in rows], axis=1)[:, ::-1]
     np.testing.assert_allclose(found.curves[:, 0] - found.curves[:, 1], parts[:, 0], atol=1e-12)
@@ -123,7 +127,7 @@ def test_sequences_are_cut_along_their_only_axis():
 
 def test_nothing_of_the_users_is_modified():
     kept_values, kept_data = VALUES.copy(), X.copy()
-    region_flipping(explanation(VALUES), SCORE, region=3, fill="noise")
+    region_flipping(explanation(VALUES), SCORE, patch_size=3, baseline="noise")
     np.testing.assert_array_equal(VALUES, kept_values)
     np.testing.assert_array_equal(X, kept_data)
 
@@ -132,18 +136,18 @@ def test_bad_input():
     given = explanation(VALUES)
     with pytest.raises(InvalidParameter, match="'order' parameter of region_flipping"):
         region_flipping(given, SCORE, order="random")
-    with pytest.raises(InvalidParameter, match="'fill' parameter"):
-        region_flipping(given, SCORE, fill="black")
-    with pytest.raises(InvalidInput, match=r"fill has shape \(5,\)"):
-        region_flipping(given, SCORE, fill=np.zeros(5))
-    with pytest.raises(InvalidInput, match="fill is not finite"):
-        region_flipping(given, SCORE, fill=np.nan)
-    with pytest.raises(InvalidParameter, match="'region' parameter must be"):
-        region_flipping(given, SCORE, region=0)
+    with pytest.raises(InvalidParameter, match="'baseline' parameter"):
+        region_flipping(given, SCORE, baseline="black")
+    with pytest.raises(InvalidInput, match=r"baseline has shape \(5,\)"):
+        region_flipping(given, SCORE, baseline=np.zeros(5))
+    with pytest.raises(InvalidInput, match="baseline is not finite"):
+        region_flipping(given, SCORE, baseline=np.nan)
+    with pytest.raises(InvalidParameter, match="'patch_size' parameter must be"):
+        region_flipping(given, SCORE, patch_size=0)
     with pytest.raises(InvalidParameter, match="do not fit inputs of shape"):
-        region_flipping(given, SCORE, region=(2, 2), axes=(0, 3))
+        region_flipping(given, SCORE, patch_size=(2, 2), axes=(0, 3))
     with pytest.raises(InvalidParameter, match="more sizes than"):
-        region_flipping(given, SCORE, region=(2, 2, 2, 2))
+        region_flipping(given, SCORE, patch_size=(2, 2, 2, 2))
     with pytest.raises(InvalidInput, match="its data is None"):
         region_flipping(explanation(VALUES, None), SCORE)
     with pytest.raises(InvalidInput, match=r"values of shape .* for data of shape"):

@@ -42,7 +42,7 @@ def test_a_right_explanation_is_better_than_chance_and_a_wrong_one_worse(check):
 
 def test_curves_of_irof_are_those_of_a_slow_loop():
     values = rng.normal(size=X.shape)
-    found = irof(told(values), SCORE, n_segments=9, n_steps=5, fill="zero", batch_size=3)
+    found = irof(told(values), SCORE, n_segments=9, n_steps=5, baseline="zero", batch_size=3)
     for x, v, curve in zip(X, values, found.curves, strict=True):
         labels = segment(x, 9)
         means = np.array([v[labels == k].mean() for k in range(labels.max() + 1)])

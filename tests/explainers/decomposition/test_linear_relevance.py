@@ -45,7 +45,7 @@ def test_score_of_the_class_itself_and_of_a_given_one(fitted):
     X, _, model = fitted
     own = model.explain(X, against=None)
     np.testing.assert_allclose(own.scores, model.decision_function(X).max(axis=1), atol=1e-12)
-    given = model.explain(X, of="c", against="a")
+    given = model.explain(X, target="c", against="a")
     scores = model.decision_function(X)
     np.testing.assert_allclose(given.scores, scores[:, 2] - scores[:, 0], atol=1e-12)
     np.testing.assert_allclose(given.values, X * (model.coef_[2] - model.coef_[0]), atol=1e-12)
@@ -140,7 +140,7 @@ class TestPipelinesOfTables:
     def test_values_belong_to_the_users_columns(self):
         encode = make_column_transformer((StandardScaler(), ["age", "size"]), (OneHotEncoder(), ["colour"]))
         model = make_pipeline(encode, LogisticRegression()).fit(self.FRAME, self.Y)
-        found = LinearRelevance(model).explain(self.FRAME, against=None)
+        found = LinearRelevance(model, against=None).explain(self.FRAME)
         assert found.feature_names == ["size", "colour", "age"]
         assert found.values.shape == found.data.shape == self.FRAME.shape
         chosen = model.predict(self.FRAME)

@@ -41,9 +41,11 @@ def test_both_explainers_of_patches_say_the_same(shape, stride, monkeypatch):
     monkeypatch.setattr("tellwhy.data.pieces.PIECE", 97)
     size = (4, 3) if len(shape) > 3 or shape[1] == 60 else (4,)
     X = RNG.normal(size=shape)
-    model = PatchModel(OneClassSVM(nu=0.3), size, stride, 60, scale="none", channels="joint").fit(X)
+    model = PatchModel(
+        OneClassSVM(nu=0.3), size, stride, n_train_patches=60, scale="none", channels="joint"
+    ).fit(X)
     ours = tellwhy.explain(model, X)
-    plain = PatchDTD(model.detectors_[0], patch=size, stride=stride).explain(X)
+    plain = PatchDTD(model.detectors_[0], patch_size=size, stride=stride).explain(X)
     np.testing.assert_allclose(ours.values, plain.values, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(ours.scores, plain.scores, rtol=1e-9)
     np.testing.assert_allclose(ours.base_values, plain.base_values, rtol=1e-9)
@@ -105,7 +107,7 @@ def test_a_channel_that_is_ordinary_gets_what_its_own_model_says():
     model = PatchModel(KernelDensity(), (5,), n_train_patches=60, scale="none").fit(series)
     whole = tellwhy.explain(model, series + 0.1)
     for c, detector in enumerate(model.detectors_):
-        alone = PatchDTD(detector, patch=(5,)).explain(series[..., c] + 0.1)
+        alone = PatchDTD(detector, patch_size=(5,)).explain(series[..., c] + 0.1)
         np.testing.assert_allclose(whole.values[..., c], alone.values, rtol=1e-9)
 
 
@@ -129,7 +131,7 @@ def test_relevance_of_pixels_adds_up_over_patches():
     images = RNG.normal(size=(2, 5, 6))
     points = RNG.normal(size=(12, 6))
     model = KernelDensity(bandwidth=1.5).fit(points)
-    explanation = PatchDTD(model, patch=(2, 3)).explain(images)
+    explanation = PatchDTD(model, patch_size=(2, 3)).explain(images)
     weights = np.full(12, 1 / 12)
     for image, values, score in zip(images, explanation.values, explanation.scores, strict=True):
         expected, total = np.zeros((5, 6)), 0.0
@@ -150,7 +152,7 @@ def test_patches_of_the_training_image_are_explained_without_themselves():
     image = np.tile([[0.0, 1.0], [1.0, 0.0]], (8, 8)) + 0.01 * RNG.normal(size=(16, 16))
     image[7, 9] += 2.0
     model = KernelDensity(bandwidth=0.2).fit(cut_patches(image, (3, 3)))
-    found = PatchDTD(model, patch=(3, 3)).explain(image[None]).values[0]
+    found = PatchDTD(model, patch_size=(3, 3)).explain(image[None]).values[0]
     assert np.unravel_index(found.argmax(), found.shape) == (7, 9)
-    hidden = PatchDTD(model, patch=(3, 3), training_rows=None).explain(image[None])
-    assert hidden.scores[0] < PatchDTD(model, patch=(3, 3)).explain(image[None]).scores[0]
+    hidden = PatchDTD(model, patch_size=(3, 3), training_rows=None).explain(image[None])
+    assert hidden.scores[0] < PatchDTD(model, patch_size=(3, 3)).explain(image[None]).scores[0]

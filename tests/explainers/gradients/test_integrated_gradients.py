@@ -46,7 +46,7 @@ def test_quadratic_scores_are_exact_with_a_single_step(n_steps):
 )
 def test_each_value_is_the_integral(model):
     score = as_score(model.fit(X))
-    found = IntegratedGradients(model, tolerance=1e-8).fit(X).explain(NEW[:2])
+    found = IntegratedGradients(model, tol=1e-8).fit(X).explain(NEW[:2])
     for x, values in zip(NEW, found.values, strict=False):
         expected = oracle.riemann_integrated_gradients(score.gradient, x, X.mean(axis=0), steps=4000)
         np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
@@ -64,10 +64,10 @@ def kink(at):
 
 def test_sharp_bends_are_refined_until_the_limit():
     row, reference = np.array([[2.0, 1.0]]), [0.0, 0.0]
-    settings = {"reference": reference, "n_steps": 4}
+    settings = {"baseline": reference, "n_steps": 4}
     with pytest.warns(NotConverged, match="in 1 of 1 rows"):
-        rough = IntegratedGradients(kink(0.7), **settings, max_steps=4).explain(row)
-    fine = IntegratedGradients(kink(0.7), **settings, max_steps=4096).explain(row)
+        rough = IntegratedGradients(kink(0.7), **settings, max_iter=4).explain(row)
+    fine = IntegratedGradients(kink(0.7), **settings, max_iter=4096).explain(row)
     share = 1 - 2 * 0.7 / 3  # gradient is −1 on the first 0.7/3 of the way
     np.testing.assert_allclose(fine.values, row * share, rtol=1e-5)
     assert abs(fine.residual[0]) < 1e-5 < 1e-2 < abs(rough.residual[0])
@@ -76,7 +76,7 @@ def test_sharp_bends_are_refined_until_the_limit():
 
 def test_the_limit_holds_where_the_gradient_jumps_all_the_time():
     model = NearestNeighbours().fit(X)
-    found = IntegratedGradients(model, max_steps=256).fit(X).explain(NEW)
+    found = IntegratedGradients(model, max_iter=256).fit(X).explain(NEW)
     assert found.extras["n_gradients"].max() <= 256
     total = found.base_values + found.values.sum(axis=1) + found.residual
     np.testing.assert_allclose(total, found.scores, rtol=1e-12)
@@ -84,13 +84,13 @@ def test_the_limit_holds_where_the_gradient_jumps_all_the_time():
 
 def test_one_row_is_refined_without_the_others():
     score, row = kink(0.7), np.array([[2.0, 1.0], [0.1, 0.1], [-3.0, 1.0]])
-    explainer = IntegratedGradients(score, reference=[0.0, 0.0])
+    explainer = IntegratedGradients(score, baseline=[0.0, 0.0])
     used = explainer.explain(row).extras["n_gradients"]
     assert used[0] > used[1] == used[2] == 16
 
 
 def test_a_row_that_is_the_reference_gets_nothing():
-    found = IntegratedGradients(quadratic(), reference=NEW[0]).explain(NEW[:1])
+    found = IntegratedGradients(quadratic(), baseline=NEW[0]).explain(NEW[:1])
     np.testing.assert_array_equal(found.values, 0)
     assert found.residual[0] == 0
 
@@ -98,7 +98,7 @@ def test_a_row_that_is_the_reference_gets_nothing():
 def test_references_are_rows_in_the_users_columns():
     frame = pd.DataFrame(X * [1.0, 10.0, 100.0, 0.1], columns=list("abcd"))
     pipeline = make_pipeline(StandardScaler(), GaussianMixture(2, random_state=0)).fit(frame)
-    given = IntegratedGradients(pipeline, reference=frame.mean().to_numpy()).explain(frame[:4])
+    given = IntegratedGradients(pipeline, baseline=frame.mean().to_numpy()).explain(frame[:4])
     learned = IntegratedGradients(pipeline).fit(frame).explain(frame[:4])
     np.testing.assert_allclose(given.values, learned.values, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(

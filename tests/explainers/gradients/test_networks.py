@@ -36,7 +36,7 @@ def gradient_of(model, output):
 def test_each_value_is_the_integral_along_the_chosen_output(target):
     model, x = smooth_network()
     chosen = model(torch.tensor(x)).argmax(dim=1).tolist() if target == "max" else np.full(3, target)
-    found = IntegratedGradients(model, target, tolerance=1e-9, batch_size=7).explain(x)
+    found = IntegratedGradients(model, target=target, tol=1e-9, batch_size=7).explain(x)
     assert found.values.shape == x.shape
     assert found.extras["output"].tolist() == list(chosen)
     for row, output, values in zip(x, chosen, found.values, strict=True):
@@ -52,17 +52,17 @@ def test_each_value_is_the_integral_along_the_chosen_output(target):
 
 def test_a_function_of_the_outputs_and_a_given_reference():
     model, x = smooth_network()
-    found = IntegratedGradients(model, lambda y: y[:, 0] - y[:, 2], reference=x[1]).explain(x[:1])
-    apart = [IntegratedGradients(model, k, reference=x[1]).explain(x[:1]) for k in (0, 2)]
+    found = IntegratedGradients(model, target=lambda y: y[:, 0] - y[:, 2], baseline=x[1]).explain(x[:1])
+    apart = [IntegratedGradients(model, target=k, baseline=x[1]).explain(x[:1]) for k in (0, 2)]
     np.testing.assert_allclose(found.values, apart[0].values - apart[1].values, atol=1e-9)
     assert "output" not in found.extras
-    np.testing.assert_array_equal(IntegratedGradients(model, reference=x[1]).explain(x[[1]]).values, 0)
+    np.testing.assert_array_equal(IntegratedGradients(model, baseline=x[1]).explain(x[[1]]).values, 0)
 
 
 def test_the_mean_of_background_pictures_can_be_the_reference():
     model, x = smooth_network()
-    learned = IntegratedGradients(model, 0, reference="mean").fit(x).explain(x[:1])
-    given = IntegratedGradients(model, 0, reference=torch.tensor(x.mean(axis=0))).explain(x[:1])
+    learned = IntegratedGradients(model, target=0, baseline="mean").fit(x).explain(x[:1])
+    given = IntegratedGradients(model, target=0, baseline=torch.tensor(x.mean(axis=0))).explain(x[:1])
     np.testing.assert_allclose(learned.values, given.values, atol=1e-12)
 
 
@@ -81,8 +81,8 @@ def test_the_output_stays_the_same_along_the_line():
 def test_networks_of_rectifiers_state_what_is_missing(name):
     model, x = build(name)
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    rough = IntegratedGradients(model, n_steps=4, max_steps=4).explain(x)
-    fine = IntegratedGradients(model, n_steps=4, max_steps=2048, tolerance=1e-4).explain(x)
+    rough = IntegratedGradients(model, n_steps=4, max_iter=4).explain(x)
+    fine = IntegratedGradients(model, n_steps=4, max_iter=2048, tol=1e-4).explain(x)
     total = fine.base_values + fine.values.reshape(len(x), -1).sum(axis=1) + fine.residual
     np.testing.assert_allclose(total, fine.scores, rtol=1e-12)
     assert np.abs(fine.residual).max() < 2e-2 * np.abs(fine.scores - fine.base_values).max()
@@ -125,11 +125,13 @@ def test_from_the_one_liner():
     assert by_default.method == "IntegratedGradients"
     np.testing.assert_allclose(by_default.values, IntegratedGradients(model).explain(x).values, atol=1e-12)
     chosen = tellwhy.explain(model, x, "IntegratedGradients", target=2)
-    np.testing.assert_allclose(chosen.values, IntegratedGradients(model, 2).explain(x).values, atol=1e-12)
+    np.testing.assert_allclose(
+        chosen.values, IntegratedGradients(model, target=2).explain(x).values, atol=1e-12
+    )
     score = NetworkOutput(model, 1)
     np.testing.assert_allclose(
         IntegratedGradients(score).explain(x).values,
-        IntegratedGradients(model, 1).explain(x).values,
+        IntegratedGradients(model, target=1).explain(x).values,
         atol=1e-12,
     )
 
@@ -170,8 +172,8 @@ def test_functions_of_pictures():
         lambda Z: (Z**2).sum(axis=(1, 2)), gradient=lambda Z: 2 * Z, feature_shape=(2, 3), describes="squares"
     )
     x = np.arange(6.0).reshape(1, 2, 3)
-    np.testing.assert_allclose(IntegratedGradients(score, reference="zero").explain(x).values, x**2)
+    np.testing.assert_allclose(IntegratedGradients(score, baseline="zero").explain(x).values, x**2)
     with pytest.raises(InvalidInput, match=r"\(n, 2, 3\).*Got \(1, 3, 2\)"):
-        IntegratedGradients(score, reference="zero").explain(x.reshape(1, 3, 2))
+        IntegratedGradients(score, baseline="zero").explain(x.reshape(1, 3, 2))
     with pytest.raises(InvalidInput, match="NaN in row 0, column 1"):
-        IntegratedGradients(score, reference="zero").explain(np.where(x == 1, np.nan, x))
+        IntegratedGradients(score, baseline="zero").explain(np.where(x == 1, np.nan, x))

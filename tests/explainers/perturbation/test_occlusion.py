@@ -42,7 +42,7 @@ def by_loops(x, patch, stride, fill):
 )
 @pytest.mark.parametrize("fill", [0.5, np.ones((3, 7, 9))])
 def test_patches_and_strides_are_the_explicit_loops(patch, stride, fill):
-    found = Occlusion(SCORE, patch=patch, stride=stride, baseline=fill).explain(PICTURES)
+    found = Occlusion(SCORE, patch_size=patch, stride=stride, baseline=fill).explain(PICTURES)
     for values, x in zip(found.values, PICTURES, strict=True):
         np.testing.assert_allclose(values, by_loops(x, patch, stride, fill), atol=1e-12)
     base = bumpy(np.broadcast_to(np.asarray(fill, dtype=float), PICTURES.shape))
@@ -51,13 +51,13 @@ def test_patches_and_strides_are_the_explicit_loops(patch, stride, fill):
 
 def test_a_linear_score_is_given_out_whole_where_patches_do_not_overlap():
     linear = FunctionScore(lambda X: (X * WEIGHTS).sum(axis=(1, 2, 3)), feature_shape=(3, 7, 9))
-    found = Occlusion(linear, patch=(7, 3), baseline=0.0).explain(PICTURES)
+    found = Occlusion(linear, patch_size=(7, 3), baseline=0.0).explain(PICTURES)
     np.testing.assert_allclose(found.residual, 0, atol=1e-12)
 
 
 def test_background_rows_come_into_the_patch():
     background = rng.normal(size=(5, 3, 7, 9))
-    found = Occlusion(SCORE, patch=(7, 9)).fit(background).explain(PICTURES)
+    found = Occlusion(SCORE, patch_size=(7, 9)).fit(background).explain(PICTURES)
     wanted = (bumpy(PICTURES) - bumpy(background).mean()) / 189
     np.testing.assert_allclose(found.values, np.broadcast_to(wanted[:, None, None, None], PICTURES.shape))
 
@@ -65,10 +65,10 @@ def test_background_rows_come_into_the_patch():
 def test_time_and_channels():
     series = rng.normal(size=(2, 4, 20))  # channels, time
     score = FunctionScore(lambda X: X[:, 1, 5:10].sum(axis=1), feature_shape=(4, 20))
-    by_channel = Occlusion(score, patch=1, axes=(0,), baseline=0.0).explain(series).values
+    by_channel = Occlusion(score, patch_size=1, axes=(0,), baseline=0.0).explain(series).values
     assert (np.abs(by_channel).sum(axis=(0, 2)) > 0).tolist() == [False, True, False, False]
     np.testing.assert_allclose(by_channel.sum(axis=(1, 2)), score.value(series))
-    in_time = Occlusion(score, patch=5, axes=(1,), baseline=0.0).explain(series).values
+    in_time = Occlusion(score, patch_size=5, axes=(1,), baseline=0.0).explain(series).values
     assert (np.abs(in_time).sum(axis=(0, 1)) > 0).nonzero()[0].tolist() == [5, 6, 7, 8, 9]
 
 
@@ -82,17 +82,17 @@ def test_networks_are_asked_on_their_device_and_give_the_same():
         torch.nn.Linear(140, 2),
     )
     network = torch.nn.Sequential(*layers).double().eval()
-    found = Occlusion(NetworkOutput(network, 1, batch_size=4), patch=3, baseline=0.0).explain(PICTURES)
+    found = Occlusion(NetworkOutput(network, 1, batch_size=4), patch_size=3, baseline=0.0).explain(PICTURES)
     plain = FunctionScore(
         lambda X: network(torch.as_tensor(X)).detach().numpy()[:, 1], feature_shape=(3, 7, 9)
     )
-    wanted = Occlusion(plain, patch=3, baseline=0.0).explain(PICTURES)
+    wanted = Occlusion(plain, patch_size=3, baseline=0.0).explain(PICTURES)
     np.testing.assert_allclose(found.values, wanted.values, atol=1e-12)
 
 
 def test_an_explanation_with_a_given_baseline_can_be_saved(tmp_path):
     from tellwhy.core.explanation import Explanation
 
-    found = Occlusion(SCORE, patch=(2, 3), baseline=np.ones((3, 7, 9))).explain(PICTURES)
+    found = Occlusion(SCORE, patch_size=(2, 3), baseline=np.ones((3, 7, 9))).explain(PICTURES)
     found.save(tmp_path / "e")
     np.testing.assert_array_equal(Explanation.load(tmp_path / "e").values, found.values)

@@ -49,7 +49,9 @@ def test_log_odds_and_probabilities_say_the_same():
 def test_classifiers_are_read_as_probabilities_and_other_scores_as_they_are():
     labels = (BACKGROUND[:, 0] > 0).astype(int)
     model = LogisticRegression().fit(BACKGROUND, labels)
-    found = tellwhy.explain(model, BACKGROUND[:3], "PredictionDifference", BACKGROUND, output="probability")
+    found = tellwhy.explain(
+        model, BACKGROUND[:3], "PredictionDifference", background=BACKGROUND, output="probability"
+    )
     assert found.params["scale"] == "probability"
     score = PredictionDifference(lambda X: X[:, 0]).fit(BACKGROUND).explain(BACKGROUND[:3])
     assert score.params["scale"] == "score"
@@ -87,9 +89,11 @@ def test_patches_of_pictures():
     pictures = rng.normal(size=(80, 6, 6))
     score = FunctionScore(lambda X: X[:, :3, :3].sum(axis=(1, 2)), feature_shape=(6, 6))
     x = np.ones((1, 6, 6))
-    found = PredictionDifference(score, patch=3, sampling="marginal", n_samples=64).fit(pictures).explain(x)
+    found = (
+        PredictionDifference(score, patch_size=3, sampling="marginal", n_samples=64).fit(pictures).explain(x)
+    )
     assert found.values[0, :3, :3].sum() > 6
     np.testing.assert_array_equal(found.values[0, 3:], 0)
-    smooth = PredictionDifference(score, patch=3, margin=2).fit(pictures).explain(x)
+    smooth = PredictionDifference(score, patch_size=3, margin=2).fit(pictures).explain(x)
     assert smooth.values[0, :3, :3].sum() > 6
     np.testing.assert_allclose(smooth.values[0, 3:], 0, atol=1e-12)

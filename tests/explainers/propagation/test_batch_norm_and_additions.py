@@ -61,7 +61,7 @@ def test_one_and_two_linear_layers_are_their_algebra(rule, params):
     w, b, s = lines(model.norm)
     v = np.linspace(-1, 1, 4)
     explain = {
-        treatment: LRP(model, lambda y: y.sum(1), rule=rule, rule_params=params, batch_norm=treatment)
+        treatment: LRP(model, target=lambda y: y.sum(1), rule=rule, rule_params=params, batch_norm=treatment)
         .explain(x)
         .values
         for treatment in ("one_linear", "two_linear")
@@ -84,7 +84,7 @@ def test_batch_norm_without_factors_has_no_shift(treatment):
     norm = nn.BatchNorm1d(4, affine=False).double().eval()
     nn.init.normal_(norm.running_mean, generator=torch.Generator().manual_seed(0))
     x = torch.randn(5, 4, dtype=torch.float64)
-    found = LRP(norm, lambda y: y.sum(1), rule="alpha_beta", batch_norm=treatment).explain(x).values
+    found = LRP(norm, target=lambda y: y.sum(1), rule="alpha_beta", batch_norm=treatment).explain(x).values
     params = {"alpha": 2.0, "beta": 1.0}
     s = np.sqrt(1 + norm.eps)
     mean = norm.running_mean.numpy()
@@ -119,8 +119,8 @@ def test_both_functions_of_batch_norm_are_read(treatment):
     raw = RawBatchNorm().double().eval()
     model = nn.Sequential(raw.layer, raw.norm).eval()
     x = torch.randn(5, 3, dtype=torch.float64)
-    expected = LRP(model, 1, rule="gamma", batch_norm=treatment).explain(x)
-    found = LRP(raw, 1, rule="gamma", batch_norm=treatment).explain(x)
+    expected = LRP(model, target=1, rule="gamma", batch_norm=treatment).explain(x)
+    found = LRP(raw, target=1, rule="gamma", batch_norm=treatment).explain(x)
     np.testing.assert_allclose(found.scores, expected.scores)
     np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
 
@@ -146,7 +146,7 @@ def test_four_coefficients_are_equation_a3():
     """R_i = (2 x⁺w⁺/(x⁺w⁺ + b⁺) − x⁺w⁻/(x⁺w⁻ + b⁻)) R_j, zero where a numerator is."""
     model, x = Normalised().eval(), torch.randn(9, 4, dtype=torch.float64)
     w, b, _ = lines(model.norm)
-    explainer = LRP(model, lambda y: y.sum(1), rule="epsilon", batch_norm="four_coefficients")
+    explainer = LRP(model, target=lambda y: y.sum(1), rule="epsilon", batch_norm="four_coefficients")
     found = explainer.explain(x)
     for row, values in zip(x.numpy(), found.values, strict=True):
         R = np.linspace(-1, 1, 4) * (w * row + b)
@@ -191,7 +191,7 @@ def test_merged_is_the_rule_of_both_as_one_matrix(name, rule, params):
             nn.init.normal_(tensor)
     model = nn.Sequential(layer, norm, nn.Flatten()).double().eval()
     x = torch.randn(2, *shape, dtype=torch.float64)
-    found = LRP(model, 1, rule=rule, rule_params=params).explain(x)
+    found = LRP(model, target=1, rule=rule, rule_params=params).explain(x)
     W, b = matrix_of(model, shape)
     for row, values, score in zip(
         x.flatten(1).numpy(), found.values.reshape(2, -1), found.scores, strict=True
@@ -207,7 +207,7 @@ def test_layers_that_cannot_be_merged_keep_their_rule():
     nn.init.normal_(norm.weight)
     model = nn.Sequential(layer, norm, nn.Flatten()).double().eval()
     x = torch.randn(2, 2, 2, 2, dtype=torch.float64)
-    found = LRP(model, 0, rule="z_plus")
+    found = LRP(model, target=0, rule="z_plus")
     assert list(coverage(model, x, explainer=found)["operation"]) == [
         "conv_transpose2d",
         "batch_norm",
@@ -229,8 +229,8 @@ def test_channels_of_batch_norm_are_not_those_of_a_linear_layer_on_sequences():
     x = torch.randn(2, 4, 3, dtype=torch.float64)
     operations = coverage(model, x)["operation"]
     assert list(operations) == ["linear", "batch_norm", "flatten"]
-    found = LRP(model, 5, rule="z").explain(x).values
-    np.testing.assert_allclose(found, InputTimesGradient(model, 5).explain(x).values, atol=1e-12)
+    found = LRP(model, target=5, rule="z").explain(x).values
+    np.testing.assert_allclose(found, InputTimesGradient(model, target=5).explain(x).values, atol=1e-12)
 
 
 def test_only_the_first_of_two_linear_layers_sees_the_input():
@@ -284,7 +284,7 @@ def test_additions_are_their_algebra(rule, sum_):
     """What arrives at the two ways is what the rule gives to the inputs of a layer with weights (1, 1)."""
     combine, weights = SUMS[sum_]
     model, x = Sum(combine).double().eval(), torch.randn(1, 3, dtype=torch.float64)
-    book = LRP(model, lambda y: y.sum(1), rule="z", residual=rule).ledger(x).set_index("path")
+    book = LRP(model, target=lambda y: y.sum(1), rule="z", residual=rule).ledger(x).set_index("path")
     long, short = model.long(x).detach().numpy()[0], model.short(x).detach().numpy()[0]
     expected = np.zeros(2)
     for j, v in enumerate(np.linspace(-1, 1, 4)):
@@ -299,7 +299,7 @@ def test_additions_are_their_algebra(rule, sum_):
 )
 def test_one_way_takes_all(rule, shares):
     model, x = Sum(SUMS["add"][0]).double().eval(), torch.randn(3, 3, dtype=torch.float64)
-    explainer = LRP(model, 2, rule="z", residual=rule)
+    explainer = LRP(model, target=2, rule="z", residual=rule)
     book, scores = explainer.ledger(x).set_index("path"), explainer.explain(x).scores
     np.testing.assert_allclose(
         [book.arrived["long.2"], book.arrived["short"]], np.array(shares) * scores.sum(), atol=1e-10
@@ -324,9 +324,9 @@ def test_broadcast_additions_conserve():
 def test_a_rule_of_your_own_for_additions():
     model, x = Sum(SUMS["add"][0]).double().eval(), torch.randn(2, 3, dtype=torch.float64)
     squares = Rule("z", lambda layer, x, z, R: R * x**2 / (x**2).sum(0), maps_relevance=True)
-    found = LRP(model, 0, rule="z", residual=squares)
+    found = LRP(model, target=0, rule="z", residual=squares)
     np.testing.assert_allclose(found.explain(x).residual, 0, atol=1e-10)
-    proportional = LRP(model, 0, rule="z").explain(x).values  # a rule's name does not matter
+    proportional = LRP(model, target=0, rule="z").explain(x).values  # a rule's name does not matter
     assert np.abs(found.explain(x).values - proportional).max() > 1e-3
     assert list(coverage(model, x, explainer=found)["rule"]).count("z") == 4
 
@@ -356,8 +356,8 @@ def test_x_plus_x_is_one_activation():
             return x + x
 
     x = torch.randn(2, 3, dtype=torch.float64)
-    found = LRP(Double().eval(), 1, rule="z", residual="equal").explain(x).values
-    np.testing.assert_allclose(found, InputTimesGradient(Double().eval(), 1).explain(x).values)
+    found = LRP(Double().eval(), target=1, rule="z", residual="equal").explain(x).values
+    np.testing.assert_allclose(found, InputTimesGradient(Double().eval(), target=1).explain(x).values)
 
 
 POOLS = {
@@ -373,11 +373,16 @@ def test_flat_pooling_spreads_evenly(pool):
         Function(lambda x: POOLS[pool](x).flatten(1)).eval(),
         torch.rand(2, 1, 5, 5, dtype=torch.float64),
     )
-    for explainer in (LRP(model, 0, rule="z", pooling="flat"), DeepTaylor(model, 0, low=0, pooling="flat")):
+    for explainer in (
+        LRP(model, target=0, rule="z", pooling="flat"),
+        DeepTaylor(model, target=0, low=0, pooling="flat"),
+    ):
         found = explainer.explain(x)
         np.testing.assert_allclose(found.residual, 0, atol=1e-12)
         for values, score in zip(found.values, found.scores, strict=True):
             taken = values != 0
             np.testing.assert_allclose(values[taken], score / taken.sum(), atol=1e-12)
-    uneven = DeepTaylor(model, 0, low=0).explain(x)
-    np.testing.assert_allclose(uneven.values, InputTimesGradient(model, 0).explain(x).values, atol=1e-12)
+    uneven = DeepTaylor(model, target=0, low=0).explain(x)
+    np.testing.assert_allclose(
+        uneven.values, InputTimesGradient(model, target=0).explain(x).values, atol=1e-12
+    )

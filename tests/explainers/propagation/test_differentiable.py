@@ -40,7 +40,7 @@ EXPLAINERS = {
     "z_box": lambda m: LRP(m, rule="z_box", rule_params={"low": -4.0, "high": 4.0}),
     "preset_a_flat": lambda m: LRP(m, composite="preset_a_flat", batch_norm="two_linear"),
     "four_coefficients": lambda m: LRP(m, rule="gamma", batch_norm="four_coefficients", residual="equal"),
-    "any_output": lambda m: LRP(m, lambda y: y.square().sum(dim=1), rule="gamma"),
+    "any_output": lambda m: LRP(m, target=lambda y: y.square().sum(dim=1), rule="gamma"),
     "deep_taylor": lambda m: DeepTaylor(m, low=-4.0, high=4.0),
     "excitation": lambda m: ExcitationBackprop(m, contrastive=True),
 }
@@ -156,7 +156,7 @@ def test_batches_and_several_inputs():
     given = {"right": torch.randn(5, 2).double().requires_grad_(), "left": torch.randn(5, 3).double()}
     found = {}
     for size in (2, 32):
-        explainer = LRP(model, 1, rule="gamma", batch_size=size)
+        explainer = LRP(model, target=1, rule="gamma", batch_size=size)
         made = explainer.explain(given, output="torch", differentiable=True)
         wanted = explainer.explain(given)
         for name in given:
@@ -246,12 +246,12 @@ def test_training_moves_relevance_out_of_what_is_penalised():
         model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
         steps = torch.optim.Adam(model.parameters(), lr=0.1)
         for _ in range(40):
-            values = LRP(model, classes).explain(x, output="torch", differentiable=True).values
+            values = LRP(model, target=classes).explain(x, output="torch", differentiable=True).values
             outside = values[:, 1:].square().sum(dim=1).mean()
             loss = F.cross_entropy(model(x), classes) + strength * outside
             steps.zero_grad()
             loss.backward()
             steps.step()
-        found = np.abs(LRP(model, classes).explain(x).values).mean(axis=0)
+        found = np.abs(LRP(model, target=classes).explain(x).values).mean(axis=0)
         shares[strength] = found[1:].sum() / found.sum()
     assert shares[5.0] < 0.6 * shares[0.0]

@@ -39,9 +39,9 @@ def every_kind(model, *, rectifiers=True):
     replacing = {"deconvnet": DeconvNet(model), "guided": GuidedBackprop(model)} if rectifiers else {}
     return replacing | {
         "gradient": Gradient(model),
-        "input x gradient": InputTimesGradient(model, 1),
+        "input x gradient": InputTimesGradient(model, target=1),
         "z": LRP(model, rule="z"),
-        "epsilon": LRP(model, 0, rule="epsilon"),
+        "epsilon": LRP(model, target=0, rule="epsilon"),
         "preset b": LRP(model, composite="preset_b"),
         "flat": LRP(model, rule="flat"),
         "even": LRP(model, rule="z_plus", residual="equal", pooling="flat"),

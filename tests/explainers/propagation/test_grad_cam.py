@@ -41,8 +41,8 @@ def test_values_are_the_enlarged_weighted_sum(layer):
 
 
 def test_a_trailing_softmax_is_left_out():
-    found = GradCAM(network(lambda: nn.Softmax(dim=1)), 1).explain(X)
-    np.testing.assert_array_equal(found.values, GradCAM(network(), 1).explain(X).values)
+    found = GradCAM(network(lambda: nn.Softmax(dim=1)), target=1).explain(X)
+    np.testing.assert_array_equal(found.values, GradCAM(network(), target=1).explain(X).values)
     assert "softmax" in found.params["explains"]
 
 

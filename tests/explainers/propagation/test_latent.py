@@ -19,7 +19,7 @@ W, X = models.weights(), models.rows()
 @pytest.mark.parametrize("batch_size", [2, 32])
 def test_heads_get_what_the_algebra_gives_them(batch_size):
     model = models.Block(W).eval()
-    explainer = LRP(model, 1, rule="z", batch_size=batch_size)
+    explainer = LRP(model, target=1, rule="z", batch_size=batch_size)
     found = explainer.latent(X, ":scaled_dot_product_attention")[":scaled_dot_product_attention"]
     assert found.shape == (3, models.HEADS, models.TIME, models.SIZE // models.HEADS)
     for x, heads in zip(X.numpy(), found, strict=True):
@@ -44,7 +44,7 @@ def test_every_module_of_a_chain_hands_on_the_whole(rule):
 
 def test_places_change_nothing_and_gradients_have_input_times_gradient():
     model, x = build("unet")
-    explainer = InputTimesGradient(model, 0)
+    explainer = InputTimesGradient(model, target=0)
     before = explainer.explain(x).values
     found = explainer.latent(x, "deep")["deep"]
     kept = {}

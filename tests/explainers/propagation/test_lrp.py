@@ -43,7 +43,7 @@ def test_ledger_names_the_absorbing_bias():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double().eval()
     x = torch.randn(1, 3, dtype=torch.float64)
-    book = LRP(model, 0, rule="z").ledger(x).set_index("path")
+    book = LRP(model, target=0, rule="z").ledger(x).set_index("path")
     model.requires_grad_(False)
     active = (model[0](x)[0] > 0).double()
     np.testing.assert_allclose(book.absorbed["2"], float(model[2].bias[0]), rtol=1e-10)

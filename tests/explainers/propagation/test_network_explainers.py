@@ -83,7 +83,7 @@ def test_rectified_gradients(method, guided):
     z2 = np.maximum(z1, 0) @ W2.T + b2
     c = np.maximum(np.repeat(W3[[1]], len(x), axis=0), 0) * ((z2 > 0) if guided else 1)
     c = np.maximum(c @ W2, 0) * ((z1 > 0) if guided else 1)
-    np.testing.assert_allclose(method(model, 1).explain(x).values, c @ W1, atol=1e-12)
+    np.testing.assert_allclose(method(model, target=1).explain(x).values, c @ W1, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_deep_taylor_is_its_rules(low, high, first):
     model, x = network(bias=False)
     x = x.clamp(min=0 if low == 0 else -2, max=3)
     chosen = np.where(np.arange(6) < 3, model(x).argmax(dim=1).numpy(), model(x).argmin(dim=1).numpy())
-    found = DeepTaylor(model, chosen, low=low, high=high).explain(x)
+    found = DeepTaylor(model, target=chosen, low=low, high=high).explain(x)
     rules = [first, ("z_plus", {}), ("z_plus", {})]
     for row, values, score, k in zip(x.numpy(), found.values, found.scores, chosen, strict=True):
         expected = network_relevance(rules, weights(model), row, k)
@@ -119,11 +119,11 @@ def test_excitation_backprop_is_a_probability():
 
 def test_contrastive_excitation_backprop_subtracts_the_negated_walk():
     model, x = network(bias=False)
-    found = ExcitationBackprop(model, 1, contrastive=True).explain(x.abs())
+    found = ExcitationBackprop(model, target=1, contrastive=True).explain(x.abs())
     negated, _ = network(bias=False)
     with torch.no_grad():
         negated[4].weight.neg_()
-    walks = [ExcitationBackprop(m, 1).explain(x.abs()).values for m in (model, negated)]
+    walks = [ExcitationBackprop(m, target=1).explain(x.abs()).values for m in (model, negated)]
     np.testing.assert_allclose(found.values, walks[0] - walks[1], atol=1e-12)
     both = walks[0].any(axis=1) & walks[1].any(axis=1)
     np.testing.assert_allclose(found.values[both].sum(axis=1), 0, atol=1e-12)
@@ -142,7 +142,7 @@ def test_smooth_grad_is_the_mean_over_noisy_copies(postprocess, process):
     rng = np.random.default_rng(5)
     for row, values, top in zip(x.numpy(), found.values, model(x).argmax(dim=1), strict=True):
         copies = row + 0.3 * np.ptp(row) * rng.standard_normal((7, 5))
-        expected = process(Gradient(model, int(top)).explain(copies).values).mean(axis=0)
+        expected = process(Gradient(model, target=int(top)).explain(copies).values).mean(axis=0)
         np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
@@ -162,15 +162,15 @@ def test_targets():
     model, x = network()
     outputs = model(x).detach().numpy()
     chosen = np.array([0, 1, 2, 0, 1, 2])
-    np.testing.assert_allclose(LRP(model, 2).explain(x).scores, outputs[:, 2])
+    np.testing.assert_allclose(LRP(model, target=2).explain(x).scores, outputs[:, 2])
     np.testing.assert_allclose(
-        LRP(model, chosen, batch_size=4).explain(x).scores, outputs[np.arange(6), chosen]
+        LRP(model, target=chosen, batch_size=4).explain(x).scores, outputs[np.arange(6), chosen]
     )
     np.testing.assert_allclose(
-        LRP(model, torch.tensor(chosen)).explain(x).scores, outputs[np.arange(6), chosen]
+        LRP(model, target=torch.tensor(chosen)).explain(x).scores, outputs[np.arange(6), chosen]
     )
-    difference = LRP(model, lambda y: y[:, 0] - y[:, 1], rule="z").explain(x)
-    parts = [LRP(model, k, rule="z").explain(x).values for k in (0, 1)]
+    difference = LRP(model, target=lambda y: y[:, 0] - y[:, 1], rule="z").explain(x)
+    parts = [LRP(model, target=k, rule="z").explain(x).values for k in (0, 1)]
     np.testing.assert_allclose(difference.values, parts[0] - parts[1], atol=1e-12)
 
 
@@ -215,7 +215,7 @@ def test_a_kind_can_be_named():
     x = torch.randn(3, 2, dtype=torch.float64)
     with temporary_registrations():
         register_operation("sinc", kind="elementwise")
-        found = LRP(Function(torch.sinc).eval(), 0).explain(x)
+        found = LRP(Function(torch.sinc).eval(), target=0).explain(x)
     np.testing.assert_allclose(found.residual, 0, atol=1e-12)
 
 
@@ -335,7 +335,7 @@ def test_images_of_outputs_need_a_function():
     model, x = nn.Conv2d(1, 2, 1).double().eval(), torch.randn(2, 1, 3, 3, dtype=torch.float64)
     with pytest.raises(InvalidInput, match="target=<function"):
         LRP(model).explain(x)
-    assert LRP(model, lambda y: y[:, 0].sum((1, 2))).explain(x).values.shape == x.shape
+    assert LRP(model, target=lambda y: y[:, 0].sum((1, 2))).explain(x).values.shape == x.shape
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -86,7 +86,7 @@ def test_gradients_see_the_deviation(name):
 @pytest.mark.parametrize("composite", ["preset_a", "preset_b_flat"])
 def test_relevance_and_ledger_through_a_norm(name, composite):
     model = build(name)
-    explainer = LRP(model, 0, composite=composite)
+    explainer = LRP(model, target=0, composite=composite)
     found, ledger = explainer.explain(X), explainer.ledger(X)
     assert np.isfinite(found.values).all()
     np.testing.assert_allclose(ledger["absorbed"].sum(), found.residual.sum(), atol=1e-9)

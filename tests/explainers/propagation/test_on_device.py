@@ -66,7 +66,7 @@ def test_gradients_are_those_of_pytorch(name):
 def test_gradients_leave_a_trailing_softmax_out():
     model = nn.Sequential(nn.Linear(3, 4), nn.Softmax(dim=1)).double().eval()
     x = torch.rand(2, 3, dtype=torch.float64)
-    found = Gradient(model, 1).explain(x)
+    found = Gradient(model, target=1).explain(x)
     np.testing.assert_allclose(found.values, model[0].weight[[1, 1]].detach().numpy(), atol=1e-15)
     assert "softmax" in found.params["explains"]
 

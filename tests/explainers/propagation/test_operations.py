@@ -154,7 +154,7 @@ def test_elementwise_functions_pass_relevance_on(name, rule):
         / (z + 9 if name == "reciprocal" else z)
     )
     expected = x * torch.einsum("nkhw,kc->nchw", c, model.first.weight[:, :, 0, 0].detach())
-    np.testing.assert_allclose(LRP(model, 0, rule="z").explain(x).values, expected.numpy(), atol=1e-10)
+    np.testing.assert_allclose(LRP(model, target=0, rule="z").explain(x).values, expected.numpy(), atol=1e-10)
 
 
 def detached(x, dims, weight=None, bias=None, *, centred=True):
@@ -200,11 +200,11 @@ def test_normalisation_takes_its_deviation_as_a_constant(name):
     np.testing.assert_allclose(y.detach().numpy(), operation(leaf).detach().numpy(), atol=1e-12)
     c = torch.autograd.grad(model.last(y.flatten(1))[:, 0].sum(), leaf)[0]
     expected = x * torch.einsum("nkhw,kc->nchw", c, model.first.weight[:, :, 0, 0].detach())
-    np.testing.assert_allclose(LRP(model, 0, rule="z").explain(x).values, expected.numpy(), atol=1e-10)
+    np.testing.assert_allclose(LRP(model, target=0, rule="z").explain(x).values, expected.numpy(), atol=1e-10)
     np.testing.assert_allclose(
-        LRP(model, 0, rule=Z_OF_RELEVANCE).explain(x).values, expected.numpy(), atol=1e-8
+        LRP(model, target=0, rule=Z_OF_RELEVANCE).explain(x).values, expected.numpy(), atol=1e-8
     )
-    plain = InputTimesGradient(model, 0).explain(x).values
+    plain = InputTimesGradient(model, target=0).explain(x).values
     assert np.abs(plain - expected.numpy()).max() > 1e-4
 
 
@@ -247,7 +247,7 @@ def test_signs_of_activations_are_known_or_looked_at(before):
         "gelu": F.gelu,
     }
     model, x = Between(operations[before]).double().eval(), rows()
-    found = LRP(model, 0, rule="z_plus", residual="z").explain(x).values
+    found = LRP(model, target=0, rule="z_plus", residual="z").explain(x).values
     a = operations[before](model.first(x)).flatten(1).detach()
     products = a * model.last.weight[0].detach()
     R = products.clamp(min=0) / products.clamp(min=0).sum(1, keepdim=True) * model(x)[:, :1].detach()
@@ -260,7 +260,9 @@ def test_signs_of_activations_are_known_or_looked_at(before):
         def forward(self, x):
             return (operations[before](self.first(x)).flatten(1) * self.c).sum(1, keepdim=True)
 
-    np.testing.assert_allclose(found, LRP(Rest().eval(), 0, rule="z_plus").explain(x).values, atol=1e-10)
+    np.testing.assert_allclose(
+        found, LRP(Rest().eval(), target=0, rule="z_plus").explain(x).values, atol=1e-10
+    )
 
 
 def test_softmax_inside_takes_the_derivative():
@@ -289,7 +291,7 @@ def test_tokens_are_explained_through_their_embedding():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(12, 2, bias=False)).double().eval()
     tokens = torch.tensor([[1, 2, 3], [9, 0, 0]])
-    found = LRP(model, 0, rule="z").explain(tokens)
+    found = LRP(model, target=0, rule="z").explain(tokens)
     parts = model[0](tokens) * model[2].weight[0].reshape(3, 4)
     np.testing.assert_allclose(found.values, parts.sum(-1).detach().numpy(), atol=1e-12)
     np.testing.assert_allclose(found.residual, 0, atol=1e-12)

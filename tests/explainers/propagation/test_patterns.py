@@ -41,7 +41,7 @@ def formula(x, w, z, kind):
 @pytest.mark.parametrize("kind", ["relu", "relu_centred", "linear"])
 def test_patterns_are_their_formula_and_go_down_in_place_of_weights(kind):
     model, x = network(), torch.as_tensor(RNG.normal(size=(300, 5)))
-    explainer = PatternNet(model, 1, pattern=kind, batch_size=77).fit(x)
+    explainer = PatternNet(model, target=1, pattern=kind, batch_size=77).fit(x)
     a, patterns, masks = x.numpy(), [], []
     for k in (0, 2, 4):
         W, b = model[k].weight.detach().numpy(), model[k].bias.detach().numpy()
@@ -55,7 +55,7 @@ def test_patterns_are_their_formula_and_go_down_in_place_of_weights(kind):
     y = model(x).detach().numpy()[:, 1]
     signal = ((y[:, None] * patterns[2][[1]]) * masks[1]) @ patterns[1] * masks[0] @ patterns[0]
     np.testing.assert_allclose(explainer.explain(x).values, signal, atol=1e-9)
-    shares = PatternAttribution(model, 1, pattern=kind).fit(x).explain(x)
+    shares = PatternAttribution(model, target=1, pattern=kind).fit(x).explain(x)
     W = [model[k].weight.detach().numpy() for k in (0, 2, 4)]
     down = (y[:, None] * (W[2] * patterns[2])[[1]]) * masks[1]
     down = down @ (W[1] * patterns[1]) * masks[0] @ (W[0] * patterns[0])
@@ -94,7 +94,7 @@ def test_the_signal_of_the_signal_and_distractor_example_is_recovered(mean):
     nn.init.ones_(model[2].weight)
     model[0].weight.data.copy_(torch.tensor([[1.0, -1.0]]))
     kind = "relu_centred" if mean else "relu"
-    explainer = PatternNet(model, 0, pattern=kind).fit(x)
+    explainer = PatternNet(model, target=0, pattern=kind).fit(x)
     pattern = list(explainer.patterns_.values())[-1].numpy()[0]
     assert np.abs(pattern / np.linalg.norm(pattern) - a_s).max() < 0.05
     found = explainer.explain(x[:50]).values
@@ -107,7 +107,7 @@ def test_attribution_is_deep_taylor_with_the_patterns_root():
     torch.manual_seed(0)
     model = nn.Linear(4, 1, bias=False).double().eval()
     x = torch.randn(100, 4, dtype=torch.float64)
-    explainer = PatternAttribution(model, 0).fit(x)
+    explainer = PatternAttribution(model, target=0).fit(x)
     a = next(iter(explainer.patterns_.values()))[0]
     w = model.weight[0].detach()
     root = x - (x @ w)[:, None] * a

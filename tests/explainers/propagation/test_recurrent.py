@@ -187,7 +187,7 @@ def test_written_out_layers_compute_what_pytorch_computes(kind, settings, first)
     torch.manual_seed(0)
     model = States().double().eval()
     for target in (0, 3):
-        explainer = LRP(model, target, rule="z")
+        explainer = LRP(model, target=target, rule="z")
         found = explainer.explain(X)
         np.testing.assert_allclose(found.scores, model(X)[:, target].detach().numpy(), rtol=1e-10)
         np.testing.assert_allclose(explainer.ledger(X).absorbed.sum(), found.residual.sum(), atol=1e-9)

@@ -174,12 +174,12 @@ class Sinc(nn.Module):
 def test_operations_can_be_named_for_one_explainer(method):
     model = nn.Sequential(linear(), Sinc()).eval()
     with pytest.raises(UnsupportedModel, match=r"no rule for 'sinc'.*operations={'sinc': 'elementwise'}"):
-        method(model, 0).explain(X)
-    found = method(model, 0, operations={"sinc": "elementwise"}).explain(X)
+        method(model, target=0).explain(X)
+    found = method(model, target=0, operations={"sinc": "elementwise"}).explain(X)
     with pytest.raises(UnsupportedModel, match="no rule for 'sinc'"):
-        method(model, 0).explain(X)
+        method(model, target=0).explain(X)
     register_operation(torch.sinc, "elementwise")
-    np.testing.assert_array_equal(method(model, 0).explain(X).values, found.values)
+    np.testing.assert_array_equal(method(model, target=0).explain(X).values, found.values)
     assert np.abs(found.values).max() > 0.01
 
 
@@ -202,17 +202,17 @@ def test_explainers_that_name_operations_differently_do_not_share_a_pass():
 
     model = nn.Sequential(linear(), Shift()).eval()
     explainers = {
-        "elementwise": LRP(model, 0, operations={"addcdiv": "elementwise"}),
-        "mixing": LRP(model, 0, operations={"addcdiv": "mixing"}),
-        "gradient": Gradient(model, 0),
+        "elementwise": LRP(model, target=0, operations={"addcdiv": "elementwise"}),
+        "mixing": LRP(model, target=0, operations={"addcdiv": "mixing"}),
+        "gradient": Gradient(model, target=0),
     }
     together = explain_all(explainers, X)
     for name, explainer in explainers.items():
         np.testing.assert_allclose(together[name].values, explainer.explain(X).values, atol=1e-14)
     assert np.abs(together["mixing"].values - together["elementwise"].values).max() > 1e-3
     np.testing.assert_allclose(
-        LRP(model, 0, rule="z", operations={"addcdiv": "mixing"}).explain(X).values,
-        InputTimesGradient(model, 0).explain(X).values,
+        LRP(model, target=0, rule="z", operations={"addcdiv": "mixing"}).explain(X).values,
+        InputTimesGradient(model, target=0).explain(X).values,
         atol=1e-12,
     )
 
@@ -231,7 +231,7 @@ class Padded(nn.Module):
 
 def test_operations_that_were_named_may_fill_in_negative_numbers():
     model = Padded().double().eval()
-    found = LRP(model, 0, rule="z_plus", operations={"constant_pad_nd": "copying"}).explain(X)
+    found = LRP(model, target=0, rule="z_plus", operations={"constant_pad_nd": "copying"}).explain(X)
     inputs = torch.nn.functional.pad(torch.relu(X), (1, 1), value=-2.0)
     products = (inputs * model.head.weight[0]).clamp(min=0).detach()
     expected = products[:, 1:5] / products.sum(dim=1, keepdim=True) * model(X)[:, :1].detach()

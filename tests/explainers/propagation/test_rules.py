@@ -84,9 +84,9 @@ def test_rule_is_its_matrix_algebra(rule, params, kind):
     x = torch.randn(2, *shape, dtype=torch.float64)
     x[1] = x[1].abs()
     x[0, 0].flatten()[0] = 0
-    explanation = LRP(Weighted(layer).eval(), lambda y: y.sum(dim=1), rule=rule, rule_params=params).explain(
-        x
-    )
+    explanation = LRP(
+        Weighted(layer).eval(), target=lambda y: y.sum(dim=1), rule=rule, rule_params=params
+    ).explain(x)
     W, b = matrix_of(layer, shape)
     v = np.linspace(-1, 1, len(b))
     for row, values in zip(x.flatten(1).numpy(), explanation.values.reshape(2, -1), strict=True):
@@ -100,7 +100,7 @@ def test_rule_is_its_matrix_algebra(rule, params, kind):
 def test_large_layers_are_done_in_blocks(rule, params, monkeypatch):
     torch.manual_seed(0)
     layer, x = nn.Linear(6, 7).double().eval(), torch.randn(3, 6, dtype=torch.float64)
-    explainer = LRP(Weighted(layer).eval(), lambda y: y.sum(dim=1), rule=rule, rule_params=params)
+    explainer = LRP(Weighted(layer).eval(), target=lambda y: y.sum(dim=1), rule=rule, rule_params=params)
     expected = explainer.explain(x).values
     monkeypatch.setattr(parts, "_BLOCK", 13)  # two outputs at a time
     np.testing.assert_allclose(explainer.explain(x).values, expected, atol=1e-12)
@@ -118,7 +118,7 @@ def small_network():
 def test_whole_network(rule, params):
     model, layers = small_network()
     x = np.random.default_rng(0).normal(size=(4, 5))
-    explanation = LRP(model, 1, rule=rule, rule_params=params).explain(x)
+    explanation = LRP(model, target=1, rule=rule, rule_params=params).explain(x)
     for row, values in zip(x, explanation.values, strict=True):
         expected = network_relevance([(rule, params)] * 3, layers, row, 1)
         np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-10)
@@ -133,7 +133,7 @@ def test_relevance_at_dead_units_is_handed_down():
     composite = Composite(
         [(lambda op, path=str(path): op.path == path, rule) for path, rule in by_index.items()]
     )
-    explanation = LRP(model, 0, composite=composite).explain(x)
+    explanation = LRP(model, target=0, composite=composite).explain(x)
     hidden = np.maximum(np.maximum(x @ layers[0][0].T + layers[0][1], 0) @ layers[1][0].T + layers[1][1], 0)
     assert (hidden == 0).any()
     for row, values in zip(x, explanation.values, strict=True):

@@ -106,7 +106,7 @@ def test_tokens_masks_and_numbers():
         torch.tensor([[1, 1, 0], [1, 1, 1]], dtype=torch.bool),
     )
     numbers = torch.randn(2, 3, dtype=torch.float64)
-    words, ignored, rest = LRP(model, 1, rule="z").explain((tokens, mask, numbers))
+    words, ignored, rest = LRP(model, target=1, rule="z").explain((tokens, mask, numbers))
     w = model.head.weight[1].detach()
     expected = (model.embedding(tokens).detach() * w[:4]).sum(-1) * mask
     np.testing.assert_allclose(words.values, expected.numpy(), atol=1e-12)
@@ -270,7 +270,7 @@ def test_bad_inputs(change, error, message):
 
 def test_inputs_that_do_not_matter_get_nothing():
     x = torch.randn(2, 3, dtype=torch.float64)
-    used, ignored = LRP(Function(lambda a, b: a * 2).eval(), 0, rule="z").explain((x, x))
+    used, ignored = LRP(Function(lambda a, b: a * 2).eval(), target=0, rule="z").explain((x, x))
     assert used.values.any()
     assert not ignored.values.any()
 

@@ -32,20 +32,20 @@ def network(activation=nn.SiLU):
 
 X = torch.randn(3, 2, 8, 8, generator=torch.Generator().manual_seed(0))
 METHODS = {
-    "gradient": lambda m: Gradient(m, 1),
-    "input times gradient": lambda m: InputTimesGradient(m, 1),
-    "SmoothGrad": lambda m: SmoothGrad(m, 1, n_samples=30, random_state=0),
-    "integrated": lambda m: IntegratedGradients(m, 1, max_steps=16),
-    "DeconvNet": lambda m: DeconvNet(m, 1),
-    "guided": lambda m: GuidedBackprop(m, 1),
-    "excitation": lambda m: ExcitationBackprop(m, 1),
-    "deep Taylor": lambda m: DeepTaylor(m, lambda y: y[:, 1] + 2, low=-5, high=5),
-    "z": lambda m: LRP(m, 1, rule="z"),
-    "epsilon": lambda m: LRP(m, 1, rule="epsilon", rule_params={"epsilon": 0.01}),
-    "gamma": lambda m: LRP(m, 1, rule="gamma"),
-    "alpha beta": lambda m: LRP(m, 1, rule="alpha_beta"),
-    "z box": lambda m: LRP(m, 1, rule="z_box", rule_params={"low": -5.0, "high": 5.0}),
-    "preset A flat": lambda m: LRP(m, 1, composite="preset_a_flat"),
+    "gradient": lambda m: Gradient(m, target=1),
+    "input times gradient": lambda m: InputTimesGradient(m, target=1),
+    "SmoothGrad": lambda m: SmoothGrad(m, target=1, n_samples=30, random_state=0),
+    "integrated": lambda m: IntegratedGradients(m, target=1, max_iter=16),
+    "DeconvNet": lambda m: DeconvNet(m, target=1),
+    "guided": lambda m: GuidedBackprop(m, target=1),
+    "excitation": lambda m: ExcitationBackprop(m, target=1),
+    "deep Taylor": lambda m: DeepTaylor(m, target=lambda y: y[:, 1] + 2, low=-5, high=5),
+    "z": lambda m: LRP(m, target=1, rule="z"),
+    "epsilon": lambda m: LRP(m, target=1, rule="epsilon", rule_params={"epsilon": 0.01}),
+    "gamma": lambda m: LRP(m, target=1, rule="gamma"),
+    "alpha beta": lambda m: LRP(m, target=1, rule="alpha_beta"),
+    "z box": lambda m: LRP(m, target=1, rule="z_box", rule_params={"low": -5.0, "high": 5.0}),
+    "preset A flat": lambda m: LRP(m, target=1, composite="preset_a_flat"),
 }
 
 

@@ -24,19 +24,19 @@ def by_definition(x, references, weights):
 
 
 def test_given_rows():
-    found = KernelShap(MODEL, references=X[10:15]).explain(ODD)
+    found = KernelShap(MODEL, baseline=X[10:15]).explain(ODD)
     for x, values, base in zip(ODD, found.values, found.base_values, strict=True):
         exact, empty = by_definition(x, X[10:15], np.full(5, 0.2))
         np.testing.assert_allclose(values, exact, rtol=1e-8, atol=1e-8)
         assert base == pytest.approx(empty, rel=1e-10)
     np.testing.assert_allclose(found.residual, 0.0, atol=1e-10)
-    assert found.params["references"] == "given rows"
+    assert found.params["baseline"] == "given rows"
 
 
 def test_normal_versions_stay_within_the_given_rows():
     bowl = FunctionScore(lambda Y: (Y**2).sum(axis=1), threshold=30.0)
     rows, far = X[:40], np.array([[0.0, 60.0, 0.0, 0.0]])
-    explainer = KernelShap(bowl, references=rows)
+    explainer = KernelShap(bowl, baseline=rows)
     points = explainer.explain(far).extras["nearest_normal"]
     assert bowl.value(points)[0] <= 30.0
     changed = points[0] != far[0]
@@ -86,7 +86,7 @@ def test_groups_may_be_named_by_the_columns_of_a_frame():
 
 
 def test_neighbours_are_the_nearest_other_rows():
-    found = KernelShap(MODEL, references="neighbours").fit(X).explain(np.vstack([ODD, X[7]]))
+    found = KernelShap(MODEL, baseline="neighbours").fit(X).explain(np.vstack([ODD, X[7]]))
     scales = X.std(axis=0)
     for x, values in zip([*ODD, X[7]], found.values, strict=True):
         distance = np.linalg.norm((X - x) / scales, axis=1)
@@ -99,18 +99,16 @@ def test_few_background_rows():
     np.testing.assert_allclose(one.base_values, as_score(MODEL).value(X[:1])[0])
     twice = KernelShap(MODEL).fit(np.vstack([X[:2], X[:1]]))
     assert sorted(twice.weights_) == pytest.approx([1 / 3, 2 / 3])
-    near = KernelShap(MODEL, references="neighbours").fit(X[:3]).explain(ODD)
+    near = KernelShap(MODEL, baseline="neighbours").fit(X[:3]).explain(ODD)
     assert near.params["reference_rows"] == 3
 
 
 def test_groups_and_sampling():
-    pairs = KernelShap(MODEL, references=X[:4], groups=[[0, 1], [2, 3]]).explain(ODD)
+    pairs = KernelShap(MODEL, baseline=X[:4], groups=[[0, 1], [2, 3]]).explain(ODD)
     np.testing.assert_allclose(pairs.values[:, 0], pairs.values[:, 1])
     np.testing.assert_allclose(pairs.extras["group_values"].sum(axis=1), pairs.scores - pairs.base_values)
     wide = np.random.default_rng(1).normal(size=(60, 15))
-    found = KernelShap(lambda Y: (Y**2).sum(axis=1), references=wide[:3]).explain(
-        wide[:2] + 5 * np.eye(15)[:2]
-    )
+    found = KernelShap(lambda Y: (Y**2).sum(axis=1), baseline=wide[:3]).explain(wide[:2] + 5 * np.eye(15)[:2])
     assert found.params["coalitions"] == "sampled in pairs"
     assert found.values.argmax(axis=1).tolist() == [0, 1]
     np.testing.assert_allclose(found.stderr, 0.0, atol=1e-9)  # an additive score has no sampling error
@@ -127,12 +125,12 @@ def test_standard_errors_cover_the_drawn_reference_rows(monkeypatch, d, covers):
     background = rng.normal(size=(500, d))
     row = 1.5 * rng.normal(size=(1, d))
     score = PredictionScore(bent)
-    truth = KernelShap(score, references=background[:, :5]).explain(row[:, :5])
+    truth = KernelShap(score, baseline=background[:, :5]).explain(row[:, :5])
     gaps = []
     for seed in range(25):
         found = KernelShap(score, n_coalitions=200, random_state=seed).fit(background).explain(row)
         assert found.params["stderr_covers"].startswith(covers)
-        assert found.params["references"] == "100 of 500 rows, drawn at random"
+        assert found.params["baseline"] == "100 of 500 rows, drawn at random"
         gaps.append((found.values[:, :5] - truth.values)[0] / found.stderr[0, :5])
     spread = np.sqrt(np.mean(np.square(gaps)))
     assert 0.8 < spread < 1.25  # 1 where errors are as large as they are said to be

@@ -214,7 +214,7 @@ def test_network_with_dropout_and_batch_norm_is_not_touched(X, features):
     modes = []
     network[1].register_forward_hook(lambda *_: modes.append(network.training and network[1].training))
     before = network_state(network)
-    explainer = DMMMEN(network, features=features, n_neighbours=64, n_components=2, n_sweeps=20, n_burn=10)
+    explainer = DMMMEN(network, features=features, n_neighbors=64, n_components=2, n_sweeps=20, n_burn=10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         explanation = explainer.fit(X).explain(X[:2])
@@ -238,7 +238,7 @@ def test_images_are_explained_by_segments():
     network[1].weight.data[1].reshape(8, 8)[:4, :4] = 1.0
     network[1].bias.data = torch.tensor([0.0, -1.0])
     explainer = DMMMEN(
-        network, features="segments", replacement=0.0, n_segments=16, n_sweeps=200, n_burn=100, n_components=2
+        network, features="segments", baseline=0.0, n_segments=16, n_sweeps=200, n_burn=100, n_components=2
     )
     explanation = explainer.fit(images).explain(images[:2])
     assert explanation.values.shape == (2, 1, 8, 8)
@@ -258,7 +258,7 @@ def test_images_are_explained_by_segments():
 
 def test_groups_of_columns_are_explained_together(X):
     explainer = DMMMEN(
-        two_regimes, features=[[0, 1], [2, 3]], n_neighbours=200, n_sweeps=200, n_burn=100, n_components=3
+        two_regimes, features=[[0, 1], [2, 3]], n_neighbors=200, n_sweeps=200, n_burn=100, n_components=3
     )
     explanation = explainer.fit(X).explain(X[:3])
     np.testing.assert_allclose(explanation.values[:, 0], explanation.values[:, 1])
@@ -368,7 +368,7 @@ def test_class_of_one_sample_is_named(X):
 
 
 def test_replacement_must_fit_the_rows(X):
-    explainer = DMMMEN(two_regimes, features="segments", replacement=np.zeros(3)).fit(X)
+    explainer = DMMMEN(two_regimes, features="segments", baseline=np.zeros(3)).fit(X)
     with pytest.raises(InvalidParameter, match=r"shape \(4,\)"):
         explainer.explain(X[:1])
 
@@ -376,9 +376,7 @@ def test_replacement_must_fit_the_rows(X):
 def test_the_former_name_of_the_replacement_is_answered(X):
     """Elsewhere `background` means ordinary rows; here it was what replaced segments show."""
     for given in (0.0, X):
-        with pytest.raises(
-            InvalidParameter, match=r"no parameter 'background'.* replacement='mean'.* fit\(X\)"
-        ):
+        with pytest.raises(InvalidParameter, match=r"no parameter 'background'.* baseline='mean'.* fit\(X\)"):
             DMMMEN(two_regimes, features="segments", background=given)
 
 

@@ -39,14 +39,14 @@ def X():
 
 
 def test_rows_are_outputs(nets, X):
-    grid = neuron_grid(nets["chain"], X[0], [2, 0], "lrp-epsilon,gradient", names=["a", "b", "c"])
+    grid = neuron_grid(nets["chain"], X[0], [2, 0], methods="lrp-epsilon,gradient", names=["a", "b", "c"])
     assert (list(grid.rows), list(grid.columns)) == (["c", "a"], ["LRP ε", "Gradient"])
     for row, output in enumerate((2, 0)):
         np.testing.assert_allclose(
-            grid.cells[row][0].values, LRP(nets["chain"], output).explain(X[:1]).values
+            grid.cells[row][0].values, LRP(nets["chain"], target=output).explain(X[:1]).values
         )
         np.testing.assert_allclose(
-            grid.cells[row][1].values, Gradient(nets["chain"], output).explain(X[:1]).values
+            grid.cells[row][1].values, Gradient(nets["chain"], target=output).explain(X[:1]).values
         )
         outputs = nets["chain"](X[:1])[0].detach()
         share = 100 * outputs.softmax(0)[output]
@@ -63,7 +63,7 @@ def test_rows_are_inputs(nets, X):
 
 
 def test_a_method_that_refuses_one_network_leaves_a_gap(nets, X):
-    methods = {"LRP": LRP, "PatternNet": lambda m, t: PatternNet(m, t).fit(X)}
+    methods = {"LRP": LRP, "PatternNet": lambda m, t: PatternNet(m, target=t).fit(X)}
     grid = architecture_grid(nets, X[0], methods)
     assert list(grid.rows) == ["chain", "residual"]
     assert grid.cells[0][1] is not None

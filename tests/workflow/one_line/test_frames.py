@@ -53,7 +53,7 @@ def by_definition(function, row, background):
 
 @pytest.mark.parametrize("task", ["prediction", "anomaly"])
 def test_a_function_gets_the_frame_as_it_is(task):
-    found = tellwhy.explain(price, FRAME[:3], "KernelShap", FRAME[50:90], task=task)
+    found = tellwhy.explain(price, FRAME[:3], "KernelShap", background=FRAME[50:90], task=task)
     assert found.feature_names == list(FRAME.columns)
     assert found.data.equals(FRAME[:3])
     for i in range(3):
@@ -98,7 +98,7 @@ def test_missing_cells_reach_models_that_take_them():
     rows.iloc[::5, 1] = np.nan
     model = HistGradientBoostingRegressor(max_iter=10).fit(rows, FRAME["age"])
     for table in (rows, rows.to_numpy()):
-        found = tellwhy.explain(model, table[:6], "KernelShap", table)
+        found = tellwhy.explain(model, table[:6], "KernelShap", background=table)
         np.testing.assert_allclose(found.scores, model.predict(rows[:6]))
         np.testing.assert_allclose(found.residual, 0.0, atol=1e-9)
 

@@ -119,13 +119,13 @@ MISUSES = {
     # backgrounds
     "no ordinary rows": (explain(value, ODD), "background=X_train"),
     "one ordinary row": (explain(value, ODD, background=X[:1]), "at least 2, better 100"),
-    "the row itself": (explain(value, ODD[:1], "KernelShap", ODD[:1]), "the explained row itself"),
+    "the row itself": (explain(value, ODD[:1], "KernelShap", background=ODD[:1]), "the explained row itself"),
     "no row in the background": (explain(value, ODD, background=X[:0]), "no rows"),
     "a background of other columns": (explain(value, ODD, background=X[:, :2]), r"rows like those of X"),
     "a background without its axis": (explain(value, ODD, background=X[0]), r"background=row\[None\]"),
     "a word for a background": (explain(value, ODD, background="train"), "expected ordinary rows"),
     "a sparse background": (explain(value, ODD, background=sparse.csr_matrix(X)), "toarray"),
-    "a background that is not used": (explain(NET, X, "LRP", X), "Leave it out"),
+    "a background that is not used": (explain(NET, X, "LRP", background=X), "Leave it out"),
     "a background of other names": (
         explain(lambda f: f["a"], FRAME[:2], background=FRAME.rename(columns={"a": "z"}), task="prediction"),
         "in the same order",
@@ -138,8 +138,8 @@ MISUSES = {
     "parameters for a made explainer": (explain(SVM, X, KernelShap(SVM), n_jobs=2), "Pass its class instead"),
     "a parameter with a slip": (explain(SVM, X, "KernelShap", n_coalition=9), "did you mean 'n_coalitions'"),
     "an argument with a slip": (explain(SVM, X, backgroud=X), "did you mean 'background'"),
-    "a parameter out of range": (explain(value, X, "Occlusion", n_background=0), r"must be an int in \[1"),
-    "a parameter that is missing": (explain(SVM, X, "PatchDTD"), "needs the parameter 'patch'"),
+    "a parameter out of range": (explain(value, X, "Occlusion", max_background=0), r"must be an int in \[1"),
+    "a parameter that is missing": (explain(SVM, X, "PatchDTD"), "needs the parameter 'patch_size'"),
     "a method that needs a gradient": (
         explain(FOREST, X, "IntegratedGradients"),
         "needs a score with a gradient",
@@ -157,7 +157,10 @@ MISUSES = {
     "zero threads": (explain(value, X, "KernelShap", n_jobs=0), "other than 0"),
     # targets, tasks, outputs
     "a class that does not exist": (explain(CLASSES, X, target="yess"), "did you mean 'yes'"),
-    "a class of a detector": (explain(FOREST, X, "KernelShap", X, target="yes"), "one anomaly score"),
+    "a class of a detector": (
+        explain(FOREST, X, "KernelShap", background=X, target="yes"),
+        "one anomaly score",
+    ),
     "an output out of range": (explain(NET, X, target=9), "outputs 0 to 2"),
     "a part that a network does not return": (explain(Pair().eval(), X, target="on"), "did you mean 'one'"),
     "a task that does not exist": (

@@ -43,12 +43,12 @@ class TestBaseline:
         np.testing.assert_allclose(found.values[0], exact, rtol=0.02, atol=0.01)
 
     def test_fit_does_the_same_as_the_background(self):
-        by_fit = IntegratedGradients(self.MODEL, 1).fit(BACKGROUND).explain(X)
+        by_fit = IntegratedGradients(self.MODEL, target=1).fit(BACKGROUND).explain(X)
         by_background = tellwhy.explain(self.MODEL, X, background=BACKGROUND, target=1)
         np.testing.assert_array_equal(by_fit.values, by_background.values)
 
     def test_shapley_values_keep_the_output_that_each_row_has(self):
-        found = tellwhy.explain(self.MODEL, X, "KernelShap", BACKGROUND)
+        found = tellwhy.explain(self.MODEL, X, "KernelShap", background=BACKGROUND)
         with torch.no_grad():
             outputs = self.MODEL(X).numpy()
         assert found.extras["output"].tolist() == outputs.argmax(axis=1).tolist()
@@ -57,7 +57,7 @@ class TestBaseline:
 
     def test_a_method_without_a_reference_refuses_a_background(self):
         with pytest.raises(InvalidParameter, match="LRP compares with no other rows"):
-            tellwhy.explain(self.MODEL, X, "LRP", BACKGROUND)
+            tellwhy.explain(self.MODEL, X, "LRP", background=BACKGROUND)
 
 
 class TestOutputs:
@@ -188,7 +188,7 @@ class TestTokens:
     def test_shapley_values_of_tokens(self):
         model = Reader()
         background = torch.randint(1, 30, (20, 7))
-        found = tellwhy.explain(model, self.TOKENS, "KernelShap", background, target=0)
+        found = tellwhy.explain(model, self.TOKENS, "KernelShap", background=background, target=0)
         with torch.no_grad():
             np.testing.assert_allclose(found.base_values, model(background)[:, 0].mean().item())
         np.testing.assert_allclose(found.residual, 0.0, atol=1e-9)

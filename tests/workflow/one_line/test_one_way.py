@@ -56,7 +56,7 @@ def model_and_rows(name):
         detector = KernelDensity().fit(
             np.concatenate([cut_patches(p, (4, 4)) for p in pictures]).reshape(-1, 16)
         )
-        return detector, pictures, {"patch": (4, 4)}
+        return detector, pictures, {"patch_size": (4, 4)}
     special = {
         "CommitteeShares": lambda: (Committee().fit(X), ODD, {}),
         "DMMMEN": lambda: (
@@ -89,8 +89,8 @@ def test_every_method_of_the_catalogue_can_be_asked_for(name):
 def test_parts_of_pictures_by_name(name):
     torch = pytest.importorskip("torch")
     pictures = np.random.default_rng(1).random((6, 1, 8, 8)).astype(np.float32)
-    settings = {"Lime": {"n_segments": 6, "n_samples": 64}}.get(name, {"patch": 4})
-    found = tellwhy.explain(of_pictures(torch), pictures[:2], name, pictures, target=1, **settings)
+    settings = {"Lime": {"n_segments": 6, "n_samples": 64}}.get(name, {"patch_size": 4})
+    found = tellwhy.explain(of_pictures(torch), pictures[:2], name, background=pictures, target=1, **settings)
     assert found.values.shape == (2, 1, 8, 8)
     if name == "Lime":  # segments are replaced by their own mean: no rows are needed
         alone = tellwhy.explain(of_pictures(torch), pictures[:2], name, target=1, **settings)
@@ -107,8 +107,10 @@ def test_patterns_are_learned_from_rows_that_must_be_given():
 
 def test_an_explainer_that_is_made_already():
     explainer = KernelShap(MODEL, n_coalitions="auto")
-    found = tellwhy.explain(MODEL, ODD, explainer, X)
-    np.testing.assert_array_equal(found.values, tellwhy.explain(MODEL, ODD, "KernelShap", X).values)
+    found = tellwhy.explain(MODEL, ODD, explainer, background=X)
+    np.testing.assert_array_equal(
+        found.values, tellwhy.explain(MODEL, ODD, "KernelShap", background=X).values
+    )
     assert not hasattr(explainer, "rows_")  # what is the user's stays as it was
     fitted = KernelShap(MODEL).fit(X)
     np.testing.assert_array_equal(tellwhy.explain(MODEL, ODD, fitted).values, found.values)
@@ -122,12 +124,12 @@ def test_batches_and_threads_change_no_value(name):
         sizes.append(len(rows))
         return np.abs(rows).max(axis=1) + 0.1 * rows[:, 0]
 
-    plain = tellwhy.explain(score, ODD, name, X)
+    plain = tellwhy.explain(score, ODD, name, background=X)
     sizes.clear()
-    small = tellwhy.explain(score, ODD, name, X, batch_size=7)
+    small = tellwhy.explain(score, ODD, name, background=X, batch_size=7)
     assert max(sizes) <= 7
     np.testing.assert_allclose(small.values, plain.values, rtol=1e-12, atol=1e-12)
-    threads = [tellwhy.explain(score, ODD, name, X, n_jobs=n).values for n in (2, 3)]
+    threads = [tellwhy.explain(score, ODD, name, background=X, n_jobs=n).values for n in (2, 3)]
     np.testing.assert_array_equal(threads[0], threads[1])
     np.testing.assert_allclose(threads[0], plain.values, rtol=1e-12, atol=1e-12)
 
@@ -198,7 +200,7 @@ class TestProgress:
     def shown(self, monkeypatch, capsys, **given):
         monkeypatch.setattr(progress, "QUIET_SECONDS", -1.0)
         monkeypatch.setattr(progress, "_REFRESH_SECONDS", -1.0)
-        tellwhy.explain(MODEL, ODD, "Occlusion", X, **given)
+        tellwhy.explain(MODEL, ODD, "Occlusion", background=X, **given)
         return capsys.readouterr().err
 
     def test_on_and_off(self, monkeypatch, capsys):
@@ -235,5 +237,5 @@ def test_namespaces_hold_public_names_only():
 
 
 def test_a_parameter_without_a_default_is_asked_for():
-    with pytest.raises(InvalidParameter, match="PatchDTD needs the parameter 'patch'"):
+    with pytest.raises(InvalidParameter, match="PatchDTD needs the parameter 'patch_size'"):
         tellwhy.explain(KernelDensity().fit(X), X, "PatchDTD")

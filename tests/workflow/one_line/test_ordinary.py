@@ -35,7 +35,7 @@ def test_a_model_that_keeps_no_rows_asks_for_some(method, n):
 
 
 def test_given_rows_serve():
-    found = tellwhy.explain(FOREST, ODD, "AnomalyShapley", X)
+    found = tellwhy.explain(FOREST, ODD, "AnomalyShapley", background=X)
     assert right(found) >= 19
     assert found.params["ordinary_rows"] == "300 rows given"
 

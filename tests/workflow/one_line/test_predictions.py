@@ -70,7 +70,7 @@ class TestRegressors:
     def test_against_enumeration(self, model):
         model.fit(D.to_numpy(), Y)
         background = D.to_numpy()[:40]
-        found = tellwhy.explain(model, D.to_numpy()[50:52], "KernelShap", background)
+        found = tellwhy.explain(model, D.to_numpy()[50:52], "KernelShap", background=background)
         for i in range(2):
             exact, base = by_definition(model.predict, D.to_numpy()[50 + i], background)
             np.testing.assert_allclose(found.values[i], exact, rtol=1e-6, atol=1e-6)
@@ -195,12 +195,12 @@ class TestOtherLibraries:
     def test_xgboost(self):
         xgboost = pytest.importorskip("xgboost")
         model = xgboost.XGBClassifier(n_estimators=8, max_depth=3).fit(IRIS, IRIS.index // 50)
-        found = tellwhy.explain(model, SMALL[:2], "KernelShap", IRIS, target=0)
+        found = tellwhy.explain(model, SMALL[:2], "KernelShap", background=IRIS, target=0)
         np.testing.assert_allclose(
             found.scores, model.predict(SMALL[:2], output_margin=True)[:, 0], rtol=1e-5
         )
         two = xgboost.XGBClassifier(n_estimators=8).fit(IRIS[:100], IRIS.index[:100] // 50)
-        found = tellwhy.explain(two, SMALL[:2], "KernelShap", IRIS, target=1)
+        found = tellwhy.explain(two, SMALL[:2], "KernelShap", background=IRIS, target=1)
         np.testing.assert_allclose(found.scores, two.predict(SMALL[:2], output_margin=True), rtol=1e-5)
 
     def test_lightgbm_with_categories(self):
@@ -211,7 +211,7 @@ class TestOtherLibraries:
             frame.drop(columns="petal width (cm)"), frame["petal width (cm)"] + (np.arange(150) % 3 > 0)
         )
         rows = frame.drop(columns="petal width (cm)")
-        found = tellwhy.explain(model, rows[:3], "KernelShap", rows)
+        found = tellwhy.explain(model, rows[:3], "KernelShap", background=rows)
         np.testing.assert_allclose(found.scores, model.predict(rows[:3]))
         np.testing.assert_allclose(found.base_values, model.predict(rows).mean(), rtol=1e-9)
         assert np.abs(found.values[:, 3]).max() > 0.1
@@ -289,9 +289,9 @@ def test_a_sample_of_a_large_background_is_said_and_near_the_whole():
         return rows[:, 0] * rows[:, 1] + rows[:, 2] ** 2
 
     found = tellwhy.explain(function, background[:1] + 1.0, background=background, task="prediction")
-    assert found.params["references"] == "128 of 3000 rows, drawn at random"
+    assert found.params["baseline"] == "128 of 3000 rows, drawn at random"
     spread = np.std(function(background)) / np.sqrt(128)
     assert abs(found.base_values[0] - function(background).mean()) < 4 * spread
     few = tellwhy.explain(function, background[:1], background=background[:100], task="prediction")
-    assert few.params["references"] == "sample"
+    assert few.params["baseline"] == "sample"
     assert few.base_values[0] == pytest.approx(function(background[:100]).mean())

@@ -31,7 +31,7 @@ def test_a_background_is_used_where_it_is_given():
     model = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X, X[:, 0])
     found = tellwhy.explain(model, X[:5], background=X[100:])
     np.testing.assert_allclose(found.base_values, model.predict(X[100:]).mean(), rtol=1e-6)
-    by_kernel = tellwhy.explain(model, X[:5], "KernelShap", X[100:])
+    by_kernel = tellwhy.explain(model, X[:5], "KernelShap", background=X[100:])
     np.testing.assert_allclose(found.values, by_kernel.values, atol=1e-6)
 
 
@@ -73,7 +73,7 @@ def test_pipelines_and_searches():
     codes = RNG.integers(0, 3, size=(200, 2))
     encoded = make_pipeline(OneHotEncoder(), trees).fit(codes, codes[:, 0])
     found = tellwhy.explain(encoded, codes[:3], background=codes)
-    by_kernel = tellwhy.explain(encoded, codes[:3], "KernelShap", codes)
+    by_kernel = tellwhy.explain(encoded, codes[:3], "KernelShap", background=codes)
     assert found.method == "TreeShapley"
     np.testing.assert_allclose(found.values, by_kernel.values, atol=1e-9)
     np.testing.assert_allclose(found.values[:, 0], codes[:3, 0] - codes[:, 0].mean(), atol=1e-9)
@@ -81,7 +81,7 @@ def test_pipelines_and_searches():
 
 def test_other_methods_explain_the_models_own_number():
     forest = IsolationForest(random_state=0).fit(X)
-    found = tellwhy.explain(forest, ODD, "Occlusion", X)
+    found = tellwhy.explain(forest, ODD, "Occlusion", background=X)
     np.testing.assert_allclose(found.scores, -forest.score_samples(ODD))
 
 

@@ -14,7 +14,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.evaluation import inject_anomalies, localisation
 from tellwhy.one_liner import method as trying
 
-NEIGHBOURS = "KernelShap(references='neighbours')"
+NEIGHBOURS = "KernelShap(baseline='neighbours')"
 
 
 def bent_rows(n: int = 400) -> np.ndarray:
@@ -48,11 +48,11 @@ def test_another_method_is_taken_where_it_names_moved_cells_better():
     odd = inject_anomalies(NEW, 1, random_state=5, scale=TRAIN.std(axis=0))
     found = tellwhy.explain(model, odd.X, background=TRAIN)
     assert found.method == "KernelShap"
-    assert found.params["references"] == "neighbours"
+    assert found.params["baseline"] == "neighbours"
     assert found.params["chosen"].startswith(f"automatically: {NEIGHBOURS}, of the three. One cell was moved")
-    by_name = tellwhy.explain(model, odd.X, "KernelShap", TRAIN, references="neighbours")
+    by_name = tellwhy.explain(model, odd.X, "KernelShap", background=TRAIN, baseline="neighbours")
     np.testing.assert_array_equal(found.values, by_name.values)
-    first = tellwhy.explain(model, odd.X, "AnomalyShapley", TRAIN)
+    first = tellwhy.explain(model, odd.X, "AnomalyShapley", background=TRAIN)
     assert localisation(found, odd.truth).mrr > localisation(first, odd.truth).mrr + 0.05
 
 
@@ -65,7 +65,7 @@ def test_anomaly_shapley_stays_in_doubt_and_the_result_says_what_was_found():
     assert "AnomalyShapley, for no other is better beyond doubt" in words
     assert all(f"{name} 0." in words for name in trying.CANDIDATES)
     assert words in found._repr_html_().replace("&#x27;", "'")
-    by_name = tellwhy.explain(model, X[:2], "AnomalyShapley", X)
+    by_name = tellwhy.explain(model, X[:2], "AnomalyShapley", background=X)
     np.testing.assert_array_equal(found.values, by_name.values)
     assert "chosen" not in by_name.params
 

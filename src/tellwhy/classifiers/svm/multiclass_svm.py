@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -45,6 +44,7 @@ from tellwhy.classifiers.svm.solver import Engine, Progress, Settings, is_done, 
 from tellwhy.core.arrays import column_names, not_a_number
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import (
     Fit,
     Rules,
@@ -62,7 +62,7 @@ from tellwhy.core.params import (
     validate_value,
 )
 from tellwhy.core.registry import card
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import n_threads, tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.storage.model_file import SavedModel
 
@@ -293,13 +293,15 @@ class LinearScores(ClassifierMixin, BaseEstimator):
         """Probability of each class, once `calibrate` was called."""
         return softmax(self._scores(X) / self.temperature_)
 
+    @takes_old_names
     def explain(
         self,
         X: Any,
         *,
-        against: str | None = "runner_up",
-        of: Any = None,
+        target: Any = None,
+        against: Any = "runner_up",
         feature_names: Sequence[str] | None = None,
+        progress: bool | None = None,
     ) -> Explanation:
         """Share each row's score, or its lead over the runner-up, among its features.
 
@@ -307,8 +309,9 @@ class LinearScores(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         checked_rows(self, X)  # its errors name the cell
-        explainer = card("classifier explainer", "LinearRelevance").cls(self, feature_names=feature_names)
-        explained: Explanation = explainer.explain(X, against=against, of=of)
+        settings = {"target": target, "against": against, "feature_names": feature_names}
+        explainer = card("classifier explainer", "LinearRelevance").cls(self, **settings)
+        explained: Explanation = explainer.explain(X, progress=progress)
         return explained
 
     def sparsify(self, threshold: float = 0.0) -> Self:
@@ -390,7 +393,7 @@ class MulticlassSVM(SavedModel, LinearScores):
         shrinking: bool = True,
         dtype: str = "float64",
         warm_start: bool = False,
-        random_state: Seed = None,
+        random_state: Seed = 0,
     ):
         self.C = C
         self.tol = tol
@@ -424,7 +427,7 @@ class MulticlassSVM(SavedModel, LinearScores):
             engine = self._engine(
                 problem,
                 n_blocks=None if self.n_bundles == "auto" else int(self.n_bundles),
-                n_jobs=joblib.effective_n_jobs(self.n_jobs),
+                n_jobs=n_threads(self.n_jobs),
                 seed=generator(self.random_state),
             )
         try:
@@ -437,8 +440,9 @@ class MulticlassSVM(SavedModel, LinearScores):
             engine.close()
         return self
 
+    @takes_old_names
     def path(
-        self, X: Any, y: ArrayLike, Cs: Iterable[float], sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike, Cs: Iterable[float], *, sample_weight: ArrayLike | None = None
     ) -> list[Self]:
         """Fit one model per C, each started from the one before; best in increasing order."""
         models: list[Self] = []

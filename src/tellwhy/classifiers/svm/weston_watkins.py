@@ -250,7 +250,7 @@ class WestonWatkinsSVM(MulticlassSVM):
     class_weight
         None, 'balanced' or a dict: factor of C per class.
     n_jobs
-        Threads. The result does not depend on it.
+        Threads; None: one per core. The result does not depend on it.
     n_bundles
         Number of blocks (bundles) that the classes are cut into. 'auto' is one: a row is solved for all
         classes at once, and threads share rows or their features. With more, threads work on pairs of blocks,

@@ -141,7 +141,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         max_categories: int = 50,
         roles: Mapping[str, Role] | None = None,
         compress: bool = True,
-        random_state: Seed = None,
+        random_state: Seed = 0,
     ) -> None:
         self.missing = missing
         self.exclude = exclude

@@ -56,8 +56,8 @@ class KernelDensity(RememberingDetector, KernelDetector):
         kernel: str = "exponential",
         q: float = 2,
         bandwidth: str | float = "auto",
-        a: float = 1.0,
         *,
+        a: float = 1.0,
         scale: str = "count",
         contamination: float = 0.1,
     ):

@@ -309,7 +309,7 @@ class LCCAD(SavedModel, BaseEstimator):
         coupling: float = 1.0,
         normalised: bool = False,
         max_iter: int = 100,
-        random_state: Seed = None,
+        random_state: Seed = 0,
     ):
         self.n_classes = n_classes
         self.theta = theta

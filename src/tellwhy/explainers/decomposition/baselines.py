@@ -255,7 +255,8 @@ class RandomAttribution(ScoreExplainer):
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
 
     Examples
     --------
@@ -270,7 +271,12 @@ class RandomAttribution(ScoreExplainer):
     _parameters: ClassVar[dict[str, Rules]] = {"random_state": seed, **BATCH_PARAMETERS}
 
     def __init__(
-        self, model: object, *, random_state: Seed = 0, batch_size: int | None = None, n_jobs: int = 1
+        self,
+        model: object,
+        *,
+        random_state: Seed = 0,
+        batch_size: int | None = None,
+        n_jobs: int | None = None,
     ):
         super().__init__(model)
         self.batch_size = batch_size

@@ -13,6 +13,7 @@ from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rules, boolean, validate_parameters
+from tellwhy.core.progress import shown
 from tellwhy.core.registry import register
 from tellwhy.core.score import Capability, Floats, Integers
 from tellwhy.data.graphs import Graph
@@ -122,7 +123,12 @@ class LatentClassDTD:
         validate_parameters(self)
 
     def explain(
-        self, X: ArrayLike | None = None, graph: Any = None, *, nodes: ArrayLike | None = None
+        self,
+        X: ArrayLike | None = None,
+        graph: Any = None,
+        *,
+        nodes: ArrayLike | None = None,
+        progress: bool | None = None,
     ) -> Explanation:
         """Explain nodes of the graph that the model was fitted on, or of a new one.
 
@@ -132,7 +138,13 @@ class LatentClassDTD:
             A new graph; by default the fitted one.
         nodes
             Numbers of the nodes to explain; by default all that are there.
+        progress
+            Whether to show how far it is; None: on a terminal and in notebooks, after two seconds.
         """
+        with shown(progress):
+            return self._explained(X, graph, nodes)
+
+    def _explained(self, X: ArrayLike | None, graph: Any, nodes: ArrayLike | None) -> Explanation:
         validate_parameters(self)
         chosen = self._nodes(X, graph, nodes)
         values, scores = self._relevance(chosen, chosen.classes)

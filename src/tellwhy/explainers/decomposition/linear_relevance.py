@@ -23,7 +23,9 @@ from tellwhy.core.arrays import as_floats, column_names
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
-from tellwhy.core.params import Rule, Rules, none, validate_parameters
+from tellwhy.core.old_names import TakesOldNames, takes_moved
+from tellwhy.core.params import Rule, Rules, none, one_of, validate_parameters
+from tellwhy.core.progress import shown
 from tellwhy.core.registry import register
 from tellwhy.core.score import Capability, Floats, HasLinear, Integers
 from tellwhy.explainers.base import BackgroundExplainer, lacks
@@ -184,6 +186,9 @@ _NAMES = Rule(
 )
 
 
+_CLASS = Rule("a class", lambda value: np.ndim(value) == 0)
+
+
 @register(
     "classifier explainer",
     family="decomposition",
@@ -193,7 +198,7 @@ _NAMES = Rule(
     citation="Arras, Horn, Montavon, Müller, Samek, PLOS ONE 12 (2017)",
     applies=is_linear,
 )
-class LinearRelevance:
+class LinearRelevance(TakesOldNames):
     """R_j = w_cj x_j for the predicted class c, or (w_cj − w_rj) x_j against its runner-up r; exact.
 
     The intercepts are the base value, and nothing is left over. A model that measures rows from a centre m
@@ -207,6 +212,10 @@ class LinearRelevance:
         `TextClassifier`. Rows then enter as the pipeline takes them. Values are those of the user's columns
         where each feature of the last step was made from one of them (scaling, one-hot codes); else those of
         its features: the words of texts, principal components.
+    target
+        Class to explain; by default the predicted one.
+    against
+        'runner_up' (the lead over the class that comes second), None (the class's own score) or a class.
     feature_names
         What to call the features of the last step, which are then told one by one; by default what the model
         or X calls them.
@@ -232,28 +241,39 @@ class LinearRelevance:
     """
 
     kind: ClassVar[str] = "attribution"
-    _parameters: ClassVar[dict[str, Rules]] = {"feature_names": (none, _NAMES)}
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "target": (none, _CLASS),
+        "against": (none, one_of("runner_up"), _CLASS),
+        "feature_names": (none, _NAMES),
+    }
 
-    def __init__(self, model: object, *, feature_names: Sequence[str] | None = None):
+    def __init__(
+        self,
+        model: object,
+        *,
+        target: object = None,
+        against: object = "runner_up",
+        feature_names: Sequence[str] | None = None,
+    ):
         self.model = model
+        self.target = target
+        self.against = against
         self.feature_names = feature_names
 
-    def explain(self, X: ArrayLike, *, against: object = "runner_up", of: object = None) -> Explanation:
-        """Explain the label of each row.
+    @takes_moved
+    def explain(self, X: ArrayLike, *, progress: bool | None = None) -> Explanation:
+        """Explain the label of each row, as the model takes them.
 
-        Parameters
-        ----------
-        X
-            Rows, as the model takes them.
-        against
-            'runner_up' (the lead over the class that comes second), None (the class's own score) or a class.
-        of
-            Class to explain; by default the predicted one.
+        `progress` shows how far it is, or does not; None: on a terminal and in notebooks, after two seconds.
         """
+        with shown(progress):
+            return self._explained(X)
+
+    def _explained(self, X: ArrayLike) -> Explanation:
         validate_parameters(self)
         model = LinearModel.of(self.model)
         rows = model.features(X)
-        chosen, rivals = _classes(model, model.scores(rows), of, against)
+        chosen, rivals = _classes(model, model.scores(rows), self.target, self.against)
         direction, base = _direction(model, chosen, rivals)
         told = _Told.of(self, model, X, _products(rows, direction, model.centre), rows)
         what = "the score of the class" if rivals is None else "the lead of the class over its rival"
@@ -266,7 +286,7 @@ class LinearRelevance:
             method=type(self).__name__,
             params={
                 "explains": f"{what}, by {model.name}",
-                "against": None if against is None else str(against),
+                "against": None if self.against is None else str(self.against),
             },
             kind=self.kind,
             extras=_extras(model, chosen, rivals),
@@ -310,11 +330,11 @@ class _Told:
 
 
 def _classes(
-    model: LinearModel, scores: Floats, of: object, against: object
+    model: LinearModel, scores: Floats, target: object, against: object
 ) -> tuple[Integers, Integers | None]:
     """Class that is explained, and its rival, of each row, by number; None where no rival is asked for."""
     n = len(scores)
-    chosen = scores.argmax(axis=1) if of is None else np.full(n, _number(of, model.classes, "of"))
+    chosen = scores.argmax(axis=1) if target is None else np.full(n, _number(target, model.classes, "target"))
     if against is None:
         return chosen, None
     if isinstance(against, str) and against == "runner_up":

@@ -17,8 +17,9 @@ from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explainer import LearnsFromRows
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import TakesOldNames
 from tellwhy.core.params import Rule, Rules, integer, one_of, validate_parameters
-from tellwhy.core.progress import track
+from tellwhy.core.progress import shown, track
 from tellwhy.core.registry import Card, card, cards, register
 from tellwhy.core.running import in_threads
 from tellwhy.core.score import Floats, HasGradient, HasObserved
@@ -194,7 +195,7 @@ def _are_sizes(value: Any) -> bool:
     exactness="closed form; what is not attributed is stated",
     citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198, section 7",
 )
-class PatchDTD:
+class PatchDTD(TakesOldNames):
     """Explain O(x) = Σ_t o(patch t) pixel by pixel, or sample by sample (section 7 of the paper).
 
     The score of an input is the sum over its patches; each patch's score is its relevance (R_t = o_t), which
@@ -204,7 +205,7 @@ class PatchDTD:
     ----------
     model
         A one-class model of patches, as `tellwhy.data.pieces.cut_patches` gives them.
-    patch
+    patch_size
         Size along each axis: (7, 7) for images (height, width[, channels]), (16,) for sequences (time[,
         channels]).
     stride
@@ -219,13 +220,13 @@ class PatchDTD:
     >>> model = OneClassSVM(nu=0.2).fit(cut_patches(wave, (8,)))
     >>> broken = wave.copy()
     >>> broken[100] += 2.0
-    >>> int(PatchDTD(model, patch=(8,)).explain(broken[None]).values[0].argmax())
+    >>> int(PatchDTD(model, patch_size=(8,)).explain(broken[None]).values[0].argmax())
     100
     """
 
     kind: ClassVar[str] = "attribution"
     _parameters: ClassVar[dict[str, Rules]] = {
-        "patch": Rule("a sequence of whole numbers above 0", _are_sizes),
+        "patch_size": Rule("a sequence of whole numbers above 0", _are_sizes),
         "stride": integer(1),
         "training_rows": OneClassDTD._parameters["training_rows"],
     }
@@ -234,17 +235,24 @@ class PatchDTD:
         self,
         model: object,
         *,
-        patch: Sequence[int],
+        patch_size: Sequence[int],
         stride: int = 1,
         training_rows: ArrayLike | str | None = "auto",
     ):
         self.model = model
-        self.patch = patch
+        self.patch_size = patch_size
         self.stride = stride
         self.training_rows = training_rows
 
-    def explain(self, X: ArrayLike) -> Explanation:
-        """Explain inputs of shape (n, *axes[, channels])."""
+    def explain(self, X: ArrayLike, *, progress: bool | None = None) -> Explanation:
+        """Explain inputs of shape (n, *axes[, channels]).
+
+        `progress` shows how far it is, or does not; None: on a terminal and in notebooks, after two seconds.
+        """
+        with shown(progress):
+            return self._explained(X)
+
+    def _explained(self, X: ArrayLike) -> Explanation:
         validate_parameters(self)
         inputs = _checked(X)
         values = np.empty_like(inputs)
@@ -252,9 +260,9 @@ class PatchDTD:
         base = np.empty(len(inputs))
         explainer = OneClassDTD(self.model, training_rows=self.training_rows)
         for i, one in track(enumerate(inputs), len(inputs), "explaining patches"):
-            found = explainer.explain(cut_patches(one, self.patch, self.stride))
+            found = explainer.explain(cut_patches(one, self.patch_size, self.stride))
             # a pixel gets what every patch that covers it gives: those at the rim are covered less often
-            values[i] = put_back(found.values, one.shape, self.patch, self.stride)
+            values[i] = put_back(found.values, one.shape, self.patch_size, self.stride)
             scores[i] = found.scores.sum()
             base[i] = found.base_values.sum()
         return Explanation(
@@ -265,7 +273,7 @@ class PatchDTD:
             method=type(self).__name__,
             params={
                 "explains": f"sum over patches of the {explainer.score.describes}",
-                "patch": tuple(self.patch),
+                "patch_size": tuple(self.patch_size),
                 "stride": self.stride,
             },
             kind=self.kind,

@@ -23,7 +23,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, validate_parameters
 from tellwhy.core.progress import shown, track
 from tellwhy.core.registry import register
-from tellwhy.core.running import BATCH_BYTES, row_batches
+from tellwhy.core.running import BATCH_BYTES, NETWORK_BATCH, row_batches
 from tellwhy.core.score import Floats, HasGradient, Integers, IsTensor, ScoreFunction
 from tellwhy.explainers.base import BackgroundExplainer, lacks
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
@@ -186,7 +186,7 @@ def integrate_well(lines: Lines, n_steps: int, limits: Limits, *, most: int | No
         warnings.warn(
             f"IntegratedGradients leaves up to {min(share, 9.99):.0%} of the difference between a row and "
             f"its reference unattributed, in {int(bad.sum())} of {len(bad)} rows: the score jumps on the "
-            "way. Start from ordinary rows (background=…, or reference=<a row>), or raise max_steps.",
+            "way. Start from ordinary rows (background=…, or baseline=<a row>), or raise max_iter.",
             NotConverged,
             stacklevel=2,
         )
@@ -227,7 +227,6 @@ def _refined(
     return values, used
 
 
-_NETWORK_BATCH = 32
 _USUAL = Limits(tolerance=1e-6, max_steps=1024, rounding=1e-12)
 # gradients of networks jump, so that accuracy is dear; their numbers are float32, so that it is also bounded
 _OF_NETWORKS = Limits(tolerance=0.01, max_steps=128, rounding=1e-6)
@@ -237,7 +236,7 @@ _OF_NETWORKS = Limits(tolerance=0.01, max_steps=128, rounding=1e-6)
     "explainer",
     family="gradients",
     needs="a score with a gradient, or a network; a reference row, or background rows for their mean",
-    cost="n_steps gradients per row, more where the score bends sharply (at most max_steps)",
+    cost="n_steps gradients per row, more where the score bends sharply (at most max_iter)",
     exactness="exact up to the error of the integral, which is stated as residual",
     citation="Sundararajan, Taly, Yan, ICML (2017)",
     applies=lambda score: isinstance(score, HasGradient),
@@ -248,7 +247,7 @@ class IntegratedGradients(BackgroundExplainer):
     The base value is the score of the reference; values add up to the difference between the two scores. The
     integral is a Gauss–Legendre sum of `n_steps` gradients. Because the values of any part of the line must
     add up to the difference of the scores at its ends, each part's error is known: parts whose error is too
-    large are cut in half and integrated again. What is left after `max_steps` gradients is the residual.
+    large are cut in half and integrated again. What is left after `max_iter` gradients is the residual.
 
     Training rows of a kernel model are left out of it, as in `OneClassDTD`. Of a network, the output that is
     explained is chosen at the row itself and stays the same along the line.
@@ -261,21 +260,22 @@ class IntegratedGradients(BackgroundExplainer):
     target
         The explained output of a network: "max", its number, one number per row, or a function of the
         outputs.
-    reference
+    baseline
         Where the line starts: "mean" of the background rows that `fit` was given, "zero", or one row in the
         user's columns. None is the mean where `fit` was called, else zero for a network; anything else needs
         `fit`.
     n_steps
         Gradients per part of the line.
-    tolerance
+    tol
         Largest error of a part, as a share of the difference between the scores of row and reference. By
         default 1e-6, and 0.01 for networks, whose gradients jump.
-    max_steps
+    max_iter
         Gradients per row, at most (`n_steps` are always computed). By default 1024, and 128 for networks.
     batch_size
         Rows that the model gets per call, at most; None: 32 for a network, else as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
     device
         Where a network is computed; by default where it is. Elsewhere a copy of it is used.
 
@@ -283,7 +283,7 @@ class IntegratedGradients(BackgroundExplainer):
     --------
     >>> from tellwhy.scoring import FunctionScore
     >>> score = FunctionScore(lambda X: X[:, 0] * X[:, 1], gradient=lambda X: X[:, ::-1], describes="x0 · x1")
-    >>> IntegratedGradients(score, reference=[0.0, 0.0]).explain(np.array([[3.0, 2.0]])).values.round(9)
+    >>> IntegratedGradients(score, baseline=[0.0, 0.0]).explain(np.array([[3.0, 2.0]])).values.round(9)
     array([[3., 3.]])
 
     A network, from an empty picture:
@@ -302,14 +302,14 @@ class IntegratedGradients(BackgroundExplainer):
         "target": Rule(
             "'max', an output's number, one per row, or a function", lambda value: value is not None
         ),
-        "reference": (
+        "baseline": (
             none,
             one_of("mean", "zero"),
             Rule("one row in the columns of X", lambda row: not isinstance(row, str) and np.ndim(row) > 0),
         ),
         "n_steps": integer(1, 256),
-        "tolerance": (none, real(0, 1)),
-        "max_steps": (none, integer(1)),
+        "tol": (none, real(0, 1)),
+        "max_iter": (none, integer(1)),
         **BATCH_PARAMETERS,
         "device": (
             none,
@@ -320,22 +320,22 @@ class IntegratedGradients(BackgroundExplainer):
     def __init__(
         self,
         model: object,
-        target: Any = "max",
         *,
-        reference: ArrayLike | str | None = None,
+        target: Any = "max",
+        baseline: ArrayLike | str | None = None,
         n_steps: int = 16,
-        tolerance: float | None = None,
-        max_steps: int | None = None,
+        tol: float | None = None,
+        max_iter: int | None = None,
         batch_size: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
         device: Any = None,
     ):
         super().__init__(model)
         self.target = target
-        self.reference = reference
+        self.baseline = baseline
         self.n_steps = n_steps
-        self.tolerance = tolerance
-        self.max_steps = max_steps
+        self.tol = tol
+        self.max_iter = max_iter
         self.batch_size = batch_size
         self.n_jobs = n_jobs
         self.device = device
@@ -359,11 +359,11 @@ class IntegratedGradients(BackgroundExplainer):
     @property
     def network_batch(self) -> int:
         """Rows that go through a network at once."""
-        return self.batch_size or _NETWORK_BATCH
+        return self.batch_size or NETWORK_BATCH
 
     def _batched(self, score: Any) -> Any:
         # a network is given its rows in batches already
-        return super()._batched(score) if self.n_jobs != 1 or not self._is_of_network() else score
+        return super()._batched(score) if self.n_jobs not in (None, 1) or not self._is_of_network() else score
 
     def fit(self, X: Any) -> Self:
         """Learn the reference, the mean of ordinary rows; inputs of a network are given as to `explain`."""
@@ -414,9 +414,13 @@ class IntegratedGradients(BackgroundExplainer):
     def integrated(self, lines: Lines) -> Integrated:
         """Integrate along lines: once more, eight times finer, where over 5 % is missing."""
         limits = self._limits()
-        # who sets max_steps means it
-        most = 8 * limits.max_steps if self.max_steps is None else None
+        # who sets max_iter means it
+        most = 8 * limits.max_steps if self.max_iter is None else None
         return integrate_well(lines, self.n_steps, limits, most=most)
+
+    def learns_from(self, background: object) -> bool:
+        """Whether `fit` is to be called: not where the line starts elsewhere than at a mean of rows."""
+        return background is not None or (self.baseline is None and not self._is_of_network())
 
     def _is_of_network(self) -> bool:
         return isinstance(self.score, NetworkOutput)
@@ -425,8 +429,8 @@ class IntegratedGradients(BackgroundExplainer):
         """How accurate, and how many gradients at most: what was asked for, or what suits the score."""
         usual = _OF_NETWORKS if self._is_of_network() else _USUAL
         return Limits(
-            usual.tolerance if self.tolerance is None else self.tolerance,
-            usual.max_steps if self.max_steps is None else self.max_steps,
+            usual.tolerance if self.tol is None else self.tol,
+            usual.max_steps if self.max_iter is None else self.max_iter,
             usual.rounding,
         )
 
@@ -434,31 +438,31 @@ class IntegratedGradients(BackgroundExplainer):
         """Parameters as they were used, and as they can be written down."""
         limits = self._limits()
         used = {
-            "tolerance": limits.tolerance,
-            "max_steps": limits.max_steps,
+            "tol": limits.tolerance,
+            "max_iter": limits.max_steps,
             "target": _plain(self.target),
             "device": None if self.device is None else str(self.device),
         }
-        if isinstance(self.reference, IsTensor):
-            used["reference"] = np.asarray(self.reference.detach().cpu())
+        if isinstance(self.baseline, IsTensor):
+            used["baseline"] = np.asarray(self.baseline.detach().cpu())
         return used
 
     def _reference_row(self, rows: Rows) -> Floats:
         """Return the reference in the columns that the score sees."""
-        reference = self.reference
+        reference = self.baseline
         if reference is None:  # an empty picture is a picture; a table's row of zeros may be very odd
             reference = "zero" if self._is_of_network() and "mean_" not in vars(self) else "mean"
         if not isinstance(reference, str):
             try:
                 return np.asarray(self.rows(np.asarray(reference)[None]).X[0])
             except InvalidInput as error:
-                raise InvalidInput(f"reference must be one row in the columns of X: {error}") from error
+                raise InvalidInput(f"baseline must be one row in the columns of X: {error}") from error
         if reference == "zero":
             return np.zeros(rows.X.shape[1])
         if "mean_" not in vars(self):
             raise InvalidInput(
-                "IntegratedGradients has no reference: call fit(X) with background rows before explain(X), "
-                "or pass reference=<one row>."
+                "IntegratedGradients has no baseline: call fit(X) with background rows before explain(X), "
+                "or pass baseline=<one row>."
             )
         return self.mean_
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
+from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.gradients.integrated_gradients import Integrated, Lines
 from tellwhy.scoring.network_inputs import NetworkRows, Place, given_parts, places, replaced
@@ -54,7 +55,9 @@ class MovedInputs:
         As in `NetworkOutput`.
     """
 
-    def __init__(self, model: Any, X: Any, target: Any = "max", *, batch_size: int = 32, device: Any = None):
+    def __init__(
+        self, model: Any, X: Any, target: Any = "max", *, batch_size: int | None = None, device: Any = None
+    ):
         check_model(model)
         there = placed(model, device)
         self.model = sharing_copy(
@@ -63,7 +66,7 @@ class MovedInputs:
         self.device = there.device
         self.rows = NetworkRows.of(X, there.dtype).to(there.device)
         self.target = check_target(target, len(self.rows))
-        self.batch_size = batch_size
+        self.batch_size = NETWORK_BATCH if batch_size is None else batch_size
         with untouched(self.device):
             self.places = _checked(places(self.model, self.rows), type(model).__name__)
         self.flat = self.numbers(self.rows)
@@ -223,7 +226,7 @@ def _integrated(explainer: IntegratedGradients, moved: MovedInputs, output: Inte
 
 def _reference(explainer: IntegratedGradients, moved: MovedInputs) -> Floats:
     """Return where lines start, as a flat row: the mean of the background, a given row, or nothing."""
-    reference = explainer.reference
+    reference = explainer.baseline
     background = vars(explainer).get("inputs_")
     if reference is None:
         reference = "zero" if background is None else "mean"
@@ -232,12 +235,12 @@ def _reference(explainer: IntegratedGradients, moved: MovedInputs) -> Floats:
     if isinstance(reference, str):
         if background is None:
             raise InvalidInput(
-                "IntegratedGradients has no reference: call fit(X) with background rows before explain(X)."
+                "IntegratedGradients has no baseline: call fit(X) with background rows before explain(X)."
             )
         return _numbers(moved, background).mean(axis=0)
     if not moved.rows.alone:
         raise InvalidInput(
-            "reference is one row of one input, and the network has several. Pass background=<inputs like X> "
+            "baseline is one row of one input, and the network has several. Pass background=<inputs like X> "
             "instead, whose mean is where lines start."
         )
     return _numbers(moved, np.asarray(reference)[None])[0]

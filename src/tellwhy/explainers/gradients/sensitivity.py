@@ -41,7 +41,8 @@ class Sensitivity(ScoreExplainer):
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
 
     Examples
     --------
@@ -56,7 +57,7 @@ class Sensitivity(ScoreExplainer):
     calls_in_batches = True
     _parameters: ClassVar[dict[str, Rules]] = {**BATCH_PARAMETERS}
 
-    def __init__(self, model: object, *, batch_size: int | None = None, n_jobs: int = 1):
+    def __init__(self, model: object, *, batch_size: int | None = None, n_jobs: int | None = None):
         super().__init__(model)
         self.batch_size = batch_size
         self.n_jobs = n_jobs
@@ -99,7 +100,8 @@ class SimpleTaylor(ScoreExplainer):
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
 
     Examples
     --------
@@ -114,7 +116,7 @@ class SimpleTaylor(ScoreExplainer):
     calls_in_batches = True
     _parameters: ClassVar[dict[str, Rules]] = {**BATCH_PARAMETERS}
 
-    def __init__(self, model: object, *, batch_size: int | None = None, n_jobs: int = 1):
+    def __init__(self, model: object, *, batch_size: int | None = None, n_jobs: int | None = None):
         super().__init__(model)
         self.batch_size = batch_size
         self.n_jobs = n_jobs

@@ -60,7 +60,8 @@ class AnomalyContribution(BackgroundExplainer):
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
 
     Examples
     --------
@@ -89,7 +90,7 @@ class AnomalyContribution(BackgroundExplainer):
         width: float = 0.1,
         random_state: Seed = 0,
         batch_size: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ):
         super().__init__(model)
         self.batch_size = batch_size

@@ -220,7 +220,7 @@ class Lime(BackgroundExplainer):
         alpha: float = 1.0,
         random_state: Seed = 0,
         batch_size: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ):
         super().__init__(model)
         self.n_samples = n_samples

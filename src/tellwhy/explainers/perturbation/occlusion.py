@@ -111,7 +111,7 @@ def input_shape(rows: Rows, name: str) -> tuple[int, ...]:
     if rows.n_owners != rows.X.shape[1] or not np.array_equal(rows.owner, np.arange(rows.n_owners)):
         raise InvalidInput(
             f"{name} moves patches over pictures, sequences and other arrays; the columns here are made from "
-            f"{rows.n_owners} columns of a table by an encoding. Leave 'patch' out."
+            f"{rows.n_owners} columns of a table by an encoding. Leave 'patch_size' out."
         )
     return rows.shape if rows.shape is not None else (rows.X.shape[1],)
 
@@ -132,7 +132,7 @@ def _is_axes(value: object) -> bool:
 
 
 WINDOW_PARAMETERS: dict[str, Rules] = {
-    "patch": (none, integer(1), Rule("a size of at least 1 for each axis", _is_sizes)),
+    "patch_size": (none, integer(1), Rule("a size of at least 1 for each axis", _is_sizes)),
     "stride": (none, integer(1), Rule("a step of at least 1 for each axis", _is_sizes)),
     "axes": (none, Rule("axes of one input", _is_axes)),
 }
@@ -209,7 +209,7 @@ class Windows:
 
 
 def windows(
-    shape: tuple[int, ...], patch: Sizes, stride: Sizes = None, axes: Sequence[int] | None = None
+    shape: tuple[int, ...], patch_size: Sizes, stride: Sizes = None, axes: Sequence[int] | None = None
 ) -> Windows:
     """Windows of a size, moved by a stride, over inputs of a shape.
 
@@ -217,7 +217,7 @@ def windows(
     ----------
     shape
         Of one input.
-    patch
+    patch_size
         Length along each of `axes`; one number stands for all of them; None: single cells of those axes.
     stride
         Step along each of them; None: the size of the patch, so that windows do not overlap.
@@ -237,7 +237,7 @@ def windows(
         or (axes is not None and max(map(abs, axes)) > len(shape))
     ):
         raise InvalidParameter(f"axes={axes!r} do not fit inputs of shape {shape}: name each axis once.")
-    sizes = _each(1 if patch is None else patch, chosen, "patch", shape)
+    sizes = _each(1 if patch_size is None else patch_size, chosen, "patch_size", shape)
     steps = sizes if stride is None else _each(stride, chosen, "stride", shape)
     lengths = list(shape)
     starts: list[list[int]] = [[0] for _ in shape]
@@ -271,7 +271,7 @@ baseline_rule: Rules = (
     "explainer",
     family="perturbation",
     needs="any score; background rows",
-    cost="d × n_background scores per row; of patches, one per patch and background row",
+    cost="d × max_background scores per row; of patches, one per patch and background row",
     exactness="exact for the drawn background; interactions are stated as residual",
     citation="Zeiler, Fergus, ECCV (2014); Robnik-Šikonja, Kononenko, IEEE TKDE 20 (2008)",
     applies=lambda _: True,
@@ -284,32 +284,33 @@ class Occlusion(BackgroundExplainer):
     in the residual. A negative value says that the column makes the row look more normal. The base value is
     the mean score of the background, which is what a row without any odd column would have.
 
-    Of pictures and other arrays, a `patch` is moved over the input. What the score falls by is shared evenly
-    by the cells of the patch; a cell under several patches gets the mean of its shares.
+    Of pictures and other arrays, a patch of `patch_size` is moved over the input. What the score falls by
+    is shared evenly by the cells of the patch; a cell under several patches gets the mean of its shares.
 
     Parameters
     ----------
     model
         Any model or function that `tellwhy.scoring.as_score` reads.
-    patch
+    patch_size
         Size of the patch along each of `axes`; None: one column or cell at a time.
     stride
         Step along each of them; None: the size of the patch, so that patches do not overlap.
     axes
-        Axes of one input that the patch moves along, all others being covered as a whole: (0,) with patch=1
-        takes one channel of (channels, time) at a time. By default the two axes of a picture, or the one of a
-        sequence.
+        Axes of one input that the patch moves along, all others being covered as a whole: (0,) with
+        patch_size=1 takes one channel of (channels, time) at a time. By default the two axes of a picture, or
+        the one of a sequence.
     baseline
         What comes into the place of a column or a patch: values of "background" rows, a number, or an array
         like one input. The latter two need no `fit`, and the base value is then the score of the baseline.
-    n_background
+    max_background
         Background rows drawn per explanation (fewer where there are fewer).
     random_state
         Seed of that draw.
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
 
     Examples
     --------
@@ -320,7 +321,7 @@ class Occlusion(BackgroundExplainer):
     array([[-1., 24.]])
     >>> picture = np.arange(16.0).reshape(1, 4, 4)
     >>> score = FunctionScore(lambda X: X[:, :2, :2].sum(axis=(1, 2)), feature_shape=(4, 4))
-    >>> Occlusion(score, patch=2, baseline=0.0).explain(picture).values[0]
+    >>> Occlusion(score, patch_size=2, baseline=0.0).explain(picture).values[0]
     array([[2.5, 2.5, 0. , 0. ],
            [2.5, 2.5, 0. , 0. ],
            [0. , 0. , 0. , 0. ],
@@ -331,7 +332,7 @@ class Occlusion(BackgroundExplainer):
     _parameters: ClassVar[dict[str, Rules]] = {
         **WINDOW_PARAMETERS,
         "baseline": baseline_rule,
-        "n_background": integer(1),
+        "max_background": integer(1),
         "random_state": seed,
         **BATCH_PARAMETERS,
     }
@@ -340,23 +341,23 @@ class Occlusion(BackgroundExplainer):
         self,
         model: object,
         *,
-        patch: Sizes = None,
+        patch_size: Sizes = None,
         stride: Sizes = None,
         axes: Sequence[int] | None = None,
         baseline: ArrayLike | str = "background",
-        n_background: int = 32,
+        max_background: int = 32,
         random_state: Seed = 0,
         batch_size: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ):
         super().__init__(model)
         self.batch_size = batch_size
         self.n_jobs = n_jobs
-        self.patch = patch
+        self.patch_size = patch_size
         self.stride = stride
         self.axes = axes
         self.baseline = baseline
-        self.n_background = n_background
+        self.max_background = max_background
         self.random_state = random_state
 
     @property
@@ -367,20 +368,20 @@ class Occlusion(BackgroundExplainer):
     def _fit(self, X: ArrayLike) -> None:
         """Draw the background rows."""
         everyone = self.rows(X).X
-        chosen = generator(self.random_state).permutation(len(everyone))[: self.n_background]
+        chosen = generator(self.random_state).permutation(len(everyone))[: self.max_background]
         # in their own order: the same rows give the same sums, whatever order they were drawn in
         self.background_ = everyone[np.sort(chosen)]
 
     def _attribute(self, rows: Rows) -> Attribution:
         if self.needs_rows:
             self._check_fitted("background_")
-        if self.patch is None and self.stride is None and self.axes is None and self.needs_rows:
+        if self.patch_size is None and self.stride is None and self.axes is None and self.needs_rows:
             return self._by_column(rows)
         return self._by_window(rows)
 
     def _by_window(self, rows: Rows) -> Attribution:
         """Move the patch over every row."""
-        moved = windows(input_shape(rows, "Occlusion"), self.patch, self.stride, self.axes)
+        moved = windows(input_shape(rows, "Occlusion"), self.patch_size, self.stride, self.axes)
         fills = self.background_ if self.needs_rows else baseline_row("Occlusion", self.baseline, rows)[None]
         scores = rows.scores()
         values = np.empty(rows.X.shape)

@@ -141,7 +141,7 @@ class PredictionDifference(BackgroundExplainer):
         self,
         model: object,
         *,
-        patch: Sizes = None,
+        patch_size: Sizes = None,
         stride: Sizes = None,
         axes: Sequence[int] | None = None,
         sampling: str = "conditional",
@@ -150,10 +150,10 @@ class PredictionDifference(BackgroundExplainer):
         scale: str = "auto",
         random_state: Seed = 0,
         batch_size: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ):
         super().__init__(model)
-        self.patch = patch
+        self.patch_size = patch_size
         self.stride = stride
         self.axes = axes
         self.sampling = sampling
@@ -201,11 +201,11 @@ class PredictionDifference(BackgroundExplainer):
         )
 
     def _parts(self, rows: Rows) -> _Parts:
-        if self.patch is None and self.stride is None and self.axes is None:
+        if self.patch_size is None and self.stride is None and self.axes is None:
             cells = [np.flatnonzero(rows.owner == owner) for owner in range(rows.n_owners)]
             near = [np.flatnonzero(rows.owner != owner) for owner in range(rows.n_owners)]
             return _Parts(cells, near, None)
-        moved = windows(input_shape(rows, "PredictionDifference"), self.patch, self.stride, self.axes)
+        moved = windows(input_shape(rows, "PredictionDifference"), self.patch_size, self.stride, self.axes)
         both = [moved.around(k, self.margin) for k in range(len(moved))]
         return _Parts([np.flatnonzero(a) for a, _ in both], [np.flatnonzero(b) for _, b in both], moved)
 

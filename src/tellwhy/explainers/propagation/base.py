@@ -28,6 +28,7 @@ from tellwhy.core.params import (
     validate_value,
 )
 from tellwhy.core.progress import shown
+from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats
 from tellwhy.explainers.base import refuse_unknown
 from tellwhy.explainers.propagation.batches import Explained, explain_together, share_forward
@@ -47,7 +48,7 @@ NETWORK_PARAMETERS: dict[str, Rules] = {
     "target": ParameterRule(
         "'max', an output's number, one per row, or a function", lambda value: value is not None
     ),
-    "batch_size": integer(1),
+    "batch_size": (none, integer(1)),
     "device": (none, instance_of(str, torch.device, words="a device")),
 }
 RELEVANCE_PARAMETERS: dict[str, Rules] = {
@@ -80,7 +81,9 @@ class NetworkExplainer(TakesOldNames, ABC):
     random_state: Any = 0  # of the methods that draw random numbers
     _parameters: ClassVar[dict[str, Rules]] = NETWORK_PARAMETERS
 
-    def __init__(self, model: Module, target: Target = "max", *, batch_size: int = 32, device: Device = None):
+    def __init__(
+        self, model: Module, *, target: Target = "max", batch_size: int | None = None, device: Device = None
+    ):
         self.model = model
         self.target = target
         self.batch_size = batch_size
@@ -163,6 +166,11 @@ class NetworkExplainer(TakesOldNames, ABC):
         return relevance_from_outputs(self, X, relevance)
 
     @property
+    def rows_at_once(self) -> int:
+        """Rows that go through the network at once."""
+        return self.batch_size or NETWORK_BATCH
+
+    @property
     def goes_down_only(self) -> bool:
         """Whether the ways down of `passes` are all it does; SmoothGrad explains a batch in its own way."""
         return type(self).explain_batch is NetworkExplainer.explain_batch
@@ -176,6 +184,7 @@ class NetworkExplainer(TakesOldNames, ABC):
         model: Module,
         rows: Inputs,
         target: CheckedTarget,
+        *,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Result:
         """Explain some rows."""
@@ -248,13 +257,13 @@ class RelevanceExplainer(NetworkExplainer):
     def __init__(
         self,
         model: Module,
-        target: Target = "max",
         *,
+        target: Target = "max",
         operations: Mapping[str, str] | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: Device = None,
     ):
-        super().__init__(model, target, batch_size=batch_size, device=device)
+        super().__init__(model, target=target, batch_size=batch_size, device=device)
         self.operations = operations
 
     def check(self) -> None:

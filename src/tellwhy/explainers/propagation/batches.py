@@ -99,11 +99,11 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
     collector_of = DeviceCollector if output == "torch" else Collector
     collectors = [collector_of(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
-    work = _work(explainers, model, is_alone=len(rows) <= lead.batch_size)
+    work = _work(explainers, model, is_alone=len(rows) <= lead.rows_at_once)
     with untouched(rows.tensors[0].device), torch.enable_grad():
-        is_alike = lead.shares_forward and may_repeat(model, rows, targets, lead.batch_size)
-        explained: Work = Repeated(work, lead.batch_size) if is_alike else work
-        for batch, part in batches(rows, lead.batch_size, label):
+        is_alike = lead.shares_forward and may_repeat(model, rows, targets, lead.rows_at_once)
+        explained: Work = Repeated(work, lead.rows_at_once) if is_alike else work
+        for batch, part in batches(rows, lead.rows_at_once, label):
             results = explained(batch, [of_rows(target, part) for target in targets])
             for result, collector in zip(results, collectors, strict=True):
                 collector.put(batch, part, result)
@@ -123,7 +123,7 @@ def _work(explainers: Sequence[NetworkExplainer], model: Module, *, is_alone: bo
 
     def work(batch: Inputs, wanted: Sequence[CheckedTarget]) -> list[Result]:
         if len(explainers) == 1 and not lead.goes_down_only:
-            return [lead.explain_batch(model, batch, wanted[0], rng)]
+            return [lead.explain_batch(model, batch, wanted[0], rng=rng)]
         return share_forward(explainers, model, batch, wanted, course)
 
     return work

@@ -64,16 +64,16 @@ class DeepTaylor(RelevanceExplainer):
     def __init__(
         self,
         model: Module,
-        target: Target = "max",
         *,
+        target: Target = "max",
         low: Edge | None = None,
         high: Edge | None = None,
         pooling: str = "z",
         operations: Mapping[str, str] | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: Device = None,
     ):
-        super().__init__(model, target, operations=operations, batch_size=batch_size, device=device)
+        super().__init__(model, target=target, operations=operations, batch_size=batch_size, device=device)
         self.low = low
         self.high = high
         self.pooling = pooling

@@ -92,7 +92,7 @@ def explain_differentiably(explainer: NetworkExplainer, X: Any) -> Any:
     parts = []
     label = f"explaining with {type(explainer).__name__}"
     with untouched(rows.tensors[0].device), torch.enable_grad():
-        for batch, part in batches(rows, explainer.batch_size, label):
+        for batch, part in batches(rows, explainer.rows_at_once, label):
             parts.append(_explained(explainer.passes(), model, batch, of_rows(target, part)))
             if not all(bool(v.detach().isfinite().all()) for v in (*parts[-1].values, parts[-1].scores)):
                 explainer.raise_not_finite(model, batch)

@@ -52,14 +52,14 @@ class ExcitationBackprop(RelevanceExplainer):
     def __init__(
         self,
         model: Module,
-        target: Target = "max",
         *,
+        target: Target = "max",
         contrastive: bool = False,
         operations: Mapping[str, str] | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: Device = None,
     ):
-        super().__init__(model, target, operations=operations, batch_size=batch_size, device=device)
+        super().__init__(model, target=target, operations=operations, batch_size=batch_size, device=device)
         self.contrastive = contrastive
 
     def passes(self) -> list[Pass]:

@@ -89,7 +89,7 @@ def _groups(explainers: list[Any]) -> list[_Group]:
         if not isinstance(explainer, NetworkExplainer) or not explainer.shares_forward:
             groups.append(_Group(None, frozenset(), [k]))
             continue
-        key = (id(explainer.model), str(explainer.device), explainer.batch_size)
+        key = (id(explainer.model), str(explainer.device), explainer.rows_at_once)
         choices = frozenset().union(*(way.method.forward_choices for way in explainer.passes()))
         for group in groups:
             # The pass can be run in one way only.

@@ -38,7 +38,7 @@ class GradCAM(NetworkExplainer):
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(1, 1, 1, bias=False), torch.nn.Flatten()).eval()
     >>> _ = model[0].weight.data.fill_(2.0)
-    >>> GradCAM(model, 0).explain(torch.tensor([[[[1.0, 0.0], [0.0, 3.0]]]])).values[0, 0]
+    >>> GradCAM(model, target=0).explain(torch.tensor([[[[1.0, 0.0], [0.0, 3.0]]]])).values[0, 0]
     array([[0.5, 0. ],
            [0. , 1.5]])
     """
@@ -53,13 +53,13 @@ class GradCAM(NetworkExplainer):
     def __init__(
         self,
         model: Module,
-        target: Target = "max",
         *,
+        target: Target = "max",
         layer: str | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: Device = None,
     ):
-        super().__init__(model, target, batch_size=batch_size, device=device)
+        super().__init__(model, target=target, batch_size=batch_size, device=device)
         self.layer = layer
 
     def passes(self) -> list[Pass]:
@@ -71,6 +71,7 @@ class GradCAM(NetworkExplainer):
         model: Module,
         rows: Inputs,
         target: Any,
+        *,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Result:
         """Explain some rows."""

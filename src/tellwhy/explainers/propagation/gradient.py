@@ -116,16 +116,16 @@ class SmoothGrad(NetworkExplainer):
     def __init__(
         self,
         model: Module,
-        target: Target = "max",
         *,
-        batch_size: int = 32,
+        target: Target = "max",
+        batch_size: int | None = None,
         device: Device = None,
         n_samples: int = 50,
         noise: float = 0.1,
         postprocess: str | None = None,
         random_state: Any = 0,
     ):
-        super().__init__(model, target, batch_size=batch_size, device=device)
+        super().__init__(model, target=target, batch_size=batch_size, device=device)
         self.n_samples = n_samples
         self.noise = noise
         self.postprocess = postprocess
@@ -135,7 +135,7 @@ class SmoothGrad(NetworkExplainer):
         """One way down from each noisy copy, by derivatives."""
         return [Pass(Method("gradient"))]
 
-    def explain_batch(self, model: Module, rows: Inputs, target: Any, rng: np.random.Generator) -> Result:
+    def explain_batch(self, model: Module, rows: Inputs, target: Any, *, rng: np.random.Generator) -> Result:
         """Explain some rows, one after the other: noisy copies of a row fill a batch."""
         forward = run_forward(model, rows, [Method("gradient")])
         outputs = forward.outputs.detach()
@@ -151,11 +151,11 @@ class SmoothGrad(NetworkExplainer):
     def _smooth(self, model: Module, row: Inputs, target: Any, rng: np.random.Generator) -> list[Tensor]:
         """Mean over noisy copies of one row."""
         totals: list[Tensor] = []
-        for start in range(0, self.n_samples, self.batch_size):
-            n = min(self.batch_size, self.n_samples - start)
+        for start in range(0, self.n_samples, self.rows_at_once):
+            n = min(self.rows_at_once, self.n_samples - start)
             copies = tuple(_noisy(t, n, self.noise, rng) for t in row.tensors)
             noisy = replace(row, tensors=copies, nonnegative=())  # noise may have made values negative
-            found = super().explain_batch(model, noisy, target, rng).values
+            found = super().explain_batch(model, noisy, target, rng=rng).values
             sums = [_PROCESS[self.postprocess](value).sum(dim=0, keepdim=True) for value in found]
             totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
         return [total / self.n_samples for total in totals]

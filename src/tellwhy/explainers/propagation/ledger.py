@@ -59,7 +59,7 @@ def _counted(explainer: NetworkExplainer, X: Any) -> list[Operation]:
     (way,) = explainer.passes()  # attributions have one way down
     total: list[Operation] = []
     with untouched(rows.tensors[0].device), torch.enable_grad():
-        for batch, part in batches(rows, explainer.batch_size, f"the ledger of {type(explainer).__name__}"):
+        for batch, part in batches(rows, explainer.rows_at_once, f"the ledger of {type(explainer).__name__}"):
             forward = run_forward(model, batch, [way.method], ledger=True)
             pick = partial(pick_scores, target=of_rows(target, part))
             run_backward(forward, way.method, pick, way.seed)
@@ -84,7 +84,7 @@ def latent_relevance(explainer: NetworkExplainer, X: Any, at: Sequence[str]) -> 
     found: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
     with untouched(rows.tensors[0].device), torch.enable_grad():
         label = f"latent relevance by {type(explainer).__name__}"
-        for batch, part in batches(rows, explainer.batch_size, label):
+        for batch, part in batches(rows, explainer.rows_at_once, label):
             forward = run_forward(model, batch, [way.method], places=wanted)
             run_backward(forward, way.method, partial(pick_scores, target=of_rows(target, part)), way.seed)
             _check_places(forward, wanted)
@@ -148,7 +148,7 @@ def relevance_from_outputs(explainer: NetworkExplainer, X: Any, relevance: Float
     method = replace(way.method, carries="relevance", multiply=False)
     found = []
     with untouched(rows.tensors[0].device), torch.enable_grad():
-        for batch, part in batches(rows, explainer.batch_size, "relevance through the network"):
+        for batch, part in batches(rows, explainer.rows_at_once, "relevance through the network"):
             forward = run_forward(model, batch, [method])
             choose_rules(forward.capture, method)
             given = torch.as_tensor(relevance[part]).to(forward.outputs)

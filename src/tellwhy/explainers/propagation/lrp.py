@@ -88,8 +88,8 @@ class LRP(RelevanceExplainer):
     def __init__(
         self,
         model: Module,
-        target: Target = "max",
         *,
+        target: Target = "max",
         rule: str | Rule | None = None,
         composite: str | Composite | None = None,
         rule_params: Mapping[str, Any] | None = None,
@@ -100,10 +100,10 @@ class LRP(RelevanceExplainer):
         gates: str = "signal",
         operations: Mapping[str, str] | None = None,
         own: Sequence[Handover] | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: Device = None,
     ):
-        super().__init__(model, target, operations=operations, batch_size=batch_size, device=device)
+        super().__init__(model, target=target, operations=operations, batch_size=batch_size, device=device)
         self.rule = rule
         self.composite = composite
         self.rule_params = rule_params

@@ -191,13 +191,13 @@ class PatternNet(NetworkExplainer):
     def __init__(
         self,
         model: Module,
-        target: Target = "max",
         *,
+        target: Target = "max",
         pattern: str = "relu",
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: Device = None,
     ):
-        super().__init__(model, target, batch_size=batch_size, device=device)
+        super().__init__(model, target=target, batch_size=batch_size, device=device)
         self.pattern = pattern
 
     def fit(self, X: Any) -> PatternNet:
@@ -237,7 +237,7 @@ class PatternNet(NetworkExplainer):
         model, rows = self.prepare(X)
         with untouched(rows.tensors[0].device), torch.enable_grad():
             label = f"learning patterns for {type(self).__name__}"
-            for batch, _ in batches(rows, self.batch_size, label):
+            for batch, _ in batches(rows, self.rows_at_once, label):
                 forward = run_forward(model, batch, [method])
                 _check_followed(forward.capture.operations)
                 run_backward(forward, method, lambda outputs: outputs.flatten(1).sum(1), torch.ones_like)
@@ -267,11 +267,11 @@ class PatternNet(NetworkExplainer):
         """What stands in for the weights of a layer on the way down."""
         return pattern
 
-    def explain_batch(self, model: Module, rows: Inputs, target: Any, rng: np.random.Generator) -> Any:
+    def explain_batch(self, model: Module, rows: Inputs, target: Any, *, rng: np.random.Generator) -> Any:
         """Explain some rows, of a model whose operations all have a meaning for patterns."""
         method = self.passes()[0].method
         _check_followed(run_forward(model, rows.rows(slice(0, 1)), [method]).capture.operations)
-        return super().explain_batch(model, rows, target, rng)
+        return super().explain_batch(model, rows, target, rng=rng)
 
     def save(self, path: str | Path) -> None:
         """Write the patterns to one file (npz)."""

@@ -313,7 +313,8 @@ class AnomalyShapley(BackgroundExplainer):
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
 
     Attributes
     ----------
@@ -360,7 +361,7 @@ class AnomalyShapley(BackgroundExplainer):
         radius: float = 2.0,
         random_state: Seed = 0,
         batch_size: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ):
         super().__init__(model)
         self.batch_size = batch_size

@@ -48,7 +48,8 @@ class Compensation(BackgroundExplainer):
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
 
     Notes
     -----
@@ -77,7 +78,7 @@ class Compensation(BackgroundExplainer):
         gamma: float = 0.01,
         distance: Distance = "squared",
         batch_size: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ):
         super().__init__(model)
         self.batch_size = batch_size

@@ -200,7 +200,7 @@ class KernelShap(BackgroundExplainer):
     ----------
     model
         Any model or function that `tellwhy.scoring.as_score` reads.
-    references
+    baseline
         Which rows absent columns take their values from. "sample": those given to `fit`, or as many of them,
         drawn at random, as make 131,072 scores per explained row, at least 100.
         "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that
@@ -218,7 +218,8 @@ class KernelShap(BackgroundExplainer):
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
-        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+        Calls of the model at the same time, in threads; None: one, −1: one per core. Results do not depend
+        on it.
 
     Examples
     --------
@@ -232,7 +233,7 @@ class KernelShap(BackgroundExplainer):
     calls_in_batches = True
     names_: Sequence[str] | None = None  # of the columns; given rows need no `fit`, which would set it
     _parameters: ClassVar[dict[str, Rules]] = {
-        "references": (one_of("auto", "sample", "kmeans", "neighbours"), rows_rule),
+        "baseline": (one_of("auto", "sample", "kmeans", "neighbours"), rows_rule),
         "n_coalitions": (one_of("auto"), integer(2)),
         "groups": groups_rule,
         "random_state": seed,
@@ -243,17 +244,17 @@ class KernelShap(BackgroundExplainer):
         self,
         model: object,
         *,
-        references: ArrayLike | str = "auto",
+        baseline: ArrayLike | str = "auto",
         n_coalitions: int | str = "auto",
         groups: Groups | None = None,
         random_state: Seed = 0,
         batch_size: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ):
         super().__init__(model)
         self.batch_size = batch_size
         self.n_jobs = n_jobs
-        self.references = references
+        self.baseline = baseline
         self.n_coalitions = n_coalitions
         self.groups = groups
         self.random_state = random_state
@@ -267,12 +268,16 @@ class KernelShap(BackgroundExplainer):
             self.centres_ = found.rows[0]
             self.weights_ = found.weights
 
+    def learns_from(self, background: object) -> bool:  # noqa: ARG002
+        """Whether `fit` is to be called: not where rows are given as the baseline."""
+        return isinstance(self.baseline, str)
+
     def _choice(self) -> str:
         """Where reference rows come from, in a word."""
-        if not isinstance(self.references, str):
+        if not isinstance(self.baseline, str):
             return "given rows"
-        if self.references != "auto":
-            return self.references
+        if self.baseline != "auto":
+            return self.baseline
         inner = self.score.inner if isinstance(self.score, EncodedScore) else self.score
         return "sample" if isinstance(inner, (IsPrediction, HasLevels)) else "kmeans"
 
@@ -299,7 +304,7 @@ class KernelShap(BackgroundExplainer):
             stderr=None if stderr is None else players.per_column(stderr),
             extras=extras,
             params={
-                "references": self._words(n_used),
+                "baseline": self._words(n_used),
                 "groups": None if self.groups is None else players.group.tolist(),
                 "reference_rows": n_used,
                 "coalitions": coalitions.words(),
@@ -318,12 +323,12 @@ class KernelShap(BackgroundExplainer):
     def _ordinary_rows(self) -> Any:
         """Return rows that were kept; without any, given reference rows serve."""
         kept = super()._ordinary_rows()
-        return some_rows(self.references) if kept is None and not isinstance(self.references, str) else kept
+        return some_rows(self.baseline) if kept is None and not isinstance(self.baseline, str) else kept
 
     def _references(self, rows: Rows, most: int) -> References:
         """Return the rows that absent columns take their values from; `most` bounds a sample."""
-        if not isinstance(self.references, str):
-            return equal_weights(self.rows(self.references).X[None])
+        if not isinstance(self.baseline, str):
+            return equal_weights(self.rows(self.baseline).X[None])
         self._check_fitted("rows_")
         choice = self._choice()
         if choice == "kmeans":

@@ -176,9 +176,9 @@ class DMMMEN(InputExplainer):
     scale
         "columns": columns are divided by their standard deviations. "common": by one number for all, for
         columns that share a unit (pixels, word counts).
-    replacement
+    baseline
         Values that replaced segments take: the "mean" of the rows given to `fit`, a number, or an input.
-    n_neighbours, n_segments
+    n_neighbors, n_segments
         Neighbours of each row, best a power of two, and about how many segments each row has. Seeds agree on
         what comes first from about 4096 neighbours on.
     kept
@@ -187,7 +187,7 @@ class DMMMEN(InputExplainer):
     credibility
         Probability of the intervals.
     n_jobs
-        Threads that run chains; results do not depend on it.
+        Threads that run chains; None: one per core. Results do not depend on it.
     random_state
         Seed of all draws.
 
@@ -212,12 +212,12 @@ class DMMMEN(InputExplainer):
         "assignment": one_of("component", "mode"),
         "gating": one_of("none", "gaussian"),
         "scale": one_of("columns", "common"),
-        "replacement": replacement_rule,
-        "n_neighbours": integer(10),
+        "baseline": replacement_rule,
+        "n_neighbors": integer(10),
         "n_segments": integer(2),
         "kept": real(0.0, 1.0),
         "credibility": real(0.0, 1.0),
-        "n_jobs": integer(-64, 1024),
+        "n_jobs": (none, integer(-64, 1024)),
         "random_state": seed,
     }
 
@@ -236,12 +236,12 @@ class DMMMEN(InputExplainer):
         assignment: str = "component",
         gating: str = "none",
         scale: str = "columns",
-        replacement: ArrayLike = "mean",
-        n_neighbours: int = 1024,
+        baseline: ArrayLike = "mean",
+        n_neighbors: int = 1024,
         n_segments: int = 50,
         kept: float = 0.75,
         credibility: float = 0.95,
-        n_jobs: int = -1,
+        n_jobs: int | None = None,
         random_state: Seed = 0,
     ):
         super().__init__(model)
@@ -256,8 +256,8 @@ class DMMMEN(InputExplainer):
         self.assignment = assignment
         self.gating = gating
         self.scale = scale
-        self.replacement = replacement
-        self.n_neighbours = n_neighbours
+        self.baseline = baseline
+        self.n_neighbors = n_neighbors
         self.n_segments = n_segments
         self.kept = kept
         self.credibility = credibility
@@ -417,7 +417,7 @@ class DMMMEN(InputExplainer):
             shape=self.shape_,
             replacement=self.replaced_by(),
             group=self.group_,
-            n_neighbours=self.n_neighbours,
+            n_neighbours=self.n_neighbors,
             n_segments=self.n_segments,
             kept=self.kept,
         )

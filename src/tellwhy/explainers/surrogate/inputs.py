@@ -9,6 +9,7 @@ The segments of one row, and what a model says of the row when only some of them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,17 +40,18 @@ replacement_rule = Rule(
 class InputExplainer(BackgroundExplainer):
     """Base of the explainers by a mixture: rows may be tables, images or other arrays of one shape."""
 
-    replacement: ArrayLike  # what replaced parts of an input show
+    baseline: ArrayLike  # what replaced parts of an input show
     shape_: tuple[int, ...] = ()  # of one input; empty until `fit` has seen one
 
-    def __new__(cls, *_: Any, **given: Any) -> Any:
-        """Answer a parameter that was called by another name, and still is elsewhere in the package."""
+    @classmethod
+    def _check_given(cls, given: Mapping[str, Any]) -> None:
+        """Answer a parameter that is often taken for another one."""
         if "background" in given:
             raise InvalidParameter(
                 f"{cls.__name__} has no parameter 'background': what replaced segments show is called "
-                "replacement='mean', a number or one input; ordinary rows are given to fit(X)."
+                "baseline='mean', a number or one input; ordinary rows are given to fit(X)."
             )
-        return super().__new__(cls)
+        super()._check_given(given)
 
     @cached_property
     def score(self) -> ScoreFunction:
@@ -107,12 +109,12 @@ class InputExplainer(BackgroundExplainer):
 
     def replaced_by(self) -> Floats:
         """Values of replaced segments, one per column."""
-        if isinstance(self.replacement, str):
+        if isinstance(self.baseline, str):
             return np.asarray(self.mean_)
-        given = np.asarray(self.replacement, dtype=np.float64)
+        given = np.asarray(self.baseline, dtype=np.float64)
         if (given.ndim and given.shape != self.shape_) or not np.isfinite(given).all():
             raise InvalidParameter(
-                f"The 'replacement' parameter of {type(self).__name__} must be a finite number, or an array "
+                f"The 'baseline' parameter of {type(self).__name__} must be a finite number, or an array "
                 f"of them of shape {self.shape_}. Got shape {given.shape} instead."
             )
         return np.broadcast_to(given.ravel() if given.ndim else given, self.mean_.shape)

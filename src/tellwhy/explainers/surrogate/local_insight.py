@@ -352,7 +352,7 @@ class LocalInsight(InputExplainer):
     groups
         None: images and sequences are cut into segments; of other rows, every cell that differs from its
         replacement is one. Or groups of columns (as in `KernelShap`).
-    replacement
+    baseline
         What a replaced segment shows: the "mean" of the rows given to `fit`, a number, or an input.
     n_questions
         The most questions to the model per row, all together.
@@ -367,7 +367,7 @@ class LocalInsight(InputExplainer):
     credibility
         Probability of the intervals.
     n_jobs
-        Threads that run chains; results do not depend on it.
+        Threads that run chains; None: one per core. Results do not depend on it.
     random_state
         Seed of all draws.
 
@@ -389,7 +389,7 @@ class LocalInsight(InputExplainer):
     _parameters: ClassVar[dict[str, Rules]] = {
         "question": one_of("sufficiency", "necessity"),
         "groups": groups_rule,
-        "replacement": replacement_rule,
+        "baseline": replacement_rule,
         "n_questions": integer(16),
         "design": one_of("fixed", "drawn"),
         "n_segments": integer(2),
@@ -400,7 +400,7 @@ class LocalInsight(InputExplainer):
         "n_chains": integer(1),
         "priors": (none, instance_of(Priors, words="a Priors object")),
         "credibility": real(0.0, 1.0),
-        "n_jobs": integer(-64, 1024),
+        "n_jobs": (none, integer(-64, 1024)),
         "random_state": seed,
     }
 
@@ -410,7 +410,7 @@ class LocalInsight(InputExplainer):
         question: str = "sufficiency",
         *,
         groups: Groups | None = None,
-        replacement: ArrayLike = "mean",
+        baseline: ArrayLike = "mean",
         n_questions: int = 4096,
         design: str = "fixed",
         n_segments: int = 50,
@@ -421,13 +421,13 @@ class LocalInsight(InputExplainer):
         n_chains: int = 2,
         priors: Priors | None = None,
         credibility: float = 0.95,
-        n_jobs: int = -1,
+        n_jobs: int | None = None,
         random_state: Seed = 0,
     ):
         super().__init__(model)
         self.question = question
         self.groups = groups
-        self.replacement = replacement
+        self.baseline = baseline
         self.n_questions = n_questions
         self.design = design
         self.n_segments = n_segments

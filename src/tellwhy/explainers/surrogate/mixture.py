@@ -200,7 +200,7 @@ class Plan:
     scale: str = "columns"
     gating: str = "none"
     assignment: str = "component"
-    n_jobs: int = -1
+    n_jobs: int | None = None
 
 
 class Explained(NamedTuple):

@@ -286,7 +286,7 @@ def sample(
     settings: Settings,
     *,
     rng: np.random.Generator,
-    n_jobs: int = -1,
+    n_jobs: int | None = None,
     folder: Path | None = None,
     label: str = "sampling the mixture",
 ) -> Posterior:
@@ -314,7 +314,7 @@ class _Run:
     data: Data
     numbers: Numbers
     settings: Settings
-    n_jobs: int
+    n_jobs: int | None
     folder: Path | None
     mark: str
     label: str

@@ -18,13 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 from scipy.special import beta
 
 from tellwhy.core.errors import InvalidParameter, UnsupportedModel
 from tellwhy.core.progress import silently, track
-from tellwhy.core.running import row_batches, thread_map
+from tellwhy.core.running import n_threads, row_batches, thread_map
 from tellwhy.core.score import Floats, Integers, ScoreFunction
 from tellwhy.explainers.trees import of_lightgbm, of_sklearn, of_xgboost
 from tellwhy.explainers.trees._compiled_background import BITS, MOST, pair_shares, path_columns, table_shares
@@ -127,7 +126,7 @@ def edge_shares(nodes: Nodes) -> Floats:
     return share
 
 
-def outputs(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int = -1) -> Floats:
+def outputs(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int | None = None) -> Floats:
     """Return the output of each row."""
 
     def some(rows: slice) -> Floats:
@@ -146,7 +145,7 @@ class Game(NamedTuple):
     n_players: int
 
 
-def path_values(game: Game, Z: Floats, n_jobs: int = -1) -> Shares:
+def path_values(game: Game, Z: Floats, n_jobs: int | None = None) -> Shares:
     """Shapley values where absent columns go both ways at a split, as often as training rows did."""
     nodes = game.nodes
     chosen = game.chosen
@@ -163,7 +162,7 @@ def path_values(game: Game, Z: Floats, n_jobs: int = -1) -> Shares:
     return Shares(values, chosen.base + expected_value(nodes, chosen.trees, chosen.value, share))
 
 
-def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int = -1) -> Shares:
+def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int | None = None) -> Shares:
     """Shapley values where absent columns take the cells of background rows, averaged over these."""
     nodes = game.nodes
     chosen = game.chosen
@@ -188,7 +187,7 @@ def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int = -
     return Shares(values, float(outputs(nodes, chosen, background, n_jobs).mean()))
 
 
-def interactions(game: Game, Z: Floats, background: Floats | None, n_jobs: int = -1) -> Floats:
+def interactions(game: Game, Z: Floats, background: Floats | None, n_jobs: int | None = None) -> Floats:
     """Shapley interactions (n, columns, columns) without their diagonal; both halves are alike."""
     nodes = game.nodes
     share = edge_shares(nodes)
@@ -212,11 +211,11 @@ def _most_points(nodes: Nodes, n_columns: int) -> int:
 
 
 def _over_rows(
-    function: Callable[[slice], Floats], n: int, n_jobs: int, label: str, size: int = _ROWS
+    function: Callable[[slice], Floats], n: int, n_jobs: int | None, label: str, size: int = _ROWS
 ) -> list[Floats]:
     """Apply a compiled function to batches of rows, in threads; batches do not depend on their number."""
     batches = row_batches(n, 1, size)
-    workers = joblib.effective_n_jobs(n_jobs)
+    workers = n_threads(n_jobs)
     groups = [batches[i : i + workers] for i in range(0, len(batches), workers)]
     quiet = silently(function)
     results: list[Floats] = []
@@ -303,7 +302,7 @@ class TreeScore:
         """Return the output of each row, as the user has it."""
         return self.of_numbers(self.trees.read(X))
 
-    def of_numbers(self, Z: Floats, n_jobs: int = -1) -> Floats:
+    def of_numbers(self, Z: Floats, n_jobs: int | None = None) -> Floats:
         """Return the output of each row of numbers."""
         targets = self.targets(Z, n_jobs)
         found = np.empty(len(Z))
@@ -312,7 +311,7 @@ class TreeScore:
             found[group.rows] = group.sign * outputs(self.trees.nodes, chosen, Z[group.rows], n_jobs)
         return found
 
-    def targets(self, Z: Floats, n_jobs: int = -1) -> Targets:
+    def targets(self, Z: Floats, n_jobs: int | None = None) -> Targets:
         """Return what is explained of each row of numbers."""
         n = len(Z)
         if self.trees.classes is None:
@@ -329,7 +328,7 @@ class TreeScore:
         place = (targets.sign > 0).astype(np.int64) if self.trees.n_outputs == 1 else targets.output
         return np.asarray(self.trees.classes)[place]
 
-    def _predicted(self, Z: Floats, n_jobs: int) -> Integers:
+    def _predicted(self, Z: Floats, n_jobs: int | None) -> Integers:
         """Place of the class that the model predicts of each row."""
         nodes = self.trees.nodes
         each = [outputs(nodes, self.trees.chosen(k), Z, n_jobs) for k in range(self.trees.n_outputs)]

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from tellwhy.core.arrays import Frame, PandasRows, evenly_spread, random_sample, take_rows
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
-from tellwhy.core.params import Rule, Rules, Seed, boolean, generator, integer, seed
+from tellwhy.core.params import Rule, Rules, Seed, boolean, generator, integer, none, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.explainers.base import BackgroundExplainer
@@ -139,7 +139,7 @@ class TreeShapley(BackgroundExplainer):
     max_background
         Rows of the background that are used at most, drawn at random.
     n_jobs
-        Threads; −1 for all cores. Results do not depend on it.
+        Threads; None: one per core. Results do not depend on it.
     random_state
         Seed of the drawn background rows.
 
@@ -161,7 +161,7 @@ class TreeShapley(BackgroundExplainer):
         "target": _target_rule,
         "interactions": boolean,
         "max_background": integer(1),
-        "n_jobs": _jobs_rule,
+        "n_jobs": (none, _jobs_rule),
         "random_state": seed,
     }
 
@@ -172,7 +172,7 @@ class TreeShapley(BackgroundExplainer):
         target: Any = None,
         interactions: bool = False,
         max_background: int = 1000,
-        n_jobs: int = -1,
+        n_jobs: int | None = None,
         random_state: Seed = 0,
     ):
         super().__init__(model)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.progress import track
 from tellwhy.kinds.networks.network import named_methods
 
@@ -47,12 +48,13 @@ class ExplanationGrid:
     refusals: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
+@takes_old_names
 def neuron_grid(
     model: Any,
     x: Any,
     outputs: Sequence[int],
-    methods: Methods = "lrp",
     *,
+    methods: Methods = "lrp",
     names: Sequence[str] | None = None,
 ) -> ExplanationGrid:
     """Explain several outputs for one input by several methods: what speaks for each class, and against it.
@@ -119,7 +121,7 @@ def batch_norm_grid(
         def make(model: Any, output: Any) -> Any:
             from tellwhy.explainers import LRP
 
-            return LRP(model, output, composite=composite, batch_norm=variant)
+            return LRP(model, target=output, composite=composite, batch_norm=variant)
 
         return make
 
@@ -195,12 +197,16 @@ def _grid(title: str, rows: Sequence[_Row], methods: Methods) -> ExplanationGrid
 
 def _makers(methods: Methods) -> dict[str, Make]:
     if not isinstance(methods, str):
-        return dict(methods)
+        return {name: _by_keyword(make) if isinstance(make, type) else make for name, make in methods.items()}
 
     def with_box(make: Callable[..., Any]) -> Make:
         return lambda model, target: make(model, target, (None, None))
 
     return {named.title: with_box(named.make) for named in named_methods(methods).values()}
+
+
+def _by_keyword(cls: Callable[..., Any]) -> Make:
+    return lambda model, target: cls(model, target=target)
 
 
 def _note(row: _Row) -> str:

@@ -44,7 +44,7 @@ def _of(name: str, **settings: Any) -> Callable[..., Any]:
     def make(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: ARG001
         from tellwhy import explainers
 
-        return getattr(explainers, name)(model, target, **settings, **how)
+        return getattr(explainers, name)(model, target=target, **settings, **how)
 
     return make
 
@@ -55,7 +55,9 @@ def _deep_taylor(model: Any, target: Any, box: Box, **how: Any) -> Any:
     low, high = box
     inside = low is not None and bool((np.asarray(low) <= 0).all() and (np.asarray(high) >= 0).all())
     return (
-        DeepTaylor(model, target, low=low, high=high, **how) if inside else DeepTaylor(model, target, **how)
+        DeepTaylor(model, target=target, low=low, high=high, **how)
+        if inside
+        else DeepTaylor(model, target=target, **how)
     )
 
 
@@ -89,7 +91,7 @@ class _OfPictures:
         if self.name == "Lime":
             return explainers.Lime(score, baseline=mean).explain(rows)
         patch = max(1, round(min(rows.shape[2:]) / PARTS))
-        return explainers.Occlusion(score, patch=patch, baseline=mean).explain(rows)
+        return explainers.Occlusion(score, patch_size=patch, baseline=mean).explain(rows)
 
 
 def _of_pictures(name: str) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN, LocalInsight
 
-BRIEF = {"replacement": 0.0, "n_questions": 256, "n_sweeps": 80, "n_burn": 40, "n_jobs": 1}
+BRIEF = {"baseline": 0.0, "n_questions": 256, "n_sweeps": 80, "n_burn": 40, "n_jobs": 1}
 
 
 def probabilities(p):
@@ -54,7 +54,7 @@ def test_the_model_decides_as_the_chosen_cells_say():
     model = LogisticRegression().fit(X, X @ [3, -2, 1, 0, 0, 0, 0, 1] > 0)
     rows = X[:6]
     for question in ("sufficiency", "necessity"):
-        found = chosen(model, question, rows, replacement="mean")
+        found = chosen(model, question, rows, baseline="mean")
         taken = found.extras["chosen"].astype(bool)
         keep = taken if question == "sufficiency" else ~taken
         left = np.where(keep, rows, rows.mean(axis=0))
@@ -220,7 +220,7 @@ def test_cells_that_show_the_replacement_come_last():
     assert (place[[1, 3]] == 3).all()
 
 
-SHORT = {"features": "segments", "replacement": 0.0, "n_components": 1, "n_sweeps": 100, "n_burn": 50}
+SHORT = {"features": "segments", "baseline": 0.0, "n_components": 1, "n_sweeps": 100, "n_burn": 50}
 
 
 def bright(images):
@@ -243,7 +243,7 @@ def test_segments_that_show_the_background_get_nothing_and_cost_no_question(imag
         asked.append(np.array(images))
         return bright(images)
 
-    explanation = DMMMEN(model, n_segments=16, n_neighbours=64, **SHORT).fit(image).explain(image)
+    explanation = DMMMEN(model, n_segments=16, n_neighbors=64, **SHORT).fit(image).explain(image)
     right = image[0] == 0
     assert (explanation.values[0][right] == 0).all()
     assert (explanation.stderr[0][right] == 0).all()
@@ -257,7 +257,7 @@ def test_segments_that_show_the_background_get_nothing_and_cost_no_question(imag
 
 
 def test_row_that_is_the_background_itself(image):
-    explanation = DMMMEN(bright, n_segments=16, n_neighbours=64, **SHORT).fit(image).explain(0.0 * image)
+    explanation = DMMMEN(bright, n_segments=16, n_neighbors=64, **SHORT).fit(image).explain(0.0 * image)
     assert (explanation.values == 0).all()
     np.testing.assert_allclose(explanation.base_values + explanation.residual, explanation.scores)
 
@@ -270,7 +270,7 @@ def test_few_kept_segments_tell_what_is_enough_by_itself():
         return np.maximum(rows[:, 0], rows[:, 1])
 
     near, alone = (
-        DMMMEN(model, n_neighbours=256, kept=kept, **SHORT).fit(x).explain(x).values[0] for kept in (0.9, 0.1)
+        DMMMEN(model, n_neighbors=256, kept=kept, **SHORT).fit(x).explain(x).values[0] for kept in (0.9, 0.1)
     )
     assert np.abs(near[:2]).max() < 0.2
     assert alone[:2].min() > 0.7
