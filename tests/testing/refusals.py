@@ -168,9 +168,9 @@ WRONG_SETTINGS = {
     ),
     IntegratedGradients: (
         lambda **wrong: IntegratedGradients(squares, **wrong).explain(FEW),
-        {"reference": ["median"]},
+        {"baseline": ["median"]},
     ),
-    KernelShap: (lambda **wrong: KernelShap(squares, **wrong).fit(X), {"references": ["median"]}),
+    KernelShap: (lambda **wrong: KernelShap(squares, **wrong).fit(X), {"baseline": ["median"]}),
     LatentClassDTD: (
         lambda **wrong: LatentClassDTD(on_a_chain(), **wrong),
         {"neighbour_pull": ["yes"]},
@@ -212,8 +212,10 @@ WRONG_SETTINGS = {
         },
     ),
     PatchDTD: (
-        lambda **wrong: PatchDTD(fitted(KernelDensity), **{"patch": (2,), **wrong}).explain(np.ones((1, 5))),
-        {"patch": [()], "stride": [0]},
+        lambda **wrong: PatchDTD(fitted(KernelDensity), **{"patch_size": (2,), **wrong}).explain(
+            np.ones((1, 5))
+        ),
+        {"patch_size": [()], "stride": [0]},
     ),
     PatchModel: (
         lambda **wrong: PatchModel().set_params(**wrong).fit(GREY),
@@ -294,10 +296,10 @@ REFUSED = {
     (IntegratedGradients, InvalidInput): {
         "has no baseline: call fit": lambda: IntegratedGradients(fitted(KernelDensity)).explain(FEW),
         r"baseline must be one row.*3 columns": lambda: IntegratedGradients(
-            fitted(KernelDensity), reference=[0.0, 0.0, 0.0]
+            fitted(KernelDensity), baseline=[0.0, 0.0, 0.0]
         ).explain(FEW),
         r"baseline must be one row.*NaN": lambda: IntegratedGradients(
-            fitted(KernelDensity), reference=[0.0, np.nan, 0.0, 0.0]
+            fitted(KernelDensity), baseline=[0.0, np.nan, 0.0, 0.0]
         ).explain(FEW),
     },
     (IntegratedGradients, UnsupportedModel): {
