@@ -1,8 +1,10 @@
 """The package as a whole: light import, public names, the shape of the API."""
 
 import inspect
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -113,6 +115,65 @@ def modules_of(statement):
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = ran.stdout.split()
     return [n for n in names if n.startswith("tellwhy")], {name.partition(".")[0] for name in names}
+
+
+WITHOUT_METADATA = """
+import importlib.metadata, sys, tempfile
+
+def fail(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+
+importlib.metadata.version = fail
+import numpy as np, tellwhy
+from sklearn.svm import OneClassSVM
+from tellwhy.workflow import explain_table
+X = np.random.default_rng(0).normal(size=(60, 3))
+with tempfile.TemporaryDirectory() as folder:
+    tellwhy.load(tellwhy.save(OneClassSVM().fit(X), folder + "/m.tellwhy"))
+print(explain_table(X).versions["tellwhy"])
+"""
+
+
+def test_a_copied_folder_without_metadata_works():
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_METADATA], check=False, capture_output=True, text=True
+    )
+    assert ran.stdout.strip() == tellwhy.__version__, ran.stderr
+
+
+USERS_SCRIPT = """
+import numpy as np
+import tellwhy
+from tellwhy.detectors import OneClassSVM
+from tellwhy.workflow import explain_table
+
+X = np.zeros((20, 3))
+explanation: tellwhy.Explanation = tellwhy.explain(OneClassSVM().fit(X), X)
+scores: list[float] = explanation.scores.tolist()
+figure = tellwhy.plot.bar(explanation)
+run = explain_table(X)
+"""
+USERS_MISTAKES = """
+import tellwhy
+from tellwhy.detectors import NoSuchDetector
+tellwhy.no_such_name
+tellwhy.plot.no_such_figure
+tellwhy.workflow.no_such_step
+tellwhy.explain(1)
+"""
+
+
+@pytest.mark.slow
+def test_type_checkers_know_the_public_names(tmp_path):
+    def checked(script):
+        (tmp_path / "users.py").write_text(script)
+        command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "users.py"]
+        sources = {**os.environ, "MYPYPATH": str(Path(tellwhy.__file__).parents[1])}
+        ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, env=sources)
+        return [line.partition(":")[2].partition(":")[0] for line in ran.stdout.splitlines()]
+
+    assert checked(USERS_SCRIPT) == []
+    assert checked(USERS_MISTAKES) == ["3", "4", "5", "6", "7"]
 
 
 FOREST = """

@@ -6,10 +6,27 @@ The names below are loaded when first used, so that `import tellwhy` stays light
 import importlib
 
 # Neither `typing` nor `__future__` is imported: `python -m tellwhy` may load nothing, before it has left the
-# working folder out of its search path, that Python has not loaded already.
+# working folder out of its search path, that Python has not loaded already. Type checkers take any
+# `TYPE_CHECKING` for true, and read the names where they are defined.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from tellwhy import (
+        bases as bases,
+        classifiers as classifiers,
+        data as data,
+        detectors as detectors,
+        evaluation as evaluation,
+        explainers as explainers,
+        kernels as kernels,
+        scoring as scoring,
+        testing as testing,
+        workflow as workflow,
+    )
+    from tellwhy.core.explanation import Explanation as Explanation
+    from tellwhy.core.score import ScoreFunction as ScoreFunction
+    from tellwhy.one_liner.explain import explain as explain, methods as methods
+    from tellwhy.storage.model_file import load as load, save as save
+    from tellwhy.views import plots as plot
 
 __version__ = "0.1.0"
 
@@ -29,6 +46,7 @@ _FOLDERS = (
     "evaluation",
     "explainers",
     "kernels",
+    "plot",
     "scoring",
     "testing",
     "workflow",
@@ -56,14 +74,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> "Any":
-    if name == "plot":
-        return importlib.import_module("tellwhy.plot")
-    if name in _PUBLIC:
-        return getattr(importlib.import_module(_PUBLIC[name]), name)
-    if name in _FOLDERS:
-        return importlib.import_module(f"tellwhy.{name}")
-    raise AttributeError(f"module 'tellwhy' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a name that is not above is an error to type checkers
+
+    def __getattr__(name):
+        if name in _PUBLIC:
+            return getattr(importlib.import_module(_PUBLIC[name]), name)
+        if name in _FOLDERS:
+            return importlib.import_module(f"tellwhy.{name}")
+        raise AttributeError(f"module 'tellwhy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

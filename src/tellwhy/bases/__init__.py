@@ -20,5 +20,6 @@ if TYPE_CHECKING:
 _PLACES = {
     "KernelBasis": "kernel_basis",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -9,5 +9,6 @@ if TYPE_CHECKING:
     from tellwhy.checks.findings import Finding as Finding, Quality as Quality
 
 _PLACES = {"Finding": "findings", "Quality": "findings", "check_table": "check"}
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

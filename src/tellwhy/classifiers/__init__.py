@@ -29,5 +29,6 @@ _PLACES = {
     "choose_c": "chosen_c",
     "load": "loading",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

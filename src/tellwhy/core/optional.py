@@ -8,7 +8,9 @@ Public names of a folder, loaded when first used: importing one of them loads on
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from tellwhy.core.errors import MissingExtra
@@ -21,6 +23,7 @@ _INSTALLS = {
     "PIL": "tellwhy[images]",
     "ray": "tellwhy[ray]",
 }
+_MODULES = {"scikit-learn": "sklearn"}  # where a package and its module differ in name
 
 
 def require(module: str, purpose: str) -> ModuleType:
@@ -40,6 +43,29 @@ def require(module: str, purpose: str) -> ModuleType:
         raise MissingExtra(
             f"{purpose} needs '{module}', which is not installed: run `pip install '{install}'`."
         ) from error
+
+
+def find_version(package: str) -> str:
+    """Return the version of a package, by the name it is installed by, also where nothing was installed.
+
+    A package that runs from a zip file or a copied folder has no metadata; there its module says it, if it
+    was loaded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> find_version("numpy") == np.__version__
+    True
+    >>> find_version("no-such-package")
+    'unknown'
+    """
+    found = getattr(sys.modules.get(_MODULES.get(package, package)), "__version__", None)
+    if found is not None:
+        return str(found)
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def lazy_names(

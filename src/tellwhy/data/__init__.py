@@ -30,6 +30,7 @@ _PLACES = {
     "parquet_batches": "reading.parquet",
     "read_table": "sources",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)
 __all__ += ["graphs"]

@@ -82,7 +82,8 @@ _PLACES = {
     "sparseness": "quality",
     "strategies": "systematic",
 }
-__getattr__, _ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, _ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)
 __all__ += [
     "adversarial",

@@ -117,7 +117,8 @@ _PLACES = {
     "coverage": "propagation",
     "explain_all": "propagation",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 # `propagation` is not here, for it loads PyTorch: `network_cards` holds the cards of its classes
 announce(
     __name__,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.optional import find_version
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Integers
 from tellwhy.data import Table, describe_column
@@ -314,4 +314,4 @@ def _sampling_notices(fitted: FittedTable) -> list[str]:
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that matter."""
     packages = ("tellwhy", "numpy", "scipy", "scikit-learn", "numba", "pandas")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    return {"python": platform.python_version(), **{name: find_version(name) for name in packages}}

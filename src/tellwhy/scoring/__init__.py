@@ -40,7 +40,8 @@ _PLACES = {
     "as_class_scores": "predictions",
     "as_prediction": "predictions",
 }
-__getattr__, _ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, _ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)
 __all__ += ["as_score"]
 

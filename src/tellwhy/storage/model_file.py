@@ -15,11 +15,11 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import sklearn
 from numpy.lib import format as npy
 from sklearn.utils.validation import check_is_fitted
 
@@ -159,7 +159,7 @@ def taken_apart(model: Any) -> tuple[dict[str, Any], Arrays]:
     held = encoder.encoded(model, "model")
     # What scikit-learn keeps inside is its own affair, and changes: the file says whose it is.
     has_theirs = any(name.startswith(sklearn_models.PREFIX) for name in encoder.names)
-    told = {"scikit-learn": version("scikit-learn")} if has_theirs else {}
+    told = {"scikit-learn": sklearn.__version__} if has_theirs else {}
     return {**told, "is": held}, encoder.arrays
 
 
@@ -341,7 +341,7 @@ def _not_finite(path: Path, name: str) -> UnreadableFile:
 
 def _check_version(path: Path, head: Mapping[str, Any]) -> None:
     """Raise where the file holds what another version of scikit-learn keeps inside its models."""
-    here = version("scikit-learn")
+    here = sklearn.__version__
     got = str(head.get("scikit-learn", here))
     if got.split(".")[:2] != here.split(".")[:2]:
         raise UnreadableFile(

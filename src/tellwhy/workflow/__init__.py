@@ -60,5 +60,6 @@ _PLACES = {
     "save_run": "tellwhy.verdicts.run_io",
     "sweep_grid": "tellwhy.kinds.networks.grids",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -49,6 +49,7 @@ _PLACES = {
     "SequentialFeature": "marginal",
     "SupportExplanation": "one_class_dtd",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -17,6 +17,7 @@ _PLACES = {
     "Sensitivity": "sensitivity",
     "SimpleTaylor": "sensitivity",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -21,6 +21,7 @@ _PLACES = {
     "Occlusion": "occlusion",
     "PredictionDifference": "prediction_difference",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -21,6 +21,7 @@ _PLACES = {
     "read_trees": "score",
     "tree_score": "score",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, {"TreeShapley": "tree_shapley"})
 __all__ = list(_PLACES)

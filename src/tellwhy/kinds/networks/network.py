@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.optional import find_version
 from tellwhy.core.params import nearest
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats
@@ -383,7 +383,7 @@ def _run(case: _Case, explanations: dict[str, Explanation], judged: Sequence[Met
         n_grouped=n_grouped,
         notices=_notices(case),
         settings={**settings, "seed": case.request.random_state},
-        versions={**versions(), "torch": version("torch")},
+        versions={**versions(), "torch": find_version("torch")},
     )
 
 

@@ -14,5 +14,6 @@ _PLACES = {
     "write_report": "page",
     "write_text_report": "labels",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -53,5 +53,6 @@ _PLACES = {
     "visualise": "visualisations",
     "waterfall": "sums",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)
