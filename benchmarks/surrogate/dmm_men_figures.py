@@ -176,9 +176,7 @@ def local(settings: argparse.Namespace, name: str) -> list[dict[str, tuple[np.nd
         whole = ask(x[None])[0]
         own = int(whole.argmax())
         mine = (
-            LocalInsight(model, replacement=0.0, n_questions=QUESTIONS, n_jobs=1)
-            .fit(x[None])
-            .explain(x[None])
+            LocalInsight(model, baseline=0.0, n_questions=QUESTIONS, n_jobs=1).fit(x[None]).explain(x[None])
         )
         ways = {"LocalInsight": mine}
         ways["LIME"] = lime(model, x[None], samples=QUESTIONS)

@@ -69,7 +69,7 @@ def explained(
     mine = DMMMEN(
         model,
         features="segments",
-        replacement=0.0,
+        baseline=0.0,
         n_segments=N_SEGMENTS,
         n_neighbors=questions,
         kept=kept,

@@ -140,9 +140,9 @@ def ranked(
         weights = PEERS[method](Asked(model, x, label), n, questions)
         order = np.argsort(-weights, kind="stable")
         return np.argsort(order), questions
-    explainer = LocalInsight(
-        model, replacement=0.0, n_questions=questions, n_segments=n_segments, n_jobs=1
-    ).fit(x[None])
+    explainer = LocalInsight(model, baseline=0.0, n_questions=questions, n_segments=n_segments, n_jobs=1).fit(
+        x[None]
+    )
     extras = explainer.explain(x[None]).extras
     place = np.zeros(n, dtype=np.int64)
     place[label.ravel()] = extras["place"][0].ravel()
@@ -204,9 +204,9 @@ def timed(
     if device == "cpu":
         model = model.to(memory_format=torch.channels_last)  # a fifth faster there
     X = np.array([large(x) for x in images("cifar")[2][: 1 + settings.timed]])
-    explainer = LocalInsight(model, replacement=0.0, n_questions=questions, n_segments=n_segments, n_jobs=2)
+    explainer = LocalInsight(model, baseline=0.0, n_questions=questions, n_segments=n_segments, n_jobs=2)
     explainer.fit(X)
-    warm = LocalInsight(model, replacement=0.0, n_questions=16, n_segments=9, n_jobs=2).fit(X[:1])
+    warm = LocalInsight(model, baseline=0.0, n_questions=16, n_segments=9, n_jobs=2).fit(X[:1])
     (explainer if device != "cpu" else warm).explain(
         X[:1]
     )  # what is compiled is read before the clock starts

@@ -38,7 +38,7 @@ def local_explainer(model: Any, seed: int, n_neighbours: int) -> DMMMEN:
     return DMMMEN(
         model,
         features="segments",
-        replacement=0.0,
+        baseline=0.0,
         n_segments=N_SEGMENTS,
         n_neighbors=n_neighbours,
         random_state=seed,

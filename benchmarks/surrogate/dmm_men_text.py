@@ -149,7 +149,7 @@ def of_single_posts(model: Any, X: np.ndarray) -> DMMMEN:
     return DMMMEN(
         model,
         features="segments",
-        replacement=0.0,
+        baseline=0.0,
         n_components=3,
         n_sweeps=200,
         n_burn=200,

@@ -1,6 +1,8 @@
 """Activations of a network's layer in the place of pixels, and relevance carried back to them."""
 
 import copy
+from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -164,10 +166,10 @@ def test_what_comes_after_the_layer_does_not_change_its_activations():
 
 def test_saved_without_code_and_loaded_with_the_class(tmp_path):
     model = PatchModel(None, (2, 2), features=network(), layer="3").fit(GREY)
-    folder = model.save(tmp_path / "model")
-    assert not [f for f in folder.iterdir() if f.suffix in (".pkl", ".pt")]
+    saved = model.save(tmp_path / "model.tellwhy")
+    assert {Path(name).suffix for name in ZipFile(saved).namelist()} <= {".json", ".npy"}
     other = network(seed=9)
-    again = PatchModel.load(folder, features=other)
+    again = PatchModel.load(saved, features=other)
     np.testing.assert_array_equal(again.outlierness(GREY), model.outlierness(GREY))
     np.testing.assert_array_equal(tellwhy.explain(again, GREY).values, tellwhy.explain(model, GREY).values)
     assert not torch.equal(other[0].weight, again.features[0].weight)  # the given one is not written to

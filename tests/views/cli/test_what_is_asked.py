@@ -53,12 +53,16 @@ def test_rows_of_a_table(asked: Any) -> None:
     function = "tellwhy.kinds.explain_new.explain_table"
     own = {"reference": None, "normal": None, "by": (), "label": None, "detector": "auto", "method": "auto"}
     plain = asked(function, "explain", "t.csv")
-    assert plain == COMMON | NO_KINDS | own | {"missing": "impute", "args": (Path("t.csv"),)}
+    assert plain == COMMON | NO_KINDS | own | {
+        "missing": "impute",
+        "second_opinions": False,
+        "args": (Path("t.csv"),),
+    }
     words = (
         "--normal k=v --id n --detector SVDD --method Occlusion --top 7 --contamination 0.02 --columns a,b "
     )
     words += "--columns c --exclude d --label l --missing drop --seed 3 "
-    words += "--category e --number f,g --date h --text i --ignore j --by k,l --by m"
+    words += "--category e --number f,g --date h --text i --ignore j --by k,l --by m --second-opinions"
     assert asked(function, "explain", "t.csv", *words.split()) == {
         "args": (Path("t.csv"),),
         "reference": None,
@@ -79,6 +83,7 @@ def test_rows_of_a_table(asked: Any) -> None:
         "by": ["k", "l", "m"],
         "label": "l",
         "missing": "drop",
+        "second_opinions": True,
         "random_state": 3,
     }
     assert asked(function, "explain", "t.csv", "--reference", "r.csv")["reference"] == Path("r.csv")
@@ -186,7 +191,7 @@ def test_machines(asked: Any) -> None:
     assert (job.resume, job.seed, job.quiet, job.label) == (True, 8, True, None)
     assert job.feature_parts == 2
     plain = asked("tellwhy.classifiers.svm.training.run.train", "fit-svm", "data/rows.svm")["args"][0]
-    assert (plain.out, plain.C, plain.loss) == ("rows-svm", 1.0, "ww")
+    assert (plain.out, plain.C, plain.loss) == ("rows-svm.tellwhy", 1.0, "ww")
 
 
 def test_models(asked: Any) -> None:
@@ -210,6 +215,7 @@ def test_models(asked: Any) -> None:
         "by": ["d", "e"],
         "label": "f",
         "missing": "drop",
+        "second_opinions": True,
         "random_state": 3,
         "category": ["g"],
         "number": ["h"],
@@ -244,6 +250,7 @@ def test_blocks(asked: Any) -> None:
         "exclude": ["b"],
         "by": ["a"],
         "missing": "drop",
+        "second_opinions": True,
         "random_state": 3,
     }
 

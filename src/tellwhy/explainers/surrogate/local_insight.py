@@ -380,7 +380,7 @@ class LocalInsight(InputExplainer):
     ...     return np.column_stack([1 - p, p])
     >>> row = np.ones((1, 5))
     >>> for question in ("sufficiency", "necessity"):
-    ...     explainer = LocalInsight(model, question, replacement=0.0, n_questions=256).fit(row)
+    ...     explainer = LocalInsight(model, question, baseline=0.0, n_questions=256).fit(row)
     ...     print(question, explainer.explain(row).extras["chosen"][0, :2].sum())
     sufficiency 1
     necessity 2
