@@ -215,7 +215,6 @@ def test_models(asked: Any) -> None:
         "by": ["d", "e"],
         "label": "f",
         "missing": "drop",
-        "second_opinions": True,
         "random_state": 3,
         "category": ["g"],
         "number": ["h"],
@@ -250,7 +249,6 @@ def test_blocks(asked: Any) -> None:
         "exclude": ["b"],
         "by": ["a"],
         "missing": "drop",
-        "second_opinions": True,
         "random_state": 3,
     }
 
