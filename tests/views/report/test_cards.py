@@ -12,7 +12,7 @@ from views.report.drawn import amount, mark, marks
 
 from tellwhy.results.result import Typical
 from tellwhy.views.page.anomalies import Card, cards
-from tellwhy.views.page.limits import Limits
+from tellwhy.views.page.shell import Limits
 from tellwhy.words.wording import THIN
 
 NAMES = [f"c{j}" for j in range(8)]

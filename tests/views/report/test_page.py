@@ -18,9 +18,9 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.results.result import Anomaly, Group, Typical
 from tellwhy.results.run import Agreement, Run
 from tellwhy.views.page.anomalies import cards
-from tellwhy.views.page.limits import Limits
 from tellwhy.views.page.page import render, write_report
 from tellwhy.views.page.scores import bin_scores
+from tellwhy.views.page.shell import Limits
 from tellwhy.views.page.svg import strip_axis
 from tellwhy.words.wording import THIN
 
@@ -385,9 +385,9 @@ def test_heavy_tails_are_drawn_on_a_logarithmic_axis() -> None:
 def test_a_page_that_is_too_large_lists_and_draws_half_as_much() -> None:
     smaller = Limits().smaller()
     assert (smaller.listed, smaller.cards) == (Limits().listed // 2, Limits().cards // 2)
-    assert smaller == replace(Limits(), listed=smaller.listed, cards=smaller.cards)
-    last = Limits(listed=1, cards=1).smaller()
-    assert (last.listed, last.cards) == (1, 0)  # one row is always listed
+    assert smaller == replace(Limits(), listed=smaller.listed, cards=smaller.cards, items=smaller.items)
+    last = Limits(listed=1, cards=1, items=1).smaller()
+    assert (last.listed, last.cards, last.items) == (1, 0, 1)  # one row and one item are always listed
 
 
 def test_the_page_is_small_for_any_input() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,15 +12,15 @@ from views.report.drawn import mark, marks
 
 from tellwhy.results.result import Anomaly, Group
 from tellwhy.results.run import Run
-from tellwhy.views.page import overview as sections
-from tellwhy.views.page.limits import Limits
+from tellwhy.views.page import anomalies, overview as sections, scores
+from tellwhy.views.page.shell import Limits
 from tellwhy.words.wording import THIN
 
 RUN = example_run(200, top=8)
 
 
-def scored(scores: list[float], threshold: float) -> Run:
-    return replace(RUN, scores=np.array(scores), threshold=threshold)
+def scored(values: list[float], threshold: float) -> Run:
+    return replace(RUN, scores=np.array(values), threshold=threshold)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +58,12 @@ def test_notices_that_do_not_fit_are_counted() -> None:
 
 def test_the_histogram_says_how_it_is_drawn() -> None:
     usual = np.random.default_rng(0).normal(0.0, 1.0, 4000).clip(-4, 4)
-    found = sections.scores(scored([*usual, 5.5, 900.0, 900.0], 5.0))
+    found = scores.scores(scored([*usual, 5.5, 900.0, 900.0], 5.0))
     assert found.words == f"3 of 4003 rows (0.075{THIN}%) score above the threshold of 5."
     assert [note.split()[0] for note in found.notes] == ["Counts", "The"]
     assert "logarithmic" in found.notes[0]
     assert "gathers the 2 rows beyond" in found.notes[1]
-    plain = sections.scores(scored([1.0, 2.0, 9.0], 5.0))
+    plain = scores.scores(scored([1.0, 2.0, 9.0], 5.0))
     assert plain.words == f"1 of 3 rows (33{THIN}%) scores above the threshold of 5."
     assert plain.notes == []
 
@@ -77,7 +78,7 @@ def test_lines_are_ranked_from_one_and_say_what_is_below_the_threshold() -> None
         anomaly(40, 34.4712, id="Ann", percentile=99.996),
         anomaly(7, 9.05, main="", above_threshold=False, percentile=12.345),
     ]
-    first, second = sections.lines(replace(RUN, anomalies=given), Limits())
+    first, second = anomalies.lines(replace(RUN, anomalies=given), Limits())
     assert (first.rank, first.row, first.name, first.has_id, first.is_above) == (1, 40, "Ann", True, True)
     assert (first.score, first.percentile) == ("34.47", "99.99")
     assert (float(first.raw_score), float(first.raw_percentile)) == (34.4712, 99.996)
@@ -94,14 +95,14 @@ def test_lines_are_ranked_from_one_and_say_what_is_below_the_threshold() -> None
 
 def test_only_listed_rows_and_reasons_are_shown() -> None:
     run = replace(RUN, anomalies=[anomaly(k, 9.0 - k) for k in range(5)])
-    assert [line.row for line in sections.lines(run, Limits(listed=3))] == [0, 1, 2]
+    assert [line.row for line in anomalies.lines(run, Limits(listed=3))] == [0, 1, 2]
     many = replace(RUN.anomalies[0], reasons=[said(c, 1, [], 0.1, c) for c in "abcd"])
-    assert sections.lines(replace(RUN, anomalies=[many]), Limits(reasons=2))[0].reasons == ["a", "b"]
+    assert anomalies.lines(replace(RUN, anomalies=[many]), Limits(reasons=2))[0].reasons == ["a", "b"]
 
 
 def test_columns_to_filter_by_come_most_frequent_first() -> None:
     given = [anomaly(k, 9.0, main) for k, main in enumerate(["x", "y", "y", "", "z", "z", "z"])]
-    assert sections.main_columns(sections.lines(replace(RUN, anomalies=given), Limits())) == ["z", "y", "x"]
+    assert anomalies.main_columns(anomalies.lines(replace(RUN, anomalies=given), Limits())) == ["z", "y", "x"]
 
 
 def test_groups_count_all_their_rows_and_link_those_with_a_card() -> None:
@@ -118,7 +119,7 @@ def test_groups_count_all_their_rows_and_link_those_with_a_card() -> None:
 
 def test_small_columns_are_joined_and_their_parts_added() -> None:
     shares = {"a": 0.1, "b": 0.5, "c": 0.25, "d": 0.1, "e": 0.05}
-    found = sections.columns(replace(RUN, column_shares=shares), Limits(columns=2))
+    found = scores.columns(replace(RUN, column_shares=shares), Limits(columns=2))
     assert [(c.name, c.share, c.is_rest) for c in found] == [
         ("b", f"50{THIN}%", False),
         ("c", f"25{THIN}%", False),
@@ -130,7 +131,7 @@ def test_small_columns_are_joined_and_their_parts_added() -> None:
 
 def test_bars_of_many_small_columns_stay_inside() -> None:
     shares = {f"c{k}": 0.1 for k in range(10)}
-    found = sections.columns(replace(RUN, column_shares=shares), Limits(columns=2))
+    found = scores.columns(replace(RUN, column_shares=shares), Limits(columns=2))
     drawn = [m for c in found for m in marks(c.bar) if m.kind in ("odd", "rest")]
     assert [m.at("width") for m in drawn] == pytest.approx([12.5, 12.5, 100])
 
@@ -139,11 +140,12 @@ def test_settings_are_written_for_people() -> None:
     run = replace(
         RUN, settings={"reference": None, "columns": ["a", "b"], "exclude": [], "seed": 0}, threshold=1 / 3
     )
-    found = dict(sections.settings(run, Limits()))
-    assert [found[name] for name in ("reference", "columns", "exclude", "seed")] == [
+    found = sections.show_settings_of_run(run, Limits()).html
+    shown = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", found))
+    assert [shown[name] for name in ("reference", "columns", "exclude", "seed")] == [
         "none",
         "a, b",
         "none",
         "0",
     ]
-    assert (found["threshold"], found["input"]) == ("0.333333", "thyroid.csv")
+    assert (shown["threshold"], shown["input"]) == ("0.333333", "thyroid.csv")

@@ -17,7 +17,7 @@ from views.chromium import Browser
 
 from tellwhy.classifiers import TextClassifier, load
 from tellwhy.views.cli.main import app
-from tellwhy.views.page import limits
+from tellwhy.views.page import shell as limits
 from tellwhy.views.page.labels import render_texts, write_text_report
 from tellwhy.workflow import TextLabels, explain_texts
 

@@ -10,11 +10,12 @@ from views.report.test_page import Page
 
 from tellwhy.results.result import AlarmRule, Finding, Headline, Notice
 from tellwhy.results.run import Run
-from tellwhy.views.page.anomalies import findings, p_words, place_words
+from tellwhy.views.page.anomalies import p_words, place_words
 from tellwhy.views.page.evidence import evidence
-from tellwhy.views.page.limits import Limits
-from tellwhy.views.page.overview import columns
+from tellwhy.views.page.overview import findings
 from tellwhy.views.page.page import render
+from tellwhy.views.page.scores import columns
+from tellwhy.views.page.shell import Limits
 from tellwhy.words.wording import THIN
 
 

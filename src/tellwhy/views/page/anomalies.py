@@ -1,16 +1,9 @@
-"""Ranked, as cards.
-
-A row's value beside what is usual in its column.
-
-What a reader acts on first: what is wrong with the data, and how sure each row's reason is.
-
-What the card of one anomaly shows: each main column's part of the score, its value, and what is usual.
-"""
+"""The oddest rows, ranked: a line for each, and a card with its main columns beside what is usual in them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -21,14 +14,34 @@ from markupsafe import Markup
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats
-from tellwhy.results.result import Anomaly, Finding, Typical
+from tellwhy.results.result import Anomaly, Typical
 from tellwhy.results.run import Run
-from tellwhy.verdicts.sheet_rows import shown_places
-from tellwhy.views.page.limits import Limits, clipped
+from tellwhy.views.page.overview import KIND_WORDS
+from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
 from tellwhy.views.page.svg import Quantiles, bar, range_strip
 from tellwhy.words import tell, wording
 
 SHOWN_CATEGORIES = 4
+MOST_PRINTED = 40  # ranked rows on paper
+_KEY_QUANTILES = Quantiles(0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)  # of the example in the key
+
+
+def show_anomalies(run: Run, limits: Limits) -> Panel:
+    """Return the panel of ranked rows."""
+    table = lines(run, limits)
+    return make_panel(
+        "anomalies",
+        ("anomalies", "Ranked rows"),
+        lines=table,
+        n_anomalies=len(run.anomalies),
+        main_columns=main_columns(table),
+        cards=cards(run, limits),
+        with_p_values=run.alarms is not None,
+        most_printed=MOST_PRINTED,
+        is_attribution=run.explanation.kind == "attribution",
+        kind_words=KIND_WORDS[run.explanation.kind],
+        key_strip=range_strip(_KEY_QUANTILES, 40.0, 6.2, "Example of a range strip"),
+    )
 
 
 @dataclass(frozen=True)
@@ -131,53 +144,8 @@ def _categories(usual: Typical, value: object) -> list[Category]:
     return made
 
 
-Text = Markup | str
-
-MOST_PLACES = 6
 LEAST_LEFT_OVER = 0.05  # share of a score; less of it is not worth a word
 SMALLEST_P = 1e-300  # a p-value below is 0 in a computer's arithmetic
-
-
-@dataclass(frozen=True)
-class DataFinding:
-    """One cause: how many rows, what is wrong, an example, where, and what was done."""
-
-    n_rows: str
-    text: Text
-    example: Text
-    where: str
-    action: str
-    links: list[int]  # rows of it that have a card
-
-
-def findings(run: Run, limits: Limits) -> list[DataFinding]:
-    """Return what was found, most important first."""
-    with_card = {anomaly.row for anomaly in run.anomalies[: limits.cards]}
-    made = []
-    for found in run.findings[: limits.findings]:
-        made.append(
-            DataFinding(
-                n_rows=wording.number(len(found.rows)) if found.rows else "",
-                text=clipped(tell.finding_without_count(found), 260),
-                example=clipped(tell.new_example(found), 80),
-                where=_places(found),
-                action=wording.shortened(found.action, 60),
-                links=[int(row) for row in found.rows if row in with_card][:1],
-            )
-        )
-    return made
-
-
-def _places(found: Finding) -> str:
-    """'lines 5, 79', or rows where lines are not known."""
-    shown = shown_places(found, MOST_PLACES)
-    if not shown:
-        return "whole column"
-    n = len(found.rows)
-    word = "line" if found.lines else "row"
-    listed = ", ".join(wording.shortened(place, 60) for place in shown)
-    more = f" and {wording.number(n - MOST_PLACES)} more" if n > MOST_PLACES else ""
-    return f"{word if n == 1 else word + 's'} {listed}{more}"
 
 
 def place_words(anomaly: Anomaly) -> str:
@@ -220,15 +188,75 @@ def left_over_words(anomaly: Anomaly) -> str:
     return f"{wording.share(anomaly.unattributed)} of the score not attributed"
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of the ranked table."""
+
+    rank: int
+    row: int
+    name: Text
+    has_id: bool
+    score: str
+    raw_score: str
+    percentile: str
+    raw_percentile: str
+    is_above: bool
+    reasons: list[Text]
+    main: str
+    place: Text
+    p_value: str
+    raw_p: str
+    sureness: str  # "reason verified", "reason uncertain", or nothing
+    note: str
+    left_over: str
+
+
+def lines(run: Run, limits: Limits) -> list[Line]:
+    """Return the ranked table."""
+    listed = run.anomalies[: limits.listed]
+    scores = wording.aligned([anomaly.score for anomaly in listed])
+    return [_line(k + 1, anomaly, scores[k], limits) for k, anomaly in enumerate(listed)]
+
+
+def _line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
+    has_id = anomaly.id is not None
+    return Line(
+        rank=rank,
+        row=int(anomaly.row),
+        name=clipped(anomaly.id if has_id else f"row {anomaly.row}", 40),
+        has_id=has_id or anomaly.line is not None,
+        score=score,
+        raw_score=f"{anomaly.score:.9g}",
+        percentile=wording.percentile(anomaly.percentile),
+        raw_percentile=f"{anomaly.percentile:.9g}",
+        is_above=bool(anomaly.above_threshold),
+        reasons=[clipped(_kept_together(reason.text), 200) for reason in anomaly.reasons[: limits.reasons]],
+        main=wording.shortened(anomaly.reasons[0].feature) if anomaly.reasons else "",
+        place=clipped(place_words(anomaly), 40),
+        p_value=p_words(anomaly.p_value),
+        raw_p=f"{anomaly.p_value:.9g}",
+        sureness=sureness(anomaly),
+        note=note_words(anomaly),
+        left_over=left_over_words(anomaly),
+    )
+
+
+def _kept_together(text: str) -> str:
+    """Keep a percentage on one line."""
+    return str(text).replace(" %", f"{wording.THIN}%")
+
+
+def main_columns(table: Iterable[Line], most: int = 20) -> list[str]:
+    """Return the main columns of the listed rows, most frequent first, to filter by."""
+    found: dict[str, int] = {}
+    for line in table:
+        if line.main:
+            found[line.main] = found.get(line.main, 0) + 1
+    return sorted(found, key=lambda name: -found[name])[:most]
+
+
 SMALLEST_PART = 0.02  # columns with less of a row's total join "other columns"
 FEWEST_COLUMNS = 3  # that have a line of their own, however small
-KIND_WORDS = {
-    "attribution": "part of the score",
-    "sensitivity": "sensitivity of the score",
-    "signal": "strength of the signal",
-    "ranking": "weight in the ranking",
-    "relative": "relevance, in multiples of what is usual of the column",
-}
 
 
 @dataclass(frozen=True)

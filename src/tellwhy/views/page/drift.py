@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from tellwhy import __version__
 from tellwhy.views.page import drift_wording
-from tellwhy.views.page.page import assets, filled, save_page
+from tellwhy.views.page.overview import Overview, show_overview, show_settings
+from tellwhy.views.page.shell import Panel, make_page, make_panel, write_page
 from tellwhy.views.page.svg import bar
 from tellwhy.words import wording
 
@@ -36,24 +36,37 @@ class Line:
 
 def render_drift(found: Difference) -> str:
     """Return the page on what changed between two tables: one HTML file that makes no request."""
-    words = drift_wording.difference_words(found)
-    return filled(
-        "drift_page.html.j2",
-        source=f"{wording.shortened(found.old, 60)} → {wording.shortened(found.new, 60)}",
-        headline=words[0],
-        words=[wording.shortened(line, 400) for line in words[1:]],
+    source = f"{wording.shortened(found.old, 60)} → {wording.shortened(found.new, 60)}"
+    headline, *words = drift_wording.difference_words(found)
+    opening = Overview(
+        title=f"What changed: {source}",
+        headline=headline,
+        notices=[wording.shortened(line, 400) for line in words],
+    )
+    return make_page(
+        opening.title, source, [show_overview(opening), _show_drift(found), _show_settings(found)]
+    )
+
+
+def _show_drift(found: Difference) -> Panel:
+    return make_panel(
+        "drift",
+        ("drift", "Columns"),
         lines=[_line(drift) for drift in found.drifts[:MOST_LINES]],
         n_left_out=max(0, len(found.drifts) - MOST_LINES),
         notices=[wording.shortened(notice, 400) for notice in found.notices],
-        roles={wording.shortened(name, 80): role for name, role in found.roles.items()},
-        version=__version__,
-        **assets("style.css", "drift.css"),
     )
+
+
+def _show_settings(found: Difference) -> Panel:
+    sizes = [wording.count(n, "row") for n in found.n_rows]
+    tables = {"old": f"{found.old}: {sizes[0]}", "new": f"{found.new}: {sizes[1]}"}
+    return show_settings({"": {**tables, "level": found.level}, "How columns were read": found.roles})
 
 
 def write_drift_report(found: Difference, path: str | Path) -> Path:
     """Write the page to a file, whole or not at all, and return its path."""
-    return save_page(render_drift(found), path)
+    return write_page(render_drift(found), path)
 
 
 def _line(drift: Drift) -> Line:

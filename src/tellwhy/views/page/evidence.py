@@ -8,9 +8,9 @@ import numpy as np
 from markupsafe import Markup
 
 from tellwhy.results.run import Agreement, Detection, Evidence, Run
-from tellwhy.views.page.anomalies import KIND_WORDS
-from tellwhy.views.page.limits import clipped
+from tellwhy.views.page.overview import KIND_WORDS
 from tellwhy.views.page.scores import MOST_CURVES, curves
+from tellwhy.views.page.shell import Limits, Panel, clipped, make_panel
 from tellwhy.views.page.svg import bar
 from tellwhy.words import wording
 
@@ -67,6 +67,24 @@ class EvidenceView:
     chart: Markup | None
     legend: list[Curve]
     agreement: list[Agreeing]
+
+
+def show_trust(run: Run, _limits: Limits) -> Panel:
+    """Return the panel of how far the reasons can be trusted: one test each."""
+    return make_panel("trust", ("trust", "Trust"), evidence=evidence(run))
+
+
+def show_evidence(run: Run, _limits: Limits) -> Panel:
+    """Return the panel of the tests behind it, and of how well scores find labelled rows."""
+    found = run.detection
+    return make_panel(
+        "evidence",
+        ("evidence", "Evidence"),
+        *([] if found is None else [("detection", "Labels")]),
+        evidence=evidence(run),
+        label=found,
+        detection=[] if found is None else detection_words(found, len(run.scores)),
+    )
 
 
 def evidence(run: Run) -> EvidenceView:

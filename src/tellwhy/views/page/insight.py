@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy import __version__
-from tellwhy.views.page.page import assets, filled, save_page
+from tellwhy.views.page.overview import Overview, show_overview
+from tellwhy.views.page.shell import Panel, make_page, make_panel, write_page
 from tellwhy.views.page.svg import bar, element
 from tellwhy.views.plots.visualisations import channel_axis
 from tellwhy.words import wording
@@ -55,28 +56,51 @@ class Pattern:
 
 def render_insights(run: InsightRun) -> str:
     """Return the page on what a model has learned: one HTML file that makes no request."""
+    source = f"{wording.shortened(run.model, 60)} on {wording.shortened(run.source, 60)}"
     groups: dict[str, list[Pattern]] = {}
     for insight in run.insights:
         groups.setdefault(wording.shortened(insight.target, 80), []).append(_pattern(insight))
-    apart = [name for name, found in run.convergence.items() if found.worst_r_hat > DOUBTFUL]
-    return filled(
-        "insight_page.html.j2",
-        source=f"{wording.shortened(run.model, 60)} on {wording.shortened(run.source, 60)}",
+    opening = Overview(
+        title=f"What was learned: {source}",
         headline=_headline(run, len(groups)),
         figures=_figures(run, len(groups)),
-        groups=groups,
-        apart=[wording.shortened(name, 80) for name in apart],
-        agreement={wording.shortened(n, 80): c.words() for n, c in run.convergence.items()},
-        level=f"{100 * run.insights[0].credibility:.0f} %" if run.insights else "95 %",
-        notices=[wording.shortened(notice, 400) for notice in run.notices],
-        version=__version__,
-        **assets("style.css", "insight.css"),
+        summary=(
+            "A pattern is a simple sum, one number per feature, that comes close to the model’s output on a "
+            "part of the rows."
+        ),
+        notices=[wording.shortened(notice, 400) for notice in [*_apart(run), *run.notices]],
     )
+    return make_page(f"What {source} has learned", source, [show_overview(opening), _show(run, groups)])
 
 
 def write_insight_report(run: InsightRun, path: str | Path) -> Path:
     """Write the page to a file, whole or not at all, and return its path."""
-    return save_page(render_insights(run), path)
+    return write_page(render_insights(run), path)
+
+
+def _show(run: InsightRun, groups: Mapping[str, list[Pattern]]) -> Panel:
+    """The panel of patterns, class by class."""
+    word = "Class " if len(groups) > 1 else ""
+    classes = [(f"class-{k}", f"{word}{name}") for k, name in enumerate(groups, start=1)]
+    return make_panel(
+        "insight",
+        *classes,
+        ("reading", "How to read this"),
+        groups=groups,
+        agreement={wording.shortened(n, 80): c.words() for n, c in run.convergence.items()},
+        level=f"{100 * run.insights[0].credibility:.0f} %" if run.insights else "95 %",
+    )
+
+
+def _apart(run: InsightRun) -> list[str]:
+    """Say which classes' chains do not agree."""
+    apart = [name for name, found in run.convergence.items() if found.worst_r_hat > DOUBTFUL]
+    if not apart:
+        return []
+    return [
+        f"Chains do not agree yet in {', '.join(wording.shortened(name, 80) for name in apart)}: the "
+        "intervals there are too narrow. Give them more time (--minutes), more sweeps, or fewer components."
+    ]
 
 
 def _headline(run: InsightRun, n_groups: int) -> str:

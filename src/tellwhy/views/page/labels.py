@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from tellwhy import __version__
-from tellwhy.views.page.limits import clipped, fitting
-from tellwhy.views.page.page import assets, filled, save_page
+from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
+from tellwhy.views.page.shell import (
+    Limits,
+    Panel,
+    Text,
+    clipped,
+    fit_page,
+    make_page,
+    make_panel,
+    write_page,
+)
 from tellwhy.views.page.svg import bar, element
 from tellwhy.words import wording
 
@@ -21,8 +29,6 @@ if TYPE_CHECKING:
 SHADES = 5  # of each colour
 _BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _EMPTY_LINES = re.compile(r"\n[ \t]*\n[ \t\n]*\n")
-
-Text = Markup | str
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def render_texts(found: TextLabels) -> str:
     found
         What `tellwhy.workflow.explain_texts` gave.
     """
-    return fitting(lambda n: _page(found, n), len(found.shown))
+    return fit_page(lambda limits: _page(found, limits), n_items=len(found.shown))
 
 
 def write_text_report(found: TextLabels, path: str | Path) -> Path:
@@ -84,25 +90,34 @@ def write_text_report(found: TextLabels, path: str | Path) -> Path:
     >>> write_text_report(found, tempfile.mkdtemp() + "/texts.html").name
     'texts.html'
     """
-    return save_page(render_texts(found), path)
+    return write_page(render_texts(found), path)
 
 
-def _page(found: TextLabels, n: int) -> str:
-    shown = found.shown[:n]
-    fewer = "" if n == len(found.shown) else f" The first {n} fit on this page."
-    return filled(
-        "text_page.html.j2",
-        source=clipped(found.source, 80),
+def _page(found: TextLabels, limits: Limits) -> str:
+    source = clipped(found.source, 80)
+    n = min(limits.items, len(found.shown))
+    opening = Overview(
+        title=Markup("Why these labels: {}").format(source),
         headline=_headline(found),
         figures=_figures(found, n),
-        notes=[wording.shortened(note, 400) for note in found.notes[:20]],
+        **shorten_notices(found.notes, limits),
+    )
+    settings = show_settings({"": {"model": found.model, "input": found.source}})
+    return make_page(opening.title, source, [show_overview(opening), show_labels(found, n), settings])
+
+
+def show_labels(found: TextLabels, n: int) -> Panel:
+    """Return the panel of the first n texts with the words that decided, and of the words of each class."""
+    fewer = "" if n == len(found.shown) else f" The first {n} fit on this page."
+    return make_panel(
+        "labels",
+        ("texts", "Texts"),
+        ("classes", "Classes"),
         order=found.order + fewer,
-        cards=[_card(reasons) for reasons in shown],
+        cards=[_card(reasons) for reasons in found.shown[:n]],
         groups=[_group(words) for words in found.classes],
         more_classes=found.n_classes - len(found.classes),
-        settings=[("model", found.model), ("input", clipped(found.source, 80)), ("tellwhy", __version__)],
         shades=range(1, SHADES + 1),
-        **assets("style.css", "text.css"),
     )
 
 

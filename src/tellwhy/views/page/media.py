@@ -1,9 +1,4 @@
-"""Pictures, stretches, texts.
-
-Pictures with their relevance and series with theirs, drawn inside the page.
-
-The page on pictures, series and texts: each odd one with the places that make it so.
-"""
+"""Odd pictures, stretches and texts: each drawn with the places that make it odd."""
 
 from __future__ import annotations
 
@@ -18,9 +13,18 @@ from markupsafe import Markup, escape
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats
 from tellwhy.results.media_run import Item, MediaRun
-from tellwhy.views.page.limits import clipped, fitting
 from tellwhy.views.page.nodes import png
-from tellwhy.views.page.page import assets, filled, save_page
+from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
+from tellwhy.views.page.shell import (
+    Limits,
+    Panel,
+    Text,
+    clipped,
+    fit_page,
+    make_page,
+    make_panel,
+    write_page,
+)
 from tellwhy.views.page.svg import element
 from tellwhy.views.plots.colors import INK, ODD
 from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, as_picture, visualise
@@ -165,7 +169,6 @@ def _word(text: str, value: float, largest: float) -> Markup:
 
 
 NAMES = {"pictures": ("picture", "pictures"), "series": ("stretch", "stretches"), "texts": ("text", "texts")}
-Text = Markup | str
 
 
 @dataclass(frozen=True)
@@ -186,33 +189,52 @@ class Card:
 
 def render_media(run: MediaRun) -> str:
     """Return the page on a run of pictures, series or texts: at most 8 MB, no request."""
-    return fitting(lambda n: _page(run, n), len(run.items))
+    return fit_page(lambda limits: _page(run, limits), n_items=len(run.items))
 
 
 def write_media_report(run: MediaRun, path: str | Path) -> Path:
     """Write the page to a file, whole or not at all, and return its path."""
-    return save_page(render_media(run), path)
+    return write_page(render_media(run), path)
 
 
-def _page(run: MediaRun, n: int) -> str:
-    one, many = NAMES[run.kind]
+def _page(run: MediaRun, limits: Limits) -> str:
+    source = clipped(run.source, 80)
+    opening = _open(run, limits)
+    panels = [
+        show_overview(opening),
+        show_items(run, limits),
+        show_settings({"": run.settings, "Versions": run.versions}),
+    ]
+    return make_page(opening.title, source, panels)
+
+
+def _open(run: MediaRun, limits: Limits) -> Overview:
+    """The head of the page."""
+    n = min(limits.items, len(run.items))
     fewer = "" if n == len(run.items) else f" The first {n} fit on this page."
-    return filled(
-        "media_page.html.j2",
+    dashed = "" if run.threshold is None else "; dashed: above it, an alarm"
+    return Overview(
+        title=Markup("What is odd in {}").format(clipped(run.source, 80)),
+        headline=wording.shortened(run.headline, 400),
+        figures=_figures(run, n),
+        summary=wording.shortened(run.summary, 1200) + fewer,
+        chart=score_line(run) if run.kind == "series" else None,
+        chart_words=f"Score of the window that begins at each moment{dashed}",
+        **shorten_notices(run.notices, limits),
+    )
+
+
+def show_items(run: MediaRun, limits: Limits) -> Panel:
+    """Return the panel of pictures, stretches or texts, each with the places that make it odd."""
+    one, many = NAMES[run.kind]
+    return make_panel(
+        "media",
+        ("items", many.capitalize()),
         kind=run.kind,
         one=one,
         many=many,
-        source=clipped(run.source, 80),
-        headline=wording.shortened(run.headline, 400),
-        summary=wording.shortened(run.summary, 1200) + fewer,
-        figures=_figures(run, n),
-        notes=[wording.shortened(note, 400) for note in run.notices[:20]],
-        cards=[_card(run, item, k) for k, item in enumerate(run.items[:n], start=1)],
-        line=score_line(run) if run.kind == "series" else None,
+        cards=[_card(run, item, k) for k, item in enumerate(run.items[: limits.items], start=1)],
         has_threshold=run.threshold is not None,
-        settings=[(name, clipped(str(value), 120)) for name, value in run.settings.items()],
-        versions=list(run.versions.items()),
-        **assets("style.css", "text.css", "media.css"),
     )
 
 

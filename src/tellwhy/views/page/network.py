@@ -9,18 +9,26 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy import __version__
 from tellwhy.core.score import Floats
 from tellwhy.results.network_run import FoundGroup, MethodTold, NetworkItem, NetworkRun
-from tellwhy.views.page.limits import clipped, fitting
 from tellwhy.views.page.media import Drawn, image, shaded_words
-from tellwhy.views.page.page import assets, filled, save_page
+from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
+from tellwhy.views.page.shell import (
+    Limits,
+    Panel,
+    Text,
+    clipped,
+    fit_page,
+    make_page,
+    make_panel,
+    write_page,
+)
 from tellwhy.views.page.svg import bar
 from tellwhy.views.plots.visualisations import VISUALISATIONS, as_picture, channel_axis, visualise
 from tellwhy.words import wording
 from tellwhy.words.network_wording import KINDS, carried, conserved, is_carried
 
-Text = Markup | str
+READING = "How to read this"
 MOST_ITEMS = 60
 MOST_MEMBERS = 8  # pictures of a group that are shown
 
@@ -81,36 +89,53 @@ class Odd:
 
 def render_network(run: NetworkRun) -> str:
     """Return the page on an explained network: at most 8 MB, no request."""
-    return fitting(lambda n: _page(run, n), min(MOST_ITEMS, len(run.items)))
+    return fit_page(lambda limits: _page(run, limits), n_items=min(MOST_ITEMS, len(run.items)))
 
 
 def write_network_report(run: NetworkRun, path: str | Path) -> Path:
     """Write the page to a file, whole or not at all, and return its path."""
-    return save_page(render_network(run), path)
+    return write_page(render_network(run), path)
 
 
-def _page(run: NetworkRun, n: int) -> str:
-    notes = [wording.shortened(note, 400) for note in run.notices[:20]]
-    if n < len(run.items):
-        notes.append(
-            f"The first {n} inputs fit on this page; arrays.npz holds the values of {len(run.items)}."
+def _page(run: NetworkRun, limits: Limits) -> str:
+    source = f"{wording.shortened(run.network, 60)} on {wording.shortened(run.source, 60)}"
+    panels = [
+        show_overview(_open(run, limits, source)),
+        show_network(run, limits),
+        show_settings({"": run.settings, "Versions": run.versions}),
+    ]
+    return make_page(f"Why {source}", source, panels)
+
+
+def _open(run: NetworkRun, limits: Limits, source: str) -> Overview:
+    """The head of the page."""
+    notices = list(run.notices)
+    if limits.items < len(run.items):
+        notices.append(
+            f"The first {limits.items} inputs fit on this page; arrays.npz holds the values of "
+            f"{len(run.items)}."
         )
-    return filled(
-        "network_page.html.j2",
-        source=f"{wording.shortened(run.network, 60)} on {wording.shortened(run.source, 60)}",
-        kind=run.kind,
+    return Overview(
+        title=f"Why: {source}",
         headline=wording.shortened(run.headline, 300),
-        explains=wording.shortened(run.explains, 300),
         figures=_figures(run),
-        notes=notes,
-        cards=[_card(item, run.methods) for item in run.items[:n]],
+        summary=f"Explained is {wording.shortened(run.explains, 300)}.",
+        **shorten_notices(notices, limits),
+    )
+
+
+def show_network(run: NetworkRun, limits: Limits) -> Panel:
+    """Return the panel of odd groups, of how far each method can be trusted, and of every input."""
+    contents = [("trust", "How far to trust it"), ("items", run.kind.capitalize()), ("reading", READING)]
+    return make_panel(
+        "network",
+        *([("odd", "Odd groups")] if run.groups else []),
+        *contents,
+        kind=run.kind,
+        cards=[_card(item, run.methods) for item in run.items[: limits.items]],
         trust=[_trust(told) for told in run.methods],
         odd=[_odd(group, run) for group in run.groups],
         n_grouped=run.n_grouped,
-        settings=[(name, clipped(str(value), 120)) for name, value in run.settings.items()],
-        versions=list(run.versions.items()),
-        version=__version__,
-        **assets("style.css", "text.css", "media.css", "network.css"),
     )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.node_picture import NodePicture
+from tellwhy.views.page.shell import Limits, Panel, make_panel
 from tellwhy.views.page.svg import element
 from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, class_color, score_limits
 from tellwhy.words import wording
@@ -39,6 +40,12 @@ class Shown:
     image: Markup
     note: str
     is_wide: bool = False
+
+
+def show_nodes(found: NodePicture | None, _limits: Limits) -> Panel | None:
+    """Return the panel of classes and context of a graph's nodes; None for a table."""
+    shown = pictures(found)
+    return make_panel("nodes", ("context", "Context"), pictures=shown) if shown else None
 
 
 def pictures(found: NodePicture | None) -> list[Shown]:

@@ -1,44 +1,71 @@
-"""What the other sections of the page show, in words and small pictures."""
+"""The head of the page, groups of rows, which columns make rows odd, and the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PureWindowsPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy.results.result import Anomaly
+from tellwhy.results.result import Finding
 from tellwhy.results.run import Run
-from tellwhy.views.page import anomalies as verdicts
-from tellwhy.views.page.limits import Limits, clipped
-from tellwhy.views.page.scores import bin_scores, histogram
+from tellwhy.verdicts.sheet_rows import shown_places
+from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
 from tellwhy.views.page.svg import bar
-from tellwhy.words import wording
+from tellwhy.words import tell, wording
 
-Text = Markup | str
+MOST_PLACES = 6
+KIND_WORDS = {
+    "attribution": "part of the score",
+    "sensitivity": "sensitivity of the score",
+    "signal": "strength of the signal",
+    "ranking": "weight in the ranking",
+    "relative": "relevance, in multiples of what is usual of the column",
+}
 
 
 @dataclass(frozen=True)
 class Overview:
-    """The head of the page: the finding in one sentence, key figures, what was done, what to know."""
+    """The head of the page: the finding in one sentence, key figures, what was done, what to know.
 
-    source: Text
+    With `sentences`, these are read first, and what was done is folded away.
+    """
+
+    title: Text
     headline: str
-    because: list[str]
-    figures: list[tuple[str, Text]]
-    summary: str
-    sentences: list[str]
-    notices: list[str]
-    more_notices: int
+    figures: Sequence[tuple[str, Text]] = ()
+    because: Sequence[str] = ()
+    summary: str = ""
+    sentences: Sequence[str] = ()
+    notices: Sequence[str] = ()
+    more_notices: int = 0
+    chart: Markup | None = None
+    chart_words: str = ""
+
+
+def show_overview(found: Overview) -> Panel:
+    """Return the head of the page."""
+    return make_panel("overview", ("summary", "Summary"), overview=found)
+
+
+def shorten_notices(notices: Sequence[str], limits: Limits) -> dict[str, Any]:
+    """Return the notices that fit, and how many do not."""
+    shown = [wording.shortened(notice, 400) for notice in notices[: limits.lines]]
+    return {"notices": shown, "more_notices": max(0, len(notices) - limits.lines)}
+
+
+def title_of(run: Run) -> Text:
+    """Return what the page is called."""
+    return Markup("What is odd in {}").format(clipped(file_name(run.source), 80))
 
 
 def overview(run: Run, limits: Limits) -> Overview:
-    """Return the head of the page."""
+    """Return the head of the page on the rows of a table."""
     n = len(run.scores)
-    n_above = above(run)
+    n_above = count_above(run)
     figures: list[tuple[str, Text]] = [
         ("rows scored", wording.number(n)),
         ("above the threshold", wording.number(n_above)),
@@ -46,14 +73,13 @@ def overview(run: Run, limits: Limits) -> Overview:
         _sureness(run),
     ]
     return Overview(
-        source=clipped(_file_name(run.source), 80),
+        title=title_of(run),
         headline=_headline(n, n_above),
-        because=_main_columns(run) if n_above else [],
         figures=figures,
+        because=_main_columns(run) if n_above else [],
         summary=wording.shortened(run.summary, 2000),
         sentences=[wording.shortened(sentence, 400) for sentence in run.headline],
-        notices=[wording.shortened(notice, 400) for notice in run.notices[: limits.lines]],
-        more_notices=max(0, len(run.notices) - limits.lines),
+        **shorten_notices(run.notices, limits),
     )
 
 
@@ -66,12 +92,12 @@ def _sureness(run: Run) -> tuple[str, Text]:
     return "reasons that hold", f"{wording.number(n_held)} of {wording.number(len(alarms))}"
 
 
-def _file_name(source: str) -> str:
+def file_name(source: str) -> str:
     """Return the last part of a path of any system: folders are nobody else's business."""
     return PureWindowsPath(source).name or source  # it also splits at slashes
 
 
-def above(run: Run) -> int:
+def count_above(run: Run) -> int:
     """Count the rows above the threshold."""
     return int((np.asarray(run.scores) > run.threshold).sum())
 
@@ -84,113 +110,64 @@ def _headline(n: int, n_above: int) -> str:
 
 
 def _main_columns(run: Run) -> list[str]:
-    return [wording.shortened(name, 40) for name, part in _by_share(run.column_shares)[:3] if part >= 0.05]
+    return [wording.shortened(name, 40) for name, part in by_share(run.column_shares)[:3] if part >= 0.05]
 
 
-def _by_share(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+def by_share(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return finite shares by their column, the largest first."""
     return sorted(
         ((str(k), float(v)) for k, v in shares.items() if np.isfinite(v)), key=lambda pair: -pair[1]
     )
 
 
 @dataclass(frozen=True)
-class Scores:
-    """The histogram and what to read from it."""
+class DataFinding:
+    """One cause: how many rows, what is wrong, an example, where, and what was done."""
 
-    chart: Markup
-    words: str
-    notes: list[str]
+    n_rows: str
+    text: Text
+    example: Text
+    where: str
+    action: str
+    links: list[int]  # rows of it that have a card
 
 
-def scores(run: Run) -> Scores:
-    """Return the histogram of all scores."""
-    bins = bin_scores(np.asarray(run.scores, dtype=np.float64), float(run.threshold))
-    n = len(run.scores)
-    n_above = above(run)
-    part = wording.share(n_above / n) if n else wording.NOTHING
-    verb = "scores" if n_above == 1 else "score"
-    words = (
-        f"{wording.number(n_above)} of {wording.count(n, 'row')} ({part}) {verb} above the threshold of "
-        f"{wording.number(run.threshold)}."
-    )
-    notes = []
-    if bins.log_counts:
-        notes.append(
-            "Counts are on a logarithmic scale, so that the few odd rows can be seen beside the many usual "
-            "ones."
+def show_findings(run: Run, limits: Limits) -> Panel | None:
+    """Return the panel of what was found, cause by cause."""
+    found = findings(run, limits)
+    if not found:
+        return None
+    return make_panel("findings", ("findings", "Findings"), findings=found, n_findings=len(run.findings))
+
+
+def findings(run: Run, limits: Limits) -> list[DataFinding]:
+    """Return what was found, most important first."""
+    with_card = {anomaly.row for anomaly in run.anomalies[: limits.cards]}
+    made = []
+    for found in run.findings[: limits.findings]:
+        made.append(
+            DataFinding(
+                n_rows=wording.number(len(found.rows)) if found.rows else "",
+                text=clipped(tell.finding_without_count(found), 260),
+                example=clipped(tell.new_example(found), 80),
+                where=_places(found),
+                action=wording.shortened(found.action, 60),
+                links=[int(row) for row in found.rows if row in with_card][:1],
+            )
         )
-    if bins.beyond:
-        notes.append(
-            f"The last bar gathers the {wording.count(bins.beyond, 'row')} beyond the end of the axis."
-        )
-    return Scores(histogram(bins, f"Histogram of scores. {words}"), words, notes)
+    return made
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of the ranked table."""
-
-    rank: int
-    row: int
-    name: Text
-    has_id: bool
-    score: str
-    raw_score: str
-    percentile: str
-    raw_percentile: str
-    is_above: bool
-    reasons: list[Text]
-    main: str
-    place: Text
-    p_value: str
-    raw_p: str
-    sureness: str  # "reason verified", "reason uncertain", or nothing
-    note: str
-    left_over: str
-
-
-def lines(run: Run, limits: Limits) -> list[Line]:
-    """Return the ranked table."""
-    listed = run.anomalies[: limits.listed]
-    scores = wording.aligned([anomaly.score for anomaly in listed])
-    return [_line(k + 1, anomaly, scores[k], limits) for k, anomaly in enumerate(listed)]
-
-
-def _line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
-    has_id = anomaly.id is not None
-    return Line(
-        rank=rank,
-        row=int(anomaly.row),
-        name=clipped(anomaly.id if has_id else f"row {anomaly.row}", 40),
-        has_id=has_id or anomaly.line is not None,
-        score=score,
-        raw_score=f"{anomaly.score:.9g}",
-        percentile=wording.percentile(anomaly.percentile),
-        raw_percentile=f"{anomaly.percentile:.9g}",
-        is_above=bool(anomaly.above_threshold),
-        reasons=[clipped(_kept_together(reason.text), 200) for reason in anomaly.reasons[: limits.reasons]],
-        main=wording.shortened(anomaly.reasons[0].feature) if anomaly.reasons else "",
-        place=clipped(verdicts.place_words(anomaly), 40),
-        p_value=verdicts.p_words(anomaly.p_value),
-        raw_p=f"{anomaly.p_value:.9g}",
-        sureness=verdicts.sureness(anomaly),
-        note=verdicts.note_words(anomaly),
-        left_over=verdicts.left_over_words(anomaly),
-    )
-
-
-def _kept_together(text: str) -> str:
-    """Keep a percentage on one line."""
-    return str(text).replace(" %", f"{wording.THIN}%")
-
-
-def main_columns(table: Iterable[Line], most: int = 20) -> list[str]:
-    """Return the main columns of the listed rows, most frequent first, to filter by."""
-    found: dict[str, int] = {}
-    for line in table:
-        if line.main:
-            found[line.main] = found.get(line.main, 0) + 1
-    return sorted(found, key=lambda name: -found[name])[:most]
+def _places(found: Finding) -> str:
+    """'lines 5, 79', or rows where lines are not known."""
+    shown = shown_places(found, MOST_PLACES)
+    if not shown:
+        return "whole column"
+    n = len(found.rows)
+    word = "line" if found.lines else "row"
+    listed = ", ".join(wording.shortened(place, 60) for place in shown)
+    more = f" and {wording.number(n - MOST_PLACES)} more" if n > MOST_PLACES else ""
+    return f"{word if n == 1 else word + 's'} {listed}{more}"
 
 
 class Link(NamedTuple):
@@ -210,6 +187,15 @@ class RowGroup:
     bar: Markup
     links: list[Link]
     more: int
+
+
+def show_groups(run: Run, limits: Limits) -> Panel | None:
+    """Return the panel of rows that are odd for the same reasons; findings tell of them, where there are any."""
+    if run.findings:
+        return None
+    shown = groups(run, limits)
+    contents = [("groups", "Groups")] if shown else []
+    return make_panel("groups", *contents, groups=shown, n_groups=len(run.groups))
 
 
 def groups(run: Run, limits: Limits) -> list[RowGroup]:
@@ -233,80 +219,46 @@ def groups(run: Run, limits: Limits) -> list[RowGroup]:
     return made
 
 
-@dataclass(frozen=True)
-class ColumnBar:
-    """One column's part over all explained rows."""
-
-    name: Text
-    bar: Markup
-    share: str
-    is_rest: bool = False
-    role: Text = ""  # what the column was taken for
-
-
-def columns(run: Run, limits: Limits) -> list[ColumnBar]:
-    """Return which columns make rows odd, the small ones together, and what no column received."""
-    ranked = _by_share(run.column_shares)
-    left_over = float(np.mean([anomaly.unattributed for anomaly in run.anomalies])) if run.anomalies else 0.0
-    left_over = float(np.clip(left_over, 0.0, 1.0))
-    ranked = [(name, part * (1.0 - left_over)) for name, part in ranked]
-    shown = ranked[: limits.columns]
-    others = ranked[limits.columns :]
-    rest = sum(part for _, part in others)
-    # Many small columns together may be longer than the largest: they set the axis then.
-    longest = max([rest, left_over, *(part for _, part in ranked)]) or 1.0
-    is_attribution = run.explanation.kind == "attribution"
-    made = [
-        replace(_column_bar(name, part, longest, is_attribution), role=clipped(run.roles.get(name, ""), 48))
-        for name, part in shown
+def show_settings(lists: Mapping[str, Mapping[str, object]]) -> Panel:
+    """Return the panel of settings: names and values, in lists with a title each."""
+    filled = [
+        (title, [(clipped(name), clipped(_write_setting(value), 400)) for name, value in pairs.items()])
+        for title, pairs in lists.items()
+        if pairs
     ]
-    if others:
-        words = wording.count(len(others), "other column")
-        made.append(_column_bar(words, rest, longest, is_attribution, is_rest=True))
-    if left_over > 0:
-        made.append(_column_bar("not attributed", left_over, longest, is_attribution, is_rest=True))
-    return made
+    return make_panel("settings", ("settings", "Settings"), lists=filled)
 
 
-def _column_bar(
-    name: str, part: float, longest: float, is_attribution: bool, *, is_rest: bool = False
-) -> ColumnBar:
-    words = wording.share(part) if is_attribution else ""  # strengths of other kinds are no shares
-    label = f"{wording.shortened(name)} {words}"
-    drawn = bar(part, 0.0, longest, label, class_="rest" if is_rest else "odd")
-    return ColumnBar(clipped(name, 40), drawn, words, is_rest)
+def show_settings_of_run(run: Run, limits: Limits) -> Panel:
+    """Return what is needed to repeat the run of a table."""
+    return show_settings(
+        {
+            "": settings(run, limits),
+            "How columns were read": _first(run.roles, limits),
+            "Versions": _first(run.versions, limits),
+        }
+    )
 
 
-def settings(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
-    """Return what is needed to repeat the run."""
-    pairs: list[tuple[str, object]] = [
-        ("input", _file_name(run.source)),
-        ("fingerprint (SHA-256)", run.fingerprint),
-    ]
-    pairs += [(name, _setting(value)) for name, value in list(run.settings.items())[: limits.lines]]
-    pairs += [
-        ("threshold", wording.number(run.threshold, 6)),
-        ("created", run.created),
-        ("schema", run.schema),
-    ]
-    return [(clipped(name, 40), clipped(value, 400)) for name, value in pairs]
+def settings(run: Run, limits: Limits) -> dict[str, object]:
+    """Return what the user chose, and what came of it."""
+    return {
+        "input": file_name(run.source),
+        "fingerprint (SHA-256)": run.fingerprint,
+        **_first(run.settings, limits),
+        "threshold": wording.number(run.threshold, 6),
+        "created": run.created,
+        "schema": run.schema,
+    }
 
 
-def _setting(value: object) -> str:
+def _first(pairs: Mapping[str, object], limits: Limits) -> dict[str, object]:
+    return dict(list(pairs.items())[: limits.lines])
+
+
+def _write_setting(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):
         return ", ".join(str(v) for v in value[:100]) or "none"
     return str(value)
-
-
-def roles(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
-    """Return what each column was taken for."""
-    return [
-        (clipped(name, 40), clipped(words, 120)) for name, words in list(run.roles.items())[: limits.lines]
-    ]
-
-
-def versions(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
-    """Return the versions of what the run was made with."""
-    return [(clipped(name), clipped(version)) for name, version in list(run.versions.items())[: limits.lines]]

@@ -1,25 +1,24 @@
-"""Histogram, curves.
-
-The histogram of all scores, with the threshold.
-
-Curves of how fast scores fall as columns are set back to usual values.
-"""
+"""How odd the rows are, and which columns make them so: a histogram, bars and curves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from markupsafe import Markup
 
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.run import Run
+from tellwhy.views.page.overview import KIND_WORDS, by_share, count_above
+from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
 from tellwhy.views.page.svg import (
     LEFT,
     PLOT_HEIGHT,
     Axis,
     axis_text,
+    bar,
     element,
     gridline,
     nice_ticks,
@@ -27,11 +26,103 @@ from tellwhy.views.page.svg import (
     picture,
     round_ticks,
 )
+from tellwhy.words import wording
 from tellwhy.words.wording import count, number
 
 N_BINS = 48
 FEW = 0.04  # of the tallest bar: lower ones cannot be seen
 HEAVY_TAIL = 10.0  # the highest score in thresholds, from which the axis of scores is logarithmic
+
+
+def show_scores(run: Run, limits: Limits) -> Panel:
+    """Return the panel of the histogram, and that of columns beside it."""
+    return make_panel(
+        "scores",
+        ("scores", "Scores"),
+        ("columns", "Columns"),
+        scores=scores(run),
+        columns=columns(run, limits),
+        n_anomalies=len(run.anomalies),
+        is_attribution=run.explanation.kind == "attribution",
+        kind_words=KIND_WORDS[run.explanation.kind],
+    )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The histogram and what to read from it."""
+
+    chart: Markup
+    words: str
+    notes: list[str]
+
+
+def scores(run: Run) -> Scores:
+    """Return the histogram of all scores."""
+    bins = bin_scores(np.asarray(run.scores, dtype=np.float64), float(run.threshold))
+    n = len(run.scores)
+    n_above = count_above(run)
+    part = wording.share(n_above / n) if n else wording.NOTHING
+    verb = "scores" if n_above == 1 else "score"
+    words = (
+        f"{wording.number(n_above)} of {wording.count(n, 'row')} ({part}) {verb} above the threshold of "
+        f"{wording.number(run.threshold)}."
+    )
+    notes = []
+    if bins.log_counts:
+        notes.append(
+            "Counts are on a logarithmic scale, so that the few odd rows can be seen beside the many usual "
+            "ones."
+        )
+    if bins.beyond:
+        notes.append(
+            f"The last bar gathers the {wording.count(bins.beyond, 'row')} beyond the end of the axis."
+        )
+    return Scores(histogram(bins, f"Histogram of scores. {words}"), words, notes)
+
+
+@dataclass(frozen=True)
+class ColumnBar:
+    """One column's part over all explained rows."""
+
+    name: Text
+    bar: Markup
+    share: str
+    is_rest: bool = False
+    role: Text = ""  # what the column was taken for
+
+
+def columns(run: Run, limits: Limits) -> list[ColumnBar]:
+    """Return which columns make rows odd, the small ones together, and what no column received."""
+    ranked = by_share(run.column_shares)
+    left_over = float(np.mean([anomaly.unattributed for anomaly in run.anomalies])) if run.anomalies else 0.0
+    left_over = float(np.clip(left_over, 0.0, 1.0))
+    ranked = [(name, part * (1.0 - left_over)) for name, part in ranked]
+    shown = ranked[: limits.columns]
+    others = ranked[limits.columns :]
+    rest = sum(part for _, part in others)
+    # Many small columns together may be longer than the largest: they set the axis then.
+    longest = max([rest, left_over, *(part for _, part in ranked)]) or 1.0
+    is_attribution = run.explanation.kind == "attribution"
+    made = [
+        replace(_column_bar(name, part, longest, is_attribution), role=clipped(run.roles.get(name, ""), 48))
+        for name, part in shown
+    ]
+    if others:
+        words = wording.count(len(others), "other column")
+        made.append(_column_bar(words, rest, longest, is_attribution, is_rest=True))
+    if left_over > 0:
+        made.append(_column_bar("not attributed", left_over, longest, is_attribution, is_rest=True))
+    return made
+
+
+def _column_bar(
+    name: str, part: float, longest: float, is_attribution: bool, *, is_rest: bool = False
+) -> ColumnBar:
+    words = wording.share(part) if is_attribution else ""  # strengths of other kinds are no shares
+    label = f"{wording.shortened(name)} {words}"
+    drawn = bar(part, 0.0, longest, label, class_="rest" if is_rest else "odd")
+    return ColumnBar(clipped(name, 40), drawn, words, is_rest)
 
 
 @dataclass(frozen=True)
