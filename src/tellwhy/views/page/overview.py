@@ -190,7 +190,7 @@ class RowGroup:
 
 
 def show_groups(run: Run, limits: Limits) -> Panel | None:
-    """Return the panel of rows that are odd for the same reasons; findings tell of them, where there are any."""
+    """Return the panel of rows that are odd for the same reasons; where there are findings, they tell it."""
     if run.findings:
         return None
     shown = groups(run, limits)
