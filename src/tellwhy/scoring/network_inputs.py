@@ -68,7 +68,8 @@ class NetworkRows:
     def apply(self, model: Module) -> Any:
         """Apply a network to copies of the rows: it may work in place."""
         copies = [t.clone() for t in self.tensors]
-        return model(**dict(zip(self.names, copies, strict=True))) if self.names else model(*copies)
+        outputs = model(**dict(zip(self.names, copies, strict=True))) if self.names else model(*copies)
+        return check_one_a_row(model, outputs, len(self))
 
     @property
     def words(self) -> str:
@@ -81,6 +82,17 @@ class NetworkRows:
         if self.alone:
             return parts[0]
         return dict(zip(self.names, parts, strict=True)) if self.names else tuple(parts)
+
+
+def check_one_a_row(model: Module, outputs: Any, n_rows: int) -> Any:
+    """Return what a network gave for some rows; refuse a tensor that is not one output for each of them."""
+    if isinstance(outputs, Tensor) and (outputs.ndim == 0 or len(outputs) != n_rows):
+        raise InvalidInput(
+            f"{type(model).__name__} returns a tensor of shape {tuple(outputs.shape)} for "
+            f"{n_rows} row{'' if n_rows == 1 else 's'}; expected one output for each row, rows first. Leave "
+            "out what sums or averages over rows, or wrap the network in a module that puts rows first."
+        )
+    return outputs
 
 
 def given_parts(X: Any) -> list[Any]:
@@ -197,7 +209,8 @@ class Inputs:
 
     def apply(self, model: Module, tensors: Sequence[Tensor]) -> Any:
         """Apply the model to tensors in place of these."""
-        return model(**dict(zip(self.names, tensors, strict=True))) if self.names else model(*tensors)
+        outputs = model(**dict(zip(self.names, tensors, strict=True))) if self.names else model(*tensors)
+        return check_one_a_row(model, outputs, len(tensors[0]))
 
     def rows(self, part: slice) -> Inputs:
         """Some of the rows."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnsupportedModel
 from tellwhy.core.params import nearest
 from tellwhy.scoring.network_inputs import NetworkRows
 from tellwhy.scoring.network_passes import TrailingSoftmax, check_model, placed, untouched
@@ -95,6 +95,8 @@ def _tried(model: Module, X: Any) -> tuple[Any, str]:
     try:
         with untouched(there.device), torch.no_grad(), watch:
             outputs = rows.apply(there.model)
+    except TellwhyError:  # a sentence already
+        raise
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"{type(model).__name__} cannot be applied to {rows.words} (rows first; a single input gets its "

@@ -22,6 +22,7 @@ from torch.nn import Module
 from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnsupportedModel
+from tellwhy.scoring.network_inputs import check_one_a_row
 
 Pick = Callable[[Tensor], Tensor]  # outputs of some rows -> the explained number of each
 Device = str | torch.device | None
@@ -151,7 +152,8 @@ def applied(model: Module, x: Tensor) -> Tensor:
         ) from error
     if not isinstance(outputs, Tensor):
         raise UnsupportedModel(not_one_tensor(model, outputs))
-    return outputs
+    checked: Tensor = check_one_a_row(model, outputs, len(x))
+    return checked
 
 
 def not_one_tensor(model: Module, outputs: Any) -> str:
