@@ -45,3 +45,16 @@ def test_outputs_that_are_not_one_for_each_row_are_refused(reduction, method):
     background = BACKGROUND if method in ("KernelShap", "Lime") else None
     with pytest.raises(InvalidInput, match=r"for \d rows?; expected one output for each row, rows first"):
         tellwhy.explain(net, X, method, background=background)
+
+
+@pytest.mark.parametrize("n", [30, 150])
+def test_the_rows_given_for_a_network_are_the_rows_used(n):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double().eval()
+    rows = RNG.normal(size=(n, 3))
+    found = tellwhy.explain(net, X, "KernelShap", background=rows)
+    with torch.no_grad():
+        mean = net(torch.as_tensor(rows)).mean().item()
+    np.testing.assert_allclose(found.base_values, mean, rtol=1e-10)
+    assert found.params["reference_rows"] == n

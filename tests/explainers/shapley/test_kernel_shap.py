@@ -66,9 +66,21 @@ def test_centres_weigh_as_much_as_their_clusters():
     sizes = np.arange(2, 10)
     rng = np.random.default_rng(0)
     rows = np.repeat(100.0 * np.arange(8.0), sizes)[:, None] + rng.normal(size=(sizes.sum(), 2))
-    explainer = KernelShap(lambda Y: Y.sum(axis=1)).fit(rows)
+    explainer = KernelShap(lambda Y: Y.sum(axis=1), baseline="kmeans").fit(rows)
     order = np.argsort(explainer.centres_[:, 0])
     np.testing.assert_allclose(explainer.weights_[order], sizes / sizes.sum())
+
+
+def test_a_hundred_rows_are_used_as_they_are_and_centres_of_more_are_said():
+    for n, words in ((30, "sample"), (100, "sample"), (101, "8 of 101 rows: centres")):
+        found = KernelShap(MODEL).fit(X[:n]).explain(ODD)
+        assert found.params["baseline"].startswith(words)
+        assert found.params["reference_rows"] == (n if n <= 100 else 8)
+        if n <= 100:
+            for x, values in zip(ODD, found.values, strict=True):
+                np.testing.assert_allclose(
+                    values, by_definition(x, X[:n], np.full(n, 1 / n))[0], rtol=1e-8, atol=1e-7
+                )
 
 
 def test_units_of_the_columns_do_not_move_the_centres():
@@ -97,7 +109,7 @@ def test_neighbours_are_the_nearest_other_rows():
 def test_few_background_rows():
     one = KernelShap(MODEL).fit(X[:1]).explain(ODD)
     np.testing.assert_allclose(one.base_values, as_score(MODEL).value(X[:1])[0])
-    twice = KernelShap(MODEL).fit(np.vstack([X[:2], X[:1]]))
+    twice = KernelShap(MODEL, baseline="kmeans").fit(np.vstack([X[:2], X[:1]]))
     assert sorted(twice.weights_) == pytest.approx([1 / 3, 2 / 3])
     near = KernelShap(MODEL, baseline="neighbours").fit(X[:3]).explain(ODD)
     assert near.params["reference_rows"] == 3

@@ -261,6 +261,7 @@ def test_tensors_that_record_gradients_are_rows_like_others():
 
 
 def test_tensors_of_types_that_numpy_does_not_know():
+    torch.manual_seed(0)
     model = nn.Linear(4, 2).to(torch.bfloat16).eval()
     found = tellwhy.explain(model, X.to(torch.bfloat16), target=0)
     np.testing.assert_allclose(

@@ -44,7 +44,7 @@ from tellwhy.explainers.shapley.shapley_values import (
     set_weights,
     shapley_values,
 )
-from tellwhy.scoring import EncodedScore
+from tellwhy.scoring import EncodedScore, NetworkOutput
 from tellwhy.scoring.ordinary_rows import some_rows
 
 
@@ -205,10 +205,11 @@ class KernelShap(BackgroundExplainer):
         drawn at random, as make 131,072 scores per explained row, at least 100.
         "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that
         occurs, weighted by the sizes of their clusters. "neighbours": the 8 of those rows nearest to each
-        explained row (in standard deviations; rows equal to it are passed over). "auto": a sample where a
-        prediction is explained or columns have levels that cannot be averaged, else centres. An array: these
-        rows, in the user's columns, which need no `fit`; `extras["nearest_normal"]` stays within them, unless
-        other rows were given to `fit` or `remember`.
+        explained row (in standard deviations; rows equal to it are passed over). "auto": the rows themselves
+        where there are 100 or fewer; of more, a sample where a prediction or a network is explained or
+        columns have levels that cannot be averaged, else centres. An array: these rows, in the user's
+        columns, which need no `fit`; `extras["nearest_normal"]` stays within them, unless other rows were
+        given to `fit` or `remember`.
     n_coalitions
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
@@ -279,7 +280,8 @@ class KernelShap(BackgroundExplainer):
         if self.baseline != "auto":
             return self.baseline
         inner = self.score.inner if isinstance(self.score, EncodedScore) else self.score
-        return "sample" if isinstance(inner, (IsPrediction, HasLevels)) else "kmeans"
+        is_drawn = isinstance(inner, (IsPrediction, HasLevels, NetworkOutput))
+        return "sample" if is_drawn or len(self.rows_) <= N_SAMPLED else "kmeans"
 
     def _attribute(self, rows: Rows) -> Attribution:
         players = players_of(rows, self.groups, self.names_ or self.score.feature_names)
@@ -317,6 +319,8 @@ class KernelShap(BackgroundExplainer):
     def _words(self, n_used: int) -> str:
         """Where reference rows came from, and how many of the background's they are where some were drawn."""
         choice = self._choice()
+        if choice == "kmeans":
+            return f"{n_used} of {len(self.rows_)} rows: centres, weighted by the rows around them"
         is_drawn = choice == "sample" and n_used < len(self.rows_)
         return f"{n_used} of {len(self.rows_)} rows, drawn at random" if is_drawn else choice
 
