@@ -38,6 +38,9 @@ class Batch:
         Where alarms begin, if that was decided before.
     held
         How many rows each mark of the model held back.
+    line
+        Score above which the model calls a row odd, whatever list it stands in; None where these very rows
+        draw it.
     """
 
     table: Table
@@ -49,6 +52,7 @@ class Batch:
     calibration: Calibration | None = None
     drawn: Alarms | None = None
     held: Counter[str] = field(default_factory=Counter)
+    line: float | None = None
 
     def judged(self) -> Judged:
         """Score the rows, and draw the line between alarms and others."""
@@ -76,6 +80,11 @@ class Judged:
     batch: Batch
     calibration: Calibration
     ranking: Ranking
+
+    @property
+    def line(self) -> float:
+        """Score above which a row is odd: what is told of a row does not depend on the rows beside it."""
+        return self.ranking.threshold if self.batch.line is None else self.batch.line
 
     def in_words(self, run: Run) -> Run:
         """The run, its reasons in words where a column of texts makes a row odd."""

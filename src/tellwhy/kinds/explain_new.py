@@ -213,6 +213,7 @@ def judge(
         calibration=model.calibration,
         drawn=line_of(model, len(kept)) if is_part else None,
         held=held,
+        line=model.threshold,
     )
     return batch.judged()
 

@@ -52,6 +52,7 @@ class _Findings:
     request: Request
     fitted: FittedTable
     ranking: Ranking
+    line: float  # score above which a row is odd
     found: RowFindings  # of the quality pass
     explanation: Explanation  # of the ranked rows, as the user has them
     evidence: Evidence
@@ -74,7 +75,7 @@ def _findings(judged: Judged, *, with_evidence: bool) -> _Findings:
     # A row that is no alarm has only a little oddness to explain: half of it must go.
     levels = np.minimum(level, ranking.model_scores[ranking.positions] / 2)
     causes = causes_of(trials, told.values, levels)
-    causes = repaired(causes, trials, ranking.threshold, by_row, fitted.encoder.columns_)
+    causes = repaired(causes, trials, judged.line, by_row, fitted.encoder.columns_)
     reference = fitted.selection.reference
     encoder = fitted.encoder
     as_told = replace(told, data=fitted.selection.frame.iloc[ranking.positions])
@@ -90,6 +91,7 @@ def _findings(judged: Judged, *, with_evidence: bool) -> _Findings:
         batch.request,
         fitted,
         ranking,
+        judged.line,
         batch.found,
         explanation=with_findings(as_told, raised, by_row),
         evidence=evidence_of(
@@ -136,8 +138,8 @@ def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> 
 
 
 def _ordinary_level(judged: Judged) -> float:
-    """Score up to which a row counts as ordinary: below the threshold, and where one row in a hundred is."""
-    return min(judged.ranking.threshold, judged.calibration.score_of(ORDINARY))
+    """Score up to which a row counts as ordinary: below the line, and where one row in a hundred is."""
+    return min(judged.line, judged.calibration.score_of(ORDINARY))
 
 
 def _run(found: _Findings) -> Run:
@@ -246,7 +248,7 @@ def _verdicts(found: _Findings) -> list[_Verdict]:
             continue
         raised = float(1.0 - ranking.model_scores[position] / ranking.scores[position])
         known = finding_reasons(by_row[i], written.iloc[i], found.typical, raised)
-        if ranking.model_scores[position] <= ranking.threshold:
+        if ranking.model_scores[position] <= found.line:
             told.append(_Verdict(known, None))
             continue
         # A finding about several columns tells the cells of all of them: their parts are not told again.
