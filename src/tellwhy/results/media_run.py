@@ -13,7 +13,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score import Floats
 from tellwhy.storage.csv_cells import write_cells
 from tellwhy.storage.documents import plain, read_arrays, read_versioned, write_arrays, write_json
-from tellwhy.storage.folders import new_folder
+from tellwhy.storage.folders import check_new_folder, new_folder
 
 HEAD = "media.json"
 ARRAYS = "media.npz"
@@ -101,6 +101,11 @@ class MediaRun:
 
 
 _IN_ARRAYS = ("data", "relevance")
+
+
+def check_place(folder: Path) -> None:
+    """Raise now what `save_media` would raise."""
+    check_new_folder(folder, marker=HEAD)
 
 
 def save_media(run: MediaRun, folder: Path, *, add: Callable[[Path], Any] | None = None) -> Path:

@@ -15,7 +15,6 @@ import errno
 import filecmp
 import os
 import shutil
-import stat
 import tempfile
 import time
 import warnings
@@ -27,6 +26,7 @@ from pathlib import Path
 
 from tellwhy.core.errors import CannotWrite, DataNotice
 from tellwhy.storage.manifest import MANIFEST, Manifest, file_names, is_ours, read_manifest, write_manifest
+from tellwhy.storage.overwriting import check_replaceable
 
 try:
     import fcntl
@@ -138,9 +138,13 @@ def _named(work: Path, target: Path) -> Iterator[None]:
 
 
 @contextmanager
-def new_file(target: Path) -> Iterator[Path]:
-    """Give a temporary file name that takes the target's place when the block ends without an error."""
-    _check_plain_file(target)
+def new_file(target: Path, *, sign: bytes | None = None) -> Iterator[Path]:
+    """Give a temporary file name that takes the target's place when the block ends without an error.
+
+    A file that is there already is replaced if it bears the sign of those that tellwhy writes there; None
+    stands for files inside of our own folders.
+    """
+    check_replaceable(target, sign)
     # Beside the target, so that the last step is a rename on one disk, which cannot stop half-way; in a
     # private folder, so that nobody can put a link there for us to write through.
     with _told(target), hidden_folder(target) as hidden:
@@ -156,24 +160,11 @@ def put_in_place(work: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def check_new_file(target: Path) -> None:
+def check_new_file(target: Path, *, sign: bytes | None = None) -> None:
     """Raise now what `new_file` would raise: for work that takes long before there is anything to write."""
-    _check_plain_file(target)
+    check_replaceable(target, sign)
     with _told(target), hidden_folder(target):
         pass
-
-
-def _check_plain_file(target: Path) -> None:
-    """Raise for what is no file of its own: a link, whose target may be anything, a device, a folder."""
-    try:
-        mode = target.lstat().st_mode
-    except OSError:  # there is nothing yet, or the folder is not there, which is told when it is written
-        return
-    if stat.S_ISREG(mode):
-        return
-    kinds = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
-    what = kinds.get(stat.S_IFMT(mode), "a device or a pipe")
-    raise CannotWrite(f"Cannot write {target}: it is {what}; expected a file, or nothing yet. Name another.")
 
 
 def standing(folder: Path) -> Path:

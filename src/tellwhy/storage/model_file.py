@@ -39,6 +39,7 @@ from tellwhy.storage.documents import (
     read_versioned,
 )
 from tellwhy.storage.folders import check_new_file, new_file, standing
+from tellwhy.storage.overwriting import MODEL_SIGN
 from tellwhy.storage.saved_classes import SavedClasses, is_explainer
 
 HEAD = "model.json"
@@ -62,7 +63,7 @@ def save(model: Any, path: str | Path) -> Path:
         What `fit_model` learned from a table; a fitted detector, kernel basis, classifier or explainer of
         tellwhy; or a fitted model, transform or pipeline of scikit-learn (`docs/fit-once.md` lists them).
     path
-        The file, by custom with the ending .tellwhy; it is replaced if it is there.
+        The file, by custom with the ending .tellwhy. A model that is there is replaced, another file is not.
 
     Examples
     --------
@@ -134,7 +135,7 @@ class SavedModel(SavedAsFile, TakesOldNames):
 
 def check_place(path: str | Path) -> None:
     """Raise now if a model could not be written there: before training, not after."""
-    check_new_file(_in_a_folder(Path(path)))
+    check_new_file(_in_a_folder(Path(path)), sign=MODEL_SIGN)
 
 
 def _in_a_folder(path: Path) -> Path:
@@ -188,7 +189,7 @@ class Stream:
 def write_model_file(path: Path, head: Mapping[str, Any], arrays: Mapping[str, Any]) -> Path:
     """Write a model file, whole or not at all; an array may be a `Stream`."""
     names = {name: f"{place:05d}.npy" for place, name in enumerate(arrays)}
-    with new_file(path) as work, zipfile.ZipFile(work, "w", zipfile.ZIP_STORED) as archive:
+    with new_file(path, sign=MODEL_SIGN) as work, zipfile.ZipFile(work, "w", zipfile.ZIP_STORED) as archive:
         for name, content in ((HEAD, {"schema": SCHEMA, **head}), (_NAMES, names)):
             text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False)
             archive.writestr(_member(name), text.encode("utf-8", errors="backslashreplace"))

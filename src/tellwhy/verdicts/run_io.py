@@ -14,7 +14,7 @@ from tellwhy.results.result import AlarmRule, Anomaly, Finding, Group, Headline,
 from tellwhy.results.run import SCHEMA, Agreement, Detection, Evidence, Run
 from tellwhy.storage.csv_cells import write_cells
 from tellwhy.storage.documents import plain, read_stored_table, read_versioned, write_json, write_stored_table
-from tellwhy.storage.folders import new_folder, standing, temporary_files_in
+from tellwhy.storage.folders import check_new_folder, new_folder, standing, temporary_files_in
 from tellwhy.verdicts.sheet_rows import header, sheet_rows
 from tellwhy.verdicts.workbook import can_write_workbook, write_workbook
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 HEAD = "run.json"
 ROWS = "rows.parquet"
 NOT_IN_HEAD = ("scores", "rows", "explanation", "table_rows")
+
+
+def check_place(folder: Path) -> None:
+    """Raise now what `save_run` would raise."""
+    check_new_folder(folder, marker=HEAD)
 
 
 def save_run(run: Run, folder: Path, *, add: Callable[[Path], Any] | None = None) -> Path:

@@ -281,7 +281,7 @@ class PatternNet(NetworkExplainer):
             f"p{k}": value.cpu().numpy() for k, value in enumerate(self.patterns_.values())
         }
         about = {"format": _FORMAT, "pattern": self.pattern, "layers": list(self.patterns_)}
-        with new_file(Path(path)) as work, work.open("wb") as file:
+        with new_file(Path(path), sign=_FORMAT.encode("utf-32-le")) as work, work.open("wb") as file:
             np.savez(file, about=np.array(json.dumps(about)), **arrays)
 
     def load(self, path: str | Path) -> PatternNet:

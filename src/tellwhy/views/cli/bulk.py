@@ -68,10 +68,11 @@ def explain_with_model(
     from tellwhy.kinds.table_model import load_table_model
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.storage.documents import write_json
-    from tellwhy.verdicts.run_io import save_run
+    from tellwhy.verdicts.run_io import check_place, save_run
     from tellwhy.views.page.page import write_report
 
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    with screen.working(quiet=quiet):
+        check_place(folder)
         model: TableModel = load_table_model(model_file)
         run, new_data = explain_and_compare(model, named_source(**named), model_file=model_file, **asked)
 

@@ -144,10 +144,11 @@ def _explain_blocks(request: Request) -> BulkResult:
 def _explain_rows(request: Request) -> Run:
     from tellwhy.kinds.explain_new import explain_table
     from tellwhy.kinds.table_rows import named_source
-    from tellwhy.verdicts.run_io import save_run
+    from tellwhy.verdicts.run_io import check_place, save_run
     from tellwhy.views.page.page import write_report
 
-    with screen.progress_bar(quiet=request.quiet), screen.warnings_as_notes():
+    with screen.working(quiet=request.quiet):
+        check_place(request.folder)
         run = explain_table(named_source(**request.named), **request.of_rows)
         save_run(run, request.folder, add=lambda work: write_report(run, work / "report.html"))
     _tell(run, request)

@@ -51,6 +51,7 @@ def fit_command(
         str | None, typer.Option(metavar="COL[=VALUE]", help="Column of true anomalies: it is no feature.")
     ] = None,
     missing: options.Missing = "impute",
+    force: options.Force = False,
     json: options.Json = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
@@ -65,7 +66,7 @@ def fit_command(
     """
     from tellwhy.kinds.table_model import fit_model
     from tellwhy.kinds.table_rows import named_source
-    from tellwhy.storage.model_file import save as write
+    from tellwhy.storage.model_file import check_place, save as write
 
     asked: dict[str, Any] = {
         "normal": normal,
@@ -82,7 +83,9 @@ def fit_command(
         "random_state": seed,
         **options.column_kinds(category, number, date, text),
     }
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    inputs = files if db is None else [db]
+    with screen.working(inputs, quiet=quiet, force=force):
+        check_place(save)
         if sheet is None and db is None and is_large(files):
             from tellwhy.bulk.fit import fit_bulk
 

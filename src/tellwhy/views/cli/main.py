@@ -23,7 +23,7 @@ from tellwhy.views.cli.explain import explain_command
 from tellwhy.views.cli.fitting import fit_command, mark_command
 from tellwhy.views.cli.models import fit_svm_command, insight_command
 from tellwhy.views.cli.network import network_command
-from tellwhy.views.cli.options import Json
+from tellwhy.views.cli.options import Force, Json
 from tellwhy.views.cli.tables import check_command, compare_command, diff_command
 from tellwhy.views.cli.terminal import abandon, prepare_streams
 
@@ -83,8 +83,17 @@ def report_command(
     ],
     *,
     out: Annotated[Path | None, typer.Option(help="File to write; by default RUN_DIR/report.html.")] = None,
+    force: Force = False,
 ) -> None:
     """Build the page of a run again, from its folder."""
+    target = run_dir / "report.html" if out is None else out
+    inputs = [path for path in run_dir.rglob("*") if path.suffix != ".html"]
+    with screen.working(inputs, quiet=True, force=force):
+        screen.say(str(_written_again(run_dir, target)))
+
+
+def _written_again(run_dir: Path, target: Path) -> Path:
+    """Write the page of a run of any kind."""
     from tellwhy.results.media_run import load_media
     from tellwhy.results.network_run import load_network_run
     from tellwhy.results.node_picture import load_picture
@@ -92,17 +101,17 @@ def report_command(
     from tellwhy.views.page.media import write_media_report
     from tellwhy.views.page.network import write_network_report
     from tellwhy.views.page.page import write_report
+    from tellwhy.views.page.shell import check_page
 
-    target = run_dir / "report.html" if out is None else out
+    check_page(target)
     media = load_media(run_dir)
     try:
         network = load_network_run(run_dir)
         if network is not None:
-            page = write_network_report(network, target)
-        elif media is not None:
-            page = write_media_report(media, target)
-        else:
-            page = write_report(load_run(run_dir), target, load_picture(run_dir))
+            return write_network_report(network, target)
+        if media is not None:
+            return write_media_report(media, target)
+        return write_report(load_run(run_dir), target, load_picture(run_dir))
     except TellwhyError:
         raise
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:
@@ -110,7 +119,6 @@ def report_command(
             f"{run_dir} does not hold what a run must hold, or not in the form it must have: {error}. Make "
             "the run again with `tellwhy explain`."
         ) from error
-    screen.say(str(page))
 
 
 def methods_command(*, json: Json = False) -> None:

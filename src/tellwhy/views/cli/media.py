@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.results.media_run import Item, MediaRun, save_media
+from tellwhy.results.media_run import Item, MediaRun, check_place, save_media
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.terminal import escape
 from tellwhy.views.page.media import write_media_report
@@ -40,7 +40,8 @@ def explain_and_tell(
     for name, value in (dict(others) | options).items():
         if value and name not in TAKEN[kind]:
             raise InvalidParameter(f"{name} does not go with {kind}. Leave it out.")
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    with screen.working(quiet=quiet):
+        check_place(folder)
         run = _explain(kind, named, asked)
         save_media(run, folder, add=lambda work: write_media_report(run, work / "report.html"))
     if as_json:

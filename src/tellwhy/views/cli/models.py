@@ -293,11 +293,14 @@ def _fit_texts(
     """Train on texts, write the report beside the model, and tell how many labels are right."""
     from tellwhy.kinds.label_training import train_on_texts
     from tellwhy.views.page.labels import write_text_report
+    from tellwhy.views.page.shell import check_page
     from tellwhy.words.wording import count, wrong_labels
 
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    page = Path(job.out).with_suffix(".html")
+    with screen.working([job.data], quiet=quiet):
+        check_page(page)
         run = train_on_texts(job, text, show=show, **settings)
-        report = write_text_report(run.labels, Path(job.out).with_suffix(".html"))
+        report = write_text_report(run.labels, page)
     screen.notes(run.notes, quiet=as_json or quiet)
     found = run.labels
     told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}

@@ -11,7 +11,7 @@ from tellwhy.kinds.graph import GraphRun, explain_graph
 from tellwhy.kinds.table_rows import named_source
 from tellwhy.results.node_picture import save_picture
 from tellwhy.results.run import Run
-from tellwhy.verdicts.run_io import anomaly_record, save_run
+from tellwhy.verdicts.run_io import anomaly_record, check_place, save_run
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.explain import print_run
 from tellwhy.views.cli.terminal import escape
@@ -38,7 +38,8 @@ def explain_and_tell(
     is_grid = asked["time"] is None and asked["edges"] is None
     if is_grid and (len(named["names"]) != 1 or named["names"][0] == "-"):
         raise InvalidParameter("--grid takes one .npz or .npy file; put all features of a grid into it.")
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    with screen.working(quiet=quiet):
+        check_place(folder)
         found = explain_graph(named_source(**named), **asked)
         _save(found, folder)
     top = asked["top"]

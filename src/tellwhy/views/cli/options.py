@@ -70,6 +70,9 @@ Text = Annotated[
 Missing = Annotated[str, typer.Option(help="Missing cells: impute (by the median), drop (the row) or error.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace the output file even if tellwhy did not write it.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")]
 
 

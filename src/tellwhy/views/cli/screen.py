@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.progress import show_with
+from tellwhy.storage.overwriting import allowed
 from tellwhy.views.cli.terminal import SafeConsole, escape, json_text, visible
 
 if TYPE_CHECKING:
@@ -81,6 +83,13 @@ def warnings_as_notes(options: Mapping[str, str] | None = None) -> Iterator[None
             note(text)
         else:  # a warning of another library keeps its own way out
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+@contextmanager
+def working(inputs: Iterable[str | Path] = (), *, quiet: bool = False, force: bool = False) -> Iterator[None]:
+    """Show progress and warnings on stderr; what is written never takes an input's place."""
+    with progress_bar(quiet=quiet), warnings_as_notes(), allowed(force=force, inputs=inputs):
+        yield
 
 
 def note(text: str) -> None:

@@ -201,6 +201,7 @@ def diff_command(
         float, typer.Option(help="Chance that anything is called drifted though nothing is.")
     ] = 0.01,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html) as well.")] = None,
+    force: options.Force = False,
     json: options.Json = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
@@ -218,7 +219,11 @@ def diff_command(
         )
         _diff_with_model(old, new, told, level=level, out=out, as_json=json, quiet=quiet)
         return
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    with screen.working([old, new], quiet=quiet, force=force):
+        if out is not None:
+            from tellwhy.views.page.shell import check_page
+
+            check_page(out)
         found = diff_tables(
             old,
             new,
@@ -227,10 +232,10 @@ def diff_command(
             level=level,
             random_state=seed,
         )
-    if out is not None:
-        from tellwhy.views.page.drift import write_drift_report
+        if out is not None:
+            from tellwhy.views.page.drift import write_drift_report
 
-        write_drift_report(found, out)
+            write_drift_report(found, out)
     if json:
         screen.print_json(difference_as_json(found))
         return

@@ -14,7 +14,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from tellwhy import __version__
-from tellwhy.storage.folders import new_file
+from tellwhy.storage.folders import check_new_file, new_file
+from tellwhy.storage.overwriting import PAGE_SIGN
 from tellwhy.views.page.svg import element
 from tellwhy.words import wording
 from tellwhy.words.wording import TITLE_LENGTH, shortened
@@ -82,11 +83,16 @@ def fit_page(draw: Callable[[Limits], str], *, n_items: int = 0) -> str:
 
 
 def write_page(page: str, path: str | Path) -> Path:
-    """Write a page to a file, whole or not at all, and return its path."""
+    """Write a page to a file, whole or not at all, and return its path; only a page of ours is replaced."""
     target = Path(path)
-    with new_file(target) as work:
+    with new_file(target, sign=PAGE_SIGN) as work:
         work.write_text(page, encoding="utf-8")
     return target
+
+
+def check_page(path: str | Path) -> None:
+    """Raise now what `write_page` would raise: before the work, not after it."""
+    check_new_file(Path(path), sign=PAGE_SIGN)
 
 
 def clipped(text: object, length: int = 40) -> Text:
