@@ -8,7 +8,7 @@ import pytest
 
 from tellwhy.results.result import MISSING, Finding, Reason
 from tellwhy.words import tell
-from tellwhy.words.english import SENTENCES
+from tellwhy.words.english.findings import SENTENCES
 
 SNAPSHOT = Path(__file__).with_name("findings.txt")
 EQUATION = {

@@ -9,7 +9,8 @@ import pytest
 from tellwhy.results.records import reason_of, reason_record
 from tellwhy.results.result import AlarmRule, Finding, Headline, Notice, Reason
 from tellwhy.words import tell
-from tellwhy.words.english import NOTICES, REASONS
+from tellwhy.words.english.notices import NOTICES
+from tellwhy.words.english.reasons import REASONS
 
 SNAPSHOT = Path(__file__).with_name("reasons.txt")
 NUMBER = {"column": "number"}

@@ -1,1 +1,1 @@
-"""Sentences, made of the fields of a result and nowhere else; a second language is a second `english`."""
+"""Sentences, made of the fields of a result and nowhere else; a second language is a second folder like `english`."""

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tellwhy.results.result import Finding, Headline, Notice, Reason
-from tellwhy.words import english
-from tellwhy.words.english import NOTICES, ROWS, SENTENCES, Sentence
+from tellwhy.words.english import headline as english
+from tellwhy.words.english.findings import ROWS, SENTENCES, Sentence
+from tellwhy.words.english.notices import NOTICES, UNCERTAIN
+from tellwhy.words.english.reasons import explain_reason
 from tellwhy.words.numbers import cells_words, plain_words, rows_words
 
 MOST_CELLS = 4  # of a row, told with what is wrong with them
@@ -115,7 +117,7 @@ def reason(told: Reason) -> str:
 
 def reason_phrase(told: Reason) -> str:
     """Return a reason without its share."""
-    return english.phrase_of(told) if told.finding is None else of_row(told.finding, told.finding.cells)
+    return explain_reason(told) if told.finding is None else of_row(told.finding, told.finding.cells)
 
 
 def notice(said: Notice) -> str:
@@ -125,7 +127,7 @@ def notice(said: Notice) -> str:
 
 def doubt(said: Notice) -> str:
     """Return what is not sure about a row, after the word that it is uncertain."""
-    return f"{english.UNCERTAIN.get(said.kind, '')}{notice(said)}"
+    return f"{UNCERTAIN.get(said.kind, '')}{notice(said)}"
 
 
 def headline(found: Headline) -> list[str]:
@@ -134,6 +136,11 @@ def headline(found: Headline) -> list[str]:
     if found.is_written:
         return more
     if not found.n_explained:
-        return [english.no_alarm(found), *more]
+        return [english.tell_no_alarm(found), *more]
     why = "" if found.reason is None else reason_phrase(found.reason)
-    return [english.how_many(found), english.foremost(found, why), english.how_sure(found), *more]
+    return [
+        english.count_alarms(found),
+        english.name_foremost(found, why),
+        english.tell_how_sure(found),
+        *more,
+    ]

@@ -1,0 +1,1 @@
+"""What was found, in English; another language is another folder like this one."""
