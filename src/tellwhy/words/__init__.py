@@ -1,1 +1,1 @@
-"""Sentences, made of the fields of a result and nowhere else; a second language is a second folder like `english`."""
+"""Sentences, made of the fields of a result and nowhere else; each language is a folder like `english`."""
