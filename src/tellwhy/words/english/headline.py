@@ -65,8 +65,8 @@ def _tell_verified(h: Headline, n_judged: int, noun: str) -> str:
     if not h.n_holding:
         return f"The reasons for {_tell_part(n_judged, n_judged, noun)} could not be verified{many}"
     return (
-        f"The reasons for {_tell_part(h.n_holding, n_judged, noun)} were verified: with usual values in the named "
-        f"columns the row is ordinary, and with usual values everywhere else it is still odd{many}"
+        f"The reasons for {_tell_part(h.n_holding, n_judged, noun)} were verified: with usual values in the "
+        f"named columns the row is ordinary, and with usual values everywhere else it is still odd{many}"
     )
 
 
