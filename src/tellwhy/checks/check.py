@@ -10,13 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tellwhy.checks.bounds import find_fractions, find_out_of_bounds, find_sign_flips
-from tellwhy.checks.constants import find_changed_constants
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
 from tellwhy.checks.dependencies import find_broken_dependencies, find_filled_cells
 from tellwhy.checks.facts import Facts, HasKind, facts_of
 from tellwhy.checks.findings import Quality
 from tellwhy.checks.gaps import find_empty_rows, find_gaps
-from tellwhy.checks.labels import find_levels, find_odd_patterns, find_rare_pairs
+from tellwhy.checks.labels import find_changed_constants, find_levels, find_odd_patterns, find_rare_pairs
 from tellwhy.checks.orders import find_broken_orders
 from tellwhy.checks.placeholders import find_placeholders
 from tellwhy.checks.relations import find_broken_relations

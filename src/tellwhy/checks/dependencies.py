@@ -15,8 +15,7 @@ from itertools import permutations
 import numpy as np
 
 from tellwhy.checks.chance import LEVEL, agreement, most
-from tellwhy.checks.coded import Coded, coded_labels, coded_numbers
-from tellwhy.checks.facts import Facts
+from tellwhy.checks.facts import Coded, Facts, coded_labels, coded_numbers
 from tellwhy.checks.findings import as_rows
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tellwhy.checks.coded import Coded, coded_labels
-from tellwhy.checks.facts import Facts
+from tellwhy.checks.facts import Coded, Facts, coded_labels
 from tellwhy.checks.findings import as_rows
 from tellwhy.core.score import Integers
 from tellwhy.data.reading.cells import as_utf8

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tellwhy.results.result import Finding, Headline, Notice, Reason
-from tellwhy.words.english import headline as english
+from tellwhy.words.english import reasons as english
 from tellwhy.words.english.findings import ROWS, SENTENCES, Sentence
 from tellwhy.words.english.notices import NOTICES, UNCERTAIN
-from tellwhy.words.english.reasons import explain_reason
 from tellwhy.words.numbers import cells_words, plain_words, rows_words
 
 MOST_CELLS = 4  # of a row, told with what is wrong with them
@@ -117,7 +116,7 @@ def reason(told: Reason) -> str:
 
 def reason_phrase(told: Reason) -> str:
     """Return a reason without its share."""
-    return explain_reason(told) if told.finding is None else of_row(told.finding, told.finding.cells)
+    return english.explain_reason(told) if told.finding is None else of_row(told.finding, told.finding.cells)
 
 
 def notice(said: Notice) -> str:
