@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tellwhy
+from tellwhy.core.catalogue import METHODS
 from tellwhy.core.registry import ROLES, cards
 
 
@@ -203,9 +204,17 @@ def test_a_small_table_is_explained_without_a_compiler():
     assert "numba" not in modules_of(TABLE)[1]
 
 
-def test_automatic_methods_are_listed_in_the_order_of_the_catalogue():
-    from tellwhy.one_liner.method import AUTOMATIC
+def test_listing_and_choosing_methods_loads_no_other():
+    places = {card.origin for card in METHODS}
+    listed = "import tellwhy; tellwhy.methods(); tellwhy.core.registry.cards('detector')"
+    assert not places & set(modules_of(listed)[0])
+    assert [name for name in modules_of(FOREST)[0] if name in places] == [
+        "tellwhy.explainers.trees.tree_shapley"
+    ]
 
-    tellwhy.methods()
-    ours = [c for c in cards("explainer") if c.automatic is not None and c.origin.startswith("tellwhy.")]
-    assert tuple(c.name for c in sorted(ours, key=lambda c: c.automatic)) == AUTOMATIC
+
+@pytest.mark.parametrize("card", METHODS, ids=lambda card: card.name)
+def test_methods_stand_where_the_catalogue_says(card):
+    if card.role == "network explainer":
+        pytest.importorskip("torch")
+    assert card.cls.__module__ == card.origin

@@ -1,20 +1,20 @@
 """The catalogue of detectors and explainers: what each one needs, costs and cites.
 
-A class enters by the decorator `register`; `tellwhy.methods()` prints the catalogue, the contract suites run
-over it. The folders that hold such classes, and installed packages with an entry point for them, are loaded
-when the whole catalogue is first read; a method of ours that is asked for by name is loaded alone. Rules of
-networks have entry points too (`GROUPS`); they are loaded when a rule is first looked up.
+The methods of tellwhy stand in the table of `core.catalogue`; those of others enter by the decorator
+`register`. `tellwhy.methods()` prints the catalogue, the contract suites run over it. Installed packages
+with an entry point for methods are loaded when the whole catalogue is first read, ours when they are used.
+Rules of networks have entry points too (`GROUPS`); they are loaded when a rule is first looked up.
 """
 
 from __future__ import annotations
 
-import importlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from tellwhy.core.card import Applies, Card
+from tellwhy.core.catalogue import METHODS
 from tellwhy.core.errors import InvalidParameter, TellwhyWarning
 
 C = TypeVar("C", bound=type)
@@ -33,38 +33,7 @@ ROLES = ("detector", *EXPLAINER_ROLES)
 GROUPS = ("tellwhy.detectors", "tellwhy.explainers", "tellwhy.rules")
 
 
-@dataclass(frozen=True)
-class Card:
-    """What a reader should know of a method before using it."""
-
-    name: str
-    role: str  # one of ROLES
-    family: str
-    needs: str
-    cost: str
-    exactness: str
-    citation: str
-    where: type | str = field(repr=False)  # the class, or the module to load it from
-    applies: Callable[[Any], bool] | None = field(default=None, repr=False)
-    automatic: int | None = None  # order in which method="auto" considers it; None: never
-
-    @property
-    def cls(self) -> Any:
-        """The class; its module is loaded when this is first asked for."""
-        if isinstance(self.where, str):
-            return getattr(importlib.import_module(self.where), self.name)
-        return self.where
-
-    @property
-    def origin(self) -> str:
-        """The module that the class comes from."""
-        return self.where if isinstance(self.where, str) else self.where.__module__
-
-
-_cards: dict[tuple[str, str], Card] = {}
-# modules that enter cards when imported, by group; the `__init__` of a folder announces its own
-_announced = {group: [group] for group in ("tellwhy.detectors", "tellwhy.explainers")}
-_places: dict[str, dict[str, str]] = {group: {} for group in _announced}  # module of each name announced
+_cards: dict[tuple[str, str], Card] = {(card.role, card.name): card for card in METHODS}
 _read_groups: set[str] = set()  # groups of entry points that were loaded
 
 
@@ -76,7 +45,7 @@ def register(
     exactness: str,
     citation: str,
     family: str = "detectors",
-    applies: Callable[[Any], bool] | None = None,
+    applies: Applies | None = None,
     automatic: int | None = None,
 ) -> Callable[[C], C]:
     """Enter a class into the catalogue.
@@ -112,12 +81,6 @@ def register(
     return enter
 
 
-def register_later(card: Card) -> None:
-    """Enter a class whose module is loaded when it is first used: it may need what is not installed."""
-    _check_role(card.role)
-    _enter(card)
-
-
 def _enter(card: Card) -> None:
     """Keep a card, unless another class has its name.
 
@@ -151,22 +114,10 @@ def card_of(cls: type) -> Card | None:
     return next((held for held in same if held.cls is cls), None)
 
 
-def announce(package: str, modules: Iterable[str] | Mapping[str, str]) -> None:
-    """Say which modules below a package enter cards; they are imported when the catalogue is first read.
-
-    A mapping from names to modules also says where the card of each name comes from.
-    """
-    group = next(group for group in _announced if package.startswith(group))
-    if isinstance(modules, Mapping):
-        _places[group] |= {name: f"{package}.{module}" for name, module in modules.items()}
-        modules = modules.values()
-    _announced[group].extend(dict.fromkeys(f"{package}.{module}" for module in modules))
-
-
 def cards(role: str) -> list[Card]:
     """All cards of a role, by name."""
     _check_role(role)
-    _load_group(_group_of(role))
+    load_entry_points(_group_of(role))
     return entered(role)
 
 
@@ -178,7 +129,6 @@ def entered(role: str) -> list[Card]:
 def card(role: str, name: str) -> Card:
     """Return the card of that name, whatever its letter case and underscores; or list the names there are."""
     _check_role(role)
-    _load_named(_group_of(role), name)
     return _found(name, entered(role)) or _named(name, cards(role), role)
 
 
@@ -189,7 +139,6 @@ def explainer_cards() -> list[Card]:
 
 def explainer_card(name: str) -> Card:
     """Return the card of the explainer of that name, whatever it explains; or list the names there are."""
-    _load_named("tellwhy.explainers", name)
     known = [card for role in EXPLAINER_ROLES for card in entered(role)]
     return _found(name, known) or _named(name, explainer_cards(), "explainer")
 
@@ -219,26 +168,6 @@ def _check_role(role: str) -> None:
 
 def _group_of(role: str) -> str:
     return "tellwhy.detectors" if role == "detector" else "tellwhy.explainers"
-
-
-def _load_named(group: str, name: str) -> None:
-    """Import the one module of ours that enters the card of that name, if any does."""
-    from tellwhy.core.params import plain_name
-
-    places = _places[group]
-    while folders := [module for module in _announced[group] if module not in places.values()]:
-        _announced[group].remove(folders[0])  # it says what the modules below it enter
-        importlib.import_module(folders[0])
-    for known, module in places.items():
-        if plain_name(known) == plain_name(name):
-            importlib.import_module(module)
-
-
-def _load_group(group: str) -> None:
-    """Import the modules that enter cards of a group: ours first, then those of other packages."""
-    while _announced[group]:  # a package that is imported may announce modules of its own
-        importlib.import_module(_announced[group].pop(0))
-    load_entry_points(group)
 
 
 def load_entry_points(group: str) -> None:

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from tellwhy.core.catalogue import places
 from tellwhy.core.optional import lazy_names
-from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
     from tellwhy.detectors.base import load as load
@@ -23,23 +23,12 @@ if TYPE_CHECKING:
     from tellwhy.detectors.pca_detector import PCADetector as PCADetector
 
 _PLACES = {
-    "Committee": "committee.committee",
-    "ClusterSVDD": "kernel.cluster_svdd",
-    "DAGMM": "networks.dagmm",
-    "GaussianMixture": "gaussian_mixture",
-    "KernelDensity": "kernel.kernel_density",
+    **places(__name__),
     "LCCAD": "lccad.lccad",
-    "MixedMarginals": "mixed_marginals",
-    "NearestNeighbours": "nearest_neighbours",
-    "OneClassSVM": "kernel.one_class_svm",
-    "PCADetector": "pca_detector",
     "PatchModel": "patches.patch_model",
-    "SVDD": "kernel.svdd",
-    "VAE": "networks.vae",
     "load": "base",
     "suggest_lccad": "lccad.suggest",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import Scaling
 from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, real, seed
-from tellwhy.core.registry import register
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
@@ -86,13 +85,6 @@ component_counts = Rule(
 )
 
 
-@register(
-    "detector",
-    needs="numeric columns",
-    cost="fit O(n K d²) per round of expectation maximisation; score O(n K d²)",
-    exactness="a local optimum of the likelihood",
-    citation="Dempster, Laird, Rubin, Journal of the Royal Statistical Society B 39 (1977)",
-)
 class GaussianMixture(Detector):
     """Mixture of Gaussians whose outlierness is the energy e(x) = −log Σ_k π_k N(x; μ_k, Σ_k).
 

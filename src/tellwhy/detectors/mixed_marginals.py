@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import Scaling, as_floats, random_sample
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit, Rules, one_of, real
-from tellwhy.core.registry import register
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.base import Detector, calibration_rows
@@ -182,13 +181,6 @@ class GaussianCopula:
         yield "means", self.means.shape, (d,)
 
 
-@register(
-    "detector",
-    needs="numeric columns, also with values that many rows share",
-    cost="fit O(n d² + d³); score O(n d (d + 64))",
-    exactness="closed form, by ranks",
-    citation="Nelsen, An Introduction to Copulas (2006); Ledoit, Wolf, J. Multivariate Analysis 88 (2004)",
-)
 class MixedMarginals(Detector):
     """Columns with repeated values: how rare each value is, and how rare the values are together.
 

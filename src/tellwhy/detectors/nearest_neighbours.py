@@ -8,19 +8,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.params import Rules, integer, real
-from tellwhy.core.registry import register
 from tellwhy.core.score import Floats, NeighbourDistance
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.scoring import NeighbourScore
 
 
-@register(
-    "detector",
-    needs="numeric columns on comparable scales",
-    cost="fit O(n), thresholds O(n² d) up to 20,000 rows; score O(n m d)",
-    exactness="closed form",
-    citation="Angiulli, Pizzuti, PKDD (2002)",
-)
 class NearestNeighbours(RememberingDetector):
     """o(x) = mean Euclidean distance to the k nearest training rows.
 

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, integer, real
-from tellwhy.core.registry import register
 from tellwhy.core.score import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.kernels.distances import centre_and_unit
@@ -47,13 +46,6 @@ def squarable_centre_and_unit(X: Floats, what: str) -> tuple[Floats, float]:
 FOLDS = 5
 
 
-@register(
-    "detector",
-    needs="numeric columns on comparable scales",
-    cost="fit O(n d min(n, d)); score O(n k d)",
-    exactness="closed form",
-    citation="Jackson, Mudholkar, Technometrics 21 (1979)",
-)
 class PCADetector(Detector):
     """Squared reconstruction error e(x) = ‖x − x̂‖² of the leading principal components.
 

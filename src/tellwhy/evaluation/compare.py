@@ -325,10 +325,6 @@ def _entries(explainers: Any) -> list[tuple[str, Any]]:
 def _found(entry: Any) -> Any:
     """Return an explainer, or an explainer class, that was given as such or by its registered name."""
     if isinstance(entry, str):
-        if not cards("explainer"):
-            raise InvalidParameter(
-                f"No explainer is registered, so {entry!r} is not: import tellwhy.explainers first."
-            )
         for role in ("explainer", "network explainer"):
             if any(plain_name(known.name) == plain_name(entry) for known in cards(role)):
                 return card(role, entry).cls

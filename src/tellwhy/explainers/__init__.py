@@ -2,135 +2,95 @@
 
 from typing import TYPE_CHECKING
 
+from tellwhy.core.catalogue import places
 from tellwhy.core.optional import lazy_names
-from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
     from tellwhy.explainers.base import (
         BackgroundExplainer as BackgroundExplainer,
         ScoreExplainer as ScoreExplainer,
     )
-    from tellwhy.explainers.decomposition import (
+    from tellwhy.explainers.decomposition.baselines import (
         CommitteeShares as CommitteeShares,
         ExpectedValue as ExpectedValue,
         GaussianNLL as GaussianNLL,
-        LatentClassDTD as LatentClassDTD,
+        NearestSupport as NearestSupport,
+        RandomAttribution as RandomAttribution,
+        Sobel as Sobel,
+    )
+    from tellwhy.explainers.decomposition.latent_class_dtd import LatentClassDTD as LatentClassDTD
+    from tellwhy.explainers.decomposition.linear_relevance import (
         LinearRelevance as LinearRelevance,
         LinearShapley as LinearShapley,
+    )
+    from tellwhy.explainers.decomposition.marginal import (
         Marginal as Marginal,
-        NearestSupport as NearestSupport,
-        OneClassDTD as OneClassDTD,
-        PatchDTD as PatchDTD,
-        PatchRelevance as PatchRelevance,
-        RandomAttribution as RandomAttribution,
         SequentialFeature as SequentialFeature,
-        Sobel as Sobel,
+    )
+    from tellwhy.explainers.decomposition.one_class_dtd import (
+        OneClassDTD as OneClassDTD,
         SupportExplanation as SupportExplanation,
     )
+    from tellwhy.explainers.decomposition.patch_relevance import (
+        PatchDTD as PatchDTD,
+        PatchRelevance as PatchRelevance,
+    )
     from tellwhy.explainers.ensemble import Ensemble as Ensemble
-    from tellwhy.explainers.gradients import (
-        IntegratedGradients as IntegratedGradients,
+    from tellwhy.explainers.gradients.integrated_gradients import IntegratedGradients as IntegratedGradients
+    from tellwhy.explainers.gradients.sensitivity import (
         Sensitivity as Sensitivity,
         SimpleTaylor as SimpleTaylor,
     )
-    from tellwhy.explainers.perturbation import (
+    from tellwhy.explainers.perturbation.anomaly_contribution import (
         AnomalyContribution as AnomalyContribution,
-        Lime as Lime,
-        Occlusion as Occlusion,
+    )
+    from tellwhy.explainers.perturbation.lime import Lime as Lime
+    from tellwhy.explainers.perturbation.occlusion import Occlusion as Occlusion
+    from tellwhy.explainers.perturbation.prediction_difference import (
         PredictionDifference as PredictionDifference,
     )
-    from tellwhy.explainers.propagation import (
-        LRP as LRP,
-        DeconvNet as DeconvNet,
-        DeepTaylor as DeepTaylor,
-        ExcitationBackprop as ExcitationBackprop,
-        GradCAM as GradCAM,
-        Gradient as Gradient,
-        GuidedBackprop as GuidedBackprop,
-        InputTimesGradient as InputTimesGradient,
-        PatternAttribution as PatternAttribution,
-        PatternNet as PatternNet,
-        SmoothGrad as SmoothGrad,
+    from tellwhy.explainers.propagation.deep_taylor import DeepTaylor as DeepTaylor
+    from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop as ExcitationBackprop
+    from tellwhy.explainers.propagation.explain_all import (
         coverage as coverage,
         explain_all as explain_all,
     )
-    from tellwhy.explainers.shapley import (
-        AnomalyShapley as AnomalyShapley,
-        Compensation as Compensation,
-        KernelShap as KernelShap,
+    from tellwhy.explainers.propagation.grad_cam import GradCAM as GradCAM
+    from tellwhy.explainers.propagation.gradient import (
+        DeconvNet as DeconvNet,
+        Gradient as Gradient,
+        GuidedBackprop as GuidedBackprop,
+        InputTimesGradient as InputTimesGradient,
+        SmoothGrad as SmoothGrad,
     )
-    from tellwhy.explainers.surrogate import (
-        DMMMEN as DMMMEN,
+    from tellwhy.explainers.propagation.lrp import LRP as LRP
+    from tellwhy.explainers.propagation.patterns import (
+        PatternAttribution as PatternAttribution,
+        PatternNet as PatternNet,
+    )
+    from tellwhy.explainers.shapley.anomaly_shapley import AnomalyShapley as AnomalyShapley
+    from tellwhy.explainers.shapley.compensation import Compensation as Compensation
+    from tellwhy.explainers.shapley.kernel_shap import KernelShap as KernelShap
+    from tellwhy.explainers.surrogate.dmm_men import DMMMEN as DMMMEN
+    from tellwhy.explainers.surrogate.insight import Insight as Insight
+    from tellwhy.explainers.surrogate.local_insight import LocalInsight as LocalInsight
+    from tellwhy.explainers.surrogate.state import (
         PRESETS as PRESETS,
-        Insight as Insight,
-        LocalInsight as LocalInsight,
         Priors as Priors,
     )
-    from tellwhy.explainers.trees import TreeShapley as TreeShapley
+    from tellwhy.explainers.trees.tree_shapley import TreeShapley as TreeShapley
 
 _PLACES = {
-    "CommitteeShares": "decomposition",
-    "AnomalyContribution": "perturbation",
-    "AnomalyShapley": "shapley",
+    **places(__name__),
     "BackgroundExplainer": "base",
-    "Compensation": "shapley",
-    "DMMMEN": "surrogate",
-    "DeconvNet": "propagation",
-    "DeepTaylor": "propagation",
-    "Ensemble": "ensemble",
-    "ExcitationBackprop": "propagation",
-    "ExpectedValue": "decomposition",
-    "GaussianNLL": "decomposition",
-    "GradCAM": "propagation",
-    "Gradient": "propagation",
-    "GuidedBackprop": "propagation",
-    "InputTimesGradient": "propagation",
-    "Insight": "surrogate",
-    "IntegratedGradients": "gradients",
-    "KernelShap": "shapley",
-    "LRP": "propagation",
-    "LatentClassDTD": "decomposition",
-    "Lime": "perturbation",
-    "LinearRelevance": "decomposition",
-    "LinearShapley": "decomposition",
-    "LocalInsight": "surrogate",
-    "Marginal": "decomposition",
-    "NearestSupport": "decomposition",
-    "Occlusion": "perturbation",
-    "OneClassDTD": "decomposition",
-    "PRESETS": "surrogate",
-    "PatchDTD": "decomposition",
-    "PatternAttribution": "propagation",
-    "PatternNet": "propagation",
-    "PatchRelevance": "decomposition",
-    "PredictionDifference": "perturbation",
-    "Priors": "surrogate",
-    "RandomAttribution": "decomposition",
+    "Insight": "surrogate.insight",
+    "PRESETS": "surrogate.state",
+    "Priors": "surrogate.state",
     "ScoreExplainer": "base",
-    "Sensitivity": "gradients",
-    "SequentialFeature": "decomposition",
-    "SimpleTaylor": "gradients",
-    "Sobel": "decomposition",
-    "SmoothGrad": "propagation",
-    "SupportExplanation": "decomposition",
-    "TreeShapley": "trees",
-    "coverage": "propagation",
-    "explain_all": "propagation",
+    "SupportExplanation": "decomposition.one_class_dtd",
+    "coverage": "propagation.explain_all",
+    "explain_all": "propagation.explain_all",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-# `propagation` is not here, for it loads PyTorch: `network_cards` holds the cards of its classes
-announce(
-    __name__,
-    [
-        "decomposition",
-        "ensemble",
-        "gradients",
-        "catalogue",
-        "perturbation",
-        "shapley",
-        "surrogate",
-        "trees",
-    ],
-)
 __all__ = list(_PLACES)

@@ -17,21 +17,12 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rule, Rules, validate_parameters
 from tellwhy.core.progress import shown
-from tellwhy.core.registry import register
 from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats, ScoreFunction
 
 _TIED = 1e-9  # of the row's largest value: smaller differences are rounding, not an order
 
 
-@register(
-    "ensemble",
-    family="ensemble",
-    needs="two explainers or more, of models that read the same columns",
-    cost="that of its members",
-    exactness="mean ranks, with the members' disagreement; a ranking",
-    citation="—",
-)
 class Ensemble:
     """R_i = mean over the members of the rank of feature i: 1 for the most relevant feature, 0 for the least.
 

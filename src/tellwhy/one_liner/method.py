@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explainer import Explains
 from tellwhy.core.old_names import warned_names
 from tellwhy.core.params import generator, nearest
-from tellwhy.core.registry import (
-    Card,
-    card,
-    cards,
-    entered,
-    explainer_card,
-    explainer_cards,
-    load_entry_points,
-)
+from tellwhy.core.registry import Card, card, card_of, cards, explainer_card
 from tellwhy.core.score import ScoreFunction
 from tellwhy.one_liner.background import LEAST_ROWS
 from tellwhy.scoring import EncodedScore, NetworkOutput
@@ -39,17 +31,6 @@ if TYPE_CHECKING:
 
 
 OWN = ("background", "method", "output", "progress", "target", "task")  # what `explain` takes itself
-# Our methods that `method="auto"` considers, in this order: each is loaded when its turn comes.
-AUTOMATIC = (
-    "CommitteeShares",
-    "OneClassDTD",
-    "PatchRelevance",
-    "TreeShapley",
-    "LinearShapley",
-    "AnomalyShapley",
-    "KernelShap",
-    "Occlusion",
-)
 
 
 def named_card(method: object) -> Card | None:
@@ -68,9 +49,9 @@ def named_card(method: object) -> Card | None:
 
 def _card_of_class(cls: type) -> Card:
     """Return the card of a class; one that was never registered gets a card of its own."""
-    for known in explainer_cards():
-        if known.name == cls.__name__ and known.cls is cls:
-            return known
+    known = card_of(cls)
+    if known is not None:
+        return known
     if not callable(getattr(cls, "explain", None)):
         raise InvalidParameter(
             f"method={cls.__name__} is not an explainer: it has no explain(X). tellwhy.methods() lists them."
@@ -91,14 +72,9 @@ def chosen_card(score: ScoreFunction, method: str) -> Card:
     raise UnsupportedModel(f"No explainer applies to {score.describes}.")
 
 
-def considered() -> Iterator[Card]:
-    """Yield the methods that `method="auto"` considers, the cheapest first; of equally cheap ones by name."""
-    load_entry_points("tellwhy.explainers")
-    if all(c.automatic is None or c.name in AUTOMATIC for c in entered("explainer")):
-        yield from (card("explainer", name) for name in AUTOMATIC)
-        return
-    ranked = (c for c in cards("explainer") if c.automatic is not None)  # other packages have methods, too
-    yield from sorted(ranked, key=lambda c: c.automatic or 0)
+def considered() -> list[Card]:
+    """The methods that `method="auto"` considers, the cheapest first; of equally cheap ones by name."""
+    return sorted((c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0)
 
 
 def made(chosen: Card, model: object, params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -21,7 +21,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyWarning
 from tellwhy.core.explainer import Explainer, LearnsFromRows
 from tellwhy.core.explanation import KINDS, Explanation
 from tellwhy.core.params import Rules
-from tellwhy.core.registry import explainer_cards
+from tellwhy.core.registry import card_of
 from tellwhy.core.score import Floats
 from tellwhy.explainers import ScoreExplainer
 from tellwhy.testing.cases import CASES, Case, assert_refused, bad_rows
@@ -69,7 +69,8 @@ def check_explainer(
 
 
 def _role_of(explainer: Factory) -> str:
-    return next((card.role for card in explainer_cards() if card.where is explainer), "explainer")
+    known = card_of(explainer) if isinstance(explainer, type) else None
+    return known.role if known else "explainer"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import as_floats, random_sample
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Fit, Rule, Rules, generator, integer, none, real, seed
-from tellwhy.core.registry import register
 from tellwhy.core.running import CACHED_BYTES, row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers, RememberedRows
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
@@ -312,13 +311,6 @@ _MAKERS = Rule(
 )
 
 
-@register(
-    "detector",
-    needs="numeric columns, on any scales",
-    cost="fit and score O(n m d), m ≤ max_points remembered rows",
-    exactness="closed form",
-    citation="Vovk, Wang, Annals of Statistics 49 (2021), on combining; members are classical",
-)
 class Committee(RememberingDetector):
     """How surprising a row is to several simple detectors together.
 

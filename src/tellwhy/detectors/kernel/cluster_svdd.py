@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
-from tellwhy.core.registry import register
 from tellwhy.core.score import CentreDistance, Floats, Integers
 from tellwhy.data.graphs import as_graph
 from tellwhy.detectors.base import Detector, calibration_rows
@@ -20,16 +19,6 @@ from tellwhy.detectors.pca_detector import squarable_centre_and_unit
 from tellwhy.scoring import CentreScore
 
 
-@register(
-    "detector",
-    needs="numeric columns on comparable scales",
-    cost="fit O(n K d) per round for ν = 1, an SVDD per cluster and round for ν < 1; score O(n K d)",
-    exactness="a local optimum, the best of several starts",
-    citation=(
-        "Görnitz, Lima, Müller, Kloft, Nakajima, "
-        "IEEE Transactions on Neural Networks and Learning Systems (2017)"
-    ),
-)
 class ClusterSVDD(Detector):
     """o(x) = min_k ‖x − c_k‖²: `LCCAD` without a graph. For ν = 1, the centres are those of k-means.
 

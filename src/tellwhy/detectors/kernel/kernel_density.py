@@ -7,19 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from tellwhy.core.params import Rules, real
-from tellwhy.core.registry import register
 from tellwhy.core.score import Floats
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.detectors.kernel.kernel_detector import KERNEL_PARAMETERS, KernelDetector
 
 
-@register(
-    "detector",
-    needs="numeric columns on comparable scales",
-    cost="fit O(n), thresholds O(n² d) up to 20,000 rows; score O(n m d)",
-    exactness="closed form",
-    citation="Parzen, Annals of Mathematical Statistics 33 (1962)",
-)
 class KernelDensity(RememberingDetector, KernelDetector):
     """Average kernel over all training rows, g(x) = (1/n) Σ_j k(‖x − u_j‖).
 

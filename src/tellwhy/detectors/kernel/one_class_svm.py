@@ -39,7 +39,6 @@ from tellwhy.core.arrays import canonical_order
 from tellwhy.core.errors import InvalidParameter, NotConverged
 from tellwhy.core.params import Rules, instance_of, none, one_of, real
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register
 from tellwhy.core.running import row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.base import calibration_rows
@@ -203,13 +202,6 @@ def landmark_weights(X: Floats, weights: Floats, kernel: Exponential | StudentT,
     return out
 
 
-@register(
-    "detector",
-    needs="numeric columns on comparable scales",
-    cost="fit between O(n·νn) and O(n²), O(n) on features; score O(n m d)",
-    exactness="global optimum for q ≤ 2; on features, certified in their space and told by landmarks",
-    citation="Schölkopf, Platt, Shawe-Taylor, Smola, Williamson, Neural Computation 13 (2001)",
-)
 class OneClassSVM(KernelDetector):
     """One-class support vector machine that scores outlierness in log space.
 

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, one_of
-from tellwhy.core.registry import register
 from tellwhy.core.score import CentreDistance, Floats
 from tellwhy.detectors.base import calibration_rows
 from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
@@ -19,13 +18,6 @@ from tellwhy.optimise.one_class_qp import solve
 from tellwhy.scoring import CentreScore, KernelScore
 
 
-@register(
-    "detector",
-    needs="numeric columns on comparable scales",
-    cost="fit between O(n·νn) and O(n²); score O(n m d), O(n d) for the linear kernel",
-    exactness="global optimum for q ≤ 2",
-    citation="Tax, Duin, Machine Learning 54 (2004)",
-)
 class SVDD(OneClassSVM):
     """Smallest enclosing ball, in input space (kernel='linear') or in a kernel's feature space.
 

@@ -21,7 +21,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.params import Rules, Seed, integer, one_of, real, store_parameters
-from tellwhy.core.registry import register
 from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats
 from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector
@@ -237,16 +236,6 @@ ESTIMATOR = 10  # hidden units of the estimation network
 MOST_ROWS = 20_000  # training rows that the mixture is estimated from in the end
 
 
-@register(
-    "detector",
-    needs="numeric columns, PyTorch; a thousand rows or more",
-    cost="fit O(n (d + h) h + n K l²) per pass; score O(n (d + h) h + n K l²)",
-    exactness="a local optimum, stopped early",
-    citation=(
-        "Zong, Song, Min, Cheng, Lumezanu, Cho, Chen, "
-        "International Conference on Learning Representations (2018)"
-    ),
-)
 class DAGMM(NetworkDetector):
     """An autoencoder and a Gaussian mixture that are trained together.
 

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import Scaling
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, boolean, integer, one_of, store_parameters, validate_value
-from tellwhy.core.registry import register
 from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new
@@ -289,13 +288,6 @@ LAYERS: Layout = {
 BYPASSES: Layout = {"bypass_mean": ("column", "latent"), "bypass_output": ("latent", "column")}
 
 
-@register(
-    "detector",
-    needs="numeric columns, PyTorch; a thousand rows or more",
-    cost="fit O(n (d + h) h) per pass; score O(n (d + h) h)",
-    exactness="a local optimum, stopped early",
-    citation="Kingma, Welling, International Conference on Learning Representations (2014)",
-)
 class VAE(NetworkDetector):
     """Variational autoencoder: a network squeezes a row into a few numbers and rebuilds the row from them.
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from tellwhy.core.catalogue import places
 from tellwhy.core.optional import lazy_names
-from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
     from tellwhy.explainers.decomposition.baselines import (
@@ -32,24 +32,7 @@ if TYPE_CHECKING:
         PatchRelevance as PatchRelevance,
     )
 
-_PLACES = {
-    "LinearShapley": "linear_relevance",
-    "RandomAttribution": "baselines",
-    "Sobel": "baselines",
-    "CommitteeShares": "baselines",
-    "ExpectedValue": "baselines",
-    "GaussianNLL": "baselines",
-    "LatentClassDTD": "latent_class_dtd",
-    "LinearRelevance": "linear_relevance",
-    "Marginal": "marginal",
-    "NearestSupport": "baselines",
-    "OneClassDTD": "one_class_dtd",
-    "PatchDTD": "patch_relevance",
-    "PatchRelevance": "patch_relevance",
-    "SequentialFeature": "marginal",
-    "SupportExplanation": "one_class_dtd",
-}
+_PLACES = {**places(__name__), "SupportExplanation": "one_class_dtd"}
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -22,7 +22,6 @@ from scipy import ndimage
 from tellwhy.core.arrays import ColumnSpread
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.params import Rules, Seed, generator, real, seed
-from tellwhy.core.registry import register
 from tellwhy.core.score import (
     CentreDistance,
     Expansion,
@@ -39,15 +38,6 @@ from tellwhy.scoring.distance_scores import nearest_points
 from tellwhy.scoring.function_scores import FlatScore
 
 
-@register(
-    "explainer",
-    family="decomposition",
-    needs="a model made of distances to support points, neighbours or centres",
-    cost="O(n d)",
-    exactness="a baseline: shares of one distance, not of the score",
-    citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.2",
-    applies=lambda score: isinstance(score, HasExpansion),
-)
 class ExpectedValue(ScoreExplainer):
     """R_i = (x_i − ū_i)² with ū = Σ_j α_j u_j, the weighted mean of the support points.
 
@@ -77,15 +67,6 @@ def _expected(expansion: Expansion) -> Floats:
     return np.asarray(points.mean(axis=0))
 
 
-@register(
-    "explainer",
-    family="decomposition",
-    needs="a model made of distances to support points or neighbours",
-    cost="O(n m d)",
-    exactness="a baseline: shares of one distance, not of the score",
-    citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.2",
-    applies=lambda score: support_points(score) is not None,
-)
 class NearestSupport(ScoreExplainer):
     """R_i = (x_i − u_i)² for the support point u nearest to x (another one than x itself).
 
@@ -112,15 +93,6 @@ class NearestSupport(ScoreExplainer):
         return Attribution((rows.X - points[nearest]) ** 2, rows.scores())
 
 
-@register(
-    "explainer",
-    family="decomposition",
-    needs="background rows",
-    cost="O(n d)",
-    exactness="a baseline: explains a Gaussian's score, never reads the model",
-    citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.1",
-    applies=lambda _: True,
-)
 class GaussianNLL(BackgroundExplainer):
     """R_i = (x_i − μ_i)² / (2 (s_i² + λ v)): how far each feature is from its own mean.
 
@@ -174,15 +146,6 @@ class GaussianNLL(BackgroundExplainer):
 CHANNELS = (1, 3, 4)
 
 
-@register(
-    "explainer",
-    family="gradients",
-    needs="pictures (n, h, w[, channels]) or series (n, t[, channels])",
-    cost="one filter per axis; the model is asked for its scores only",
-    exactness="a baseline: it shows edges, whatever the model says",
-    citation="Sobel, Feldman (1968); as a baseline: Kauffmann, Müller, Montavon (2020)",
-    applies=lambda score: isinstance(score, HasPatches),
-)
 class Sobel(ScoreExplainer):
     """R_p = Σ over the axes of (Sobel filter along the axis at p)², for each channel.
 
@@ -234,15 +197,6 @@ def _edges(one: Floats, n_axes: int) -> Floats:
     return found.reshape(one.shape)
 
 
-@register(
-    "explainer",
-    family="perturbation",
-    needs="any score",
-    cost="one score per row",
-    exactness="a baseline: random order of features",
-    citation="—",
-    applies=lambda _: True,
-)
 class RandomAttribution(ScoreExplainer):
     """R_i drawn uniformly from [0, 1), independently of the row and the model.
 
@@ -289,16 +243,6 @@ class RandomAttribution(ScoreExplainer):
         return Attribution(values, rows.scores())
 
 
-@register(
-    "explainer",
-    family="decomposition",
-    needs="a score that knows its shares, as that of a Committee does",
-    cost="about twice the cost of scoring",
-    exactness="exact: each member's surprise is shared as the member's own score is",
-    citation="Montavon, Lapuschkin, Binder, Samek, Müller, Pattern Recognition 65 (2017), on handing down",
-    applies=lambda score: isinstance(score, HasShares),
-    automatic=0,
-)
 class CommitteeShares(ScoreExplainer):
     """R_i = Σ_m p_m · r_mi / s_m: p_m is the part of member m in the surprise, r_mi that of column i in s_m.
 

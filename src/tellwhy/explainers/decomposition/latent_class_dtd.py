@@ -14,7 +14,6 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rules, boolean, validate_parameters
 from tellwhy.core.progress import shown
-from tellwhy.core.registry import register
 from tellwhy.core.score import Capability, Floats, Integers
 from tellwhy.data.graphs import Graph
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
@@ -65,14 +64,6 @@ class HasLatentClasses(Protocol, metaclass=Capability):
         ...
 
 
-@register(
-    "graph explainer",
-    family="decomposition",
-    needs="a fitted LCCAD",
-    cost="O(n K d) for squared distances, O(n m d) with a kernel; passes of messages for the pull",
-    exactness="closed form; what is not attributed is stated",
-    citation="Kauffmann, Montavon, Lima, Nakajima, Müller, Görnitz (2018)",
-)
 class LatentClassDTD:
     """Explain why a node is odd for its class, by feature, and whether its value or its context is to blame.
 

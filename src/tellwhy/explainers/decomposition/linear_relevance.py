@@ -26,7 +26,6 @@ from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.old_names import TakesOldNames, takes_moved
 from tellwhy.core.params import Rule, Rules, none, one_of, validate_parameters
 from tellwhy.core.progress import shown
-from tellwhy.core.registry import register
 from tellwhy.core.score import Capability, Floats, HasLinear, Integers
 from tellwhy.explainers.base import BackgroundExplainer, lacks
 from tellwhy.explainers.rows import Attribution, Rows
@@ -189,15 +188,6 @@ _NAMES = Rule(
 _CLASS = Rule("a class", lambda value: np.ndim(value) == 0)
 
 
-@register(
-    "classifier explainer",
-    family="decomposition",
-    needs="a linear classifier, or a pipeline that ends in one",
-    cost="one product with the weights",
-    exactness="exact: features and intercepts add up to the score, or to the lead over the rival",
-    citation="Arras, Horn, Montavon, Müller, Samek, PLOS ONE 12 (2017)",
-    applies=is_linear,
-)
 class LinearRelevance(TakesOldNames):
     """R_j = w_cj x_j for the predicted class c, or (w_cj − w_rj) x_j against its runner-up r; exact.
 
@@ -397,16 +387,6 @@ def _plain_data(data: Any) -> Any:
     return np.asarray(data, dtype=str) if all(isinstance(item, str) for item in data) else data
 
 
-@register(
-    "explainer",
-    family="shapley",
-    needs="a linear score (linear and logistic regression, linear SVMs); background rows for their mean",
-    cost="one product with the weights",
-    exactness="exact; additive",
-    citation="Štrumbelj, Kononenko, Knowledge and Information Systems 41 (2014)",
-    applies=lambda score: isinstance(score, HasLinear),
-    automatic=2,
-)
 class LinearShapley(BackgroundExplainer):
     """R_i = w_i (x_i − m_i), with the weights w of a linear score and the mean m of the background rows.
 

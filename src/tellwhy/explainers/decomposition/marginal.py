@@ -19,7 +19,6 @@ import numpy as np
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.params import Rules, integer, none
-from tellwhy.core.registry import register
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, HasExpansion, HasFeatureErrors, HasMixture, Integers, KernelExpansion
 from tellwhy.explainers.base import ScoreExplainer
@@ -247,15 +246,6 @@ def _places(*keys: Any) -> Integers:
     return np.asarray(place)
 
 
-@register(
-    "explainer",
-    family="decomposition",
-    needs="a Gaussian mixture, a model with a Gaussian kernel, or a reconstruction error",
-    cost="O(n d K) for K components, O(n d m) for m support points",
-    exactness="closed form; reconstruction errors add up to the score, marginal energies are a ranking",
-    citation="Takeishi, Kawahara, TMLR (2022), section 5.1.3 (MARG)",
-    applies=has_marginals,
-)
 class Marginal(ScoreExplainer):
     """R_i = how odd feature i is by itself, whatever the others are.
 
@@ -287,15 +277,6 @@ class Marginal(ScoreExplainer):
         return Attribution(model.energies(), rows.scores(), per_owner=True, kind=kind)
 
 
-@register(
-    "explainer",
-    family="decomposition",
-    needs="a Gaussian mixture, a model with a Gaussian kernel, or a reconstruction error",
-    cost="O(n K d n_picked²) for K components, O(n m d n_picked) for m support points",
-    exactness="greedy: each step is optimal, the set may not be; a ranking",
-    citation="Siddiqui, Fern, Dietterich, Wong, ACM TKDD 13 (2019), sequential marginal",
-    applies=has_marginals,
-)
 class SequentialFeature(ScoreExplainer):
     """R = 1 − t/d for the feature that is picked at step t = 0, 1, …, d − 1.
 

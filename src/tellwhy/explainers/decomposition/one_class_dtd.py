@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_parameters
-from tellwhy.core.registry import register
 from tellwhy.core.score import Floats, HasExpansion, Integers, KernelExpansion, LeavesRowsOut, Remembered
 from tellwhy.explainers.base import ScoreExplainer, lacks
 from tellwhy.explainers.rows import Attribution, Rows
@@ -145,16 +144,6 @@ class SupportExplanation:
         return [(int(j), float(self.values[row, j])) for j in order]
 
 
-@register(
-    "explainer",
-    family="decomposition",
-    needs="a model made of distances to support points (kernel, neighbours or centres)",
-    cost="O(n m d): about three times the cost of scoring",
-    exactness="closed form; what is not attributed is stated",
-    citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198",
-    applies=lambda score: isinstance(score, HasExpansion),
-    automatic=0,
-)
 class OneClassDTD(ScoreExplainer):
     """Explain outlierness by features at about the cost of computing it.
 

@@ -20,7 +20,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import TakesOldNames
 from tellwhy.core.params import Rule, Rules, integer, one_of, validate_parameters
 from tellwhy.core.progress import shown, track
-from tellwhy.core.registry import Card, card, cards, register
+from tellwhy.core.registry import Card, card, cards
 from tellwhy.core.running import in_threads
 from tellwhy.core.score import Floats, HasGradient, HasObserved
 from tellwhy.data.pieces import HasFeatures, HasPatches, OnDevice, Piece, cut_patches, put_back
@@ -30,16 +30,6 @@ from tellwhy.explainers.rows import Attribution, Rows
 from tellwhy.scoring.function_scores import FlatScore
 
 
-@register(
-    "explainer",
-    family="decomposition",
-    needs="a PatchModel: a sum of scores of patches",
-    cost="that of explaining every patch, in threads, with memory for a few thousand patches",
-    exactness="that of the method for patches: closed form where One-Class DTD applies",
-    citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198, section 7",
-    applies=lambda score: isinstance(score, (HasPatches, HasFeatures)),
-    automatic=0,
-)
 class PatchRelevance(ScoreExplainer):
     """R_p = Σ over patches that cover cell p of what the patch's explanation gives it.
 
@@ -187,14 +177,6 @@ def _are_sizes(value: Any) -> bool:
     return np.ndim(value) == 1 and len(value) > 0 and all(int(p) == p and p > 0 for p in value)
 
 
-@register(
-    "patch explainer",
-    family="decomposition",
-    needs="a one-class model of patches, made of distances to support points (kernel, neighbours or centres)",
-    cost="OneClassDTD of every patch",
-    exactness="closed form; what is not attributed is stated",
-    citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198, section 7",
-)
 class PatchDTD(TakesOldNames):
     """Explain O(x) = Σ_t o(patch t) pixel by pixel, or sample by sample (section 7 of the paper).
 

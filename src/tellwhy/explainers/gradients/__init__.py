@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from tellwhy.core.catalogue import places
 from tellwhy.core.optional import lazy_names
-from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
     from tellwhy.explainers.gradients.integrated_gradients import IntegratedGradients as IntegratedGradients
@@ -12,12 +12,7 @@ if TYPE_CHECKING:
         SimpleTaylor as SimpleTaylor,
     )
 
-_PLACES = {
-    "IntegratedGradients": "integrated_gradients",
-    "Sensitivity": "sensitivity",
-    "SimpleTaylor": "sensitivity",
-}
+_PLACES = places(__name__)
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, _PLACES)
 __all__ = list(_PLACES)

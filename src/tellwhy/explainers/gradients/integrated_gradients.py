@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, validate_parameters
 from tellwhy.core.progress import shown, track
-from tellwhy.core.registry import register
 from tellwhy.core.running import BATCH_BYTES, NETWORK_BATCH, row_batches
 from tellwhy.core.score import Floats, HasGradient, Integers, IsTensor, ScoreFunction
 from tellwhy.explainers.base import BackgroundExplainer, lacks
@@ -232,15 +231,6 @@ _USUAL = Limits(tolerance=1e-6, max_steps=1024, rounding=1e-12)
 _OF_NETWORKS = Limits(tolerance=0.01, max_steps=128, rounding=1e-6)
 
 
-@register(
-    "explainer",
-    family="gradients",
-    needs="a score with a gradient, or a network; a reference row, or background rows for their mean",
-    cost="n_steps gradients per row, more where the score bends sharply (at most max_iter)",
-    exactness="exact up to the error of the integral, which is stated as residual",
-    citation="Sundararajan, Taly, Yan, ICML (2017)",
-    applies=lambda score: isinstance(score, HasGradient),
-)
 class IntegratedGradients(BackgroundExplainer):
     """R_i = (x_i − r_i) ∫₀¹ ∂o/∂x_i(r + t(x − r)) dt, from a reference row r to the row x.
 

@@ -12,22 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from tellwhy.core.params import Rules
-from tellwhy.core.registry import register
 from tellwhy.core.score import CentreDistance, Floats, HasExpansion, HasGradient
 from tellwhy.explainers.base import ScoreExplainer, lacks
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
 from tellwhy.scoring.distance_scores import nearest_points
 
 
-@register(
-    "explainer",
-    family="gradients",
-    needs="a score with a gradient",
-    cost="one gradient: O(n m d) for kernel models",
-    exactness="exact derivative; explains the score's variation, not its value",
-    citation="Baehrens, Schroeter, Harmeling, Kawanabe, Hansen, Müller, JMLR 11 (2010)",
-    applies=lambda score: isinstance(score, HasGradient),
-)
 class Sensitivity(ScoreExplainer):
     """R_i = (∂o/∂x_i)².
 
@@ -73,18 +63,6 @@ class Sensitivity(ScoreExplainer):
 _BISECTIONS = 40  # a share of the way is then known to 1e-12
 
 
-@register(
-    "explainer",
-    family="gradients",
-    needs="a model made of distances to support points, neighbours or centres",
-    cost="about 40 scores and one gradient",
-    exactness="first order; what higher orders hold is stated as residual",
-    citation=(
-        "Bach, Binder, Montavon, Klauschen, Müller, Samek, PLOS ONE 10 (2015); "
-        "Kauffmann et al. (2020), section 4"
-    ),
-    applies=lambda score: isinstance(score, HasExpansion) and isinstance(score, HasGradient),
-)
 class SimpleTaylor(ScoreExplainer):
     """R_i = ∂o/∂x_i(x̃) · (x_i − x̃_i), with x̃ on the segment from x to its nearest support point.
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from tellwhy.core.catalogue import places
 from tellwhy.core.optional import lazy_names
-from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
     from tellwhy.explainers.perturbation.anomaly_contribution import (
@@ -15,13 +15,7 @@ if TYPE_CHECKING:
         PredictionDifference as PredictionDifference,
     )
 
-_PLACES = {
-    "AnomalyContribution": "anomaly_contribution",
-    "Lime": "lime",
-    "Occlusion": "occlusion",
-    "PredictionDifference": "prediction_difference",
-}
+_PLACES = places(__name__)
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -14,22 +14,12 @@ from scipy.linalg.blas import dsyrk
 from tellwhy.core.arrays import ColumnSpread
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Fit, Rules, Seed, generator, integer, one_of, real, seed
-from tellwhy.core.registry import register
 from tellwhy.core.running import row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
 
 
-@register(
-    "explainer",
-    family="perturbation",
-    needs="any score; background rows",
-    cost="n_samples scores per row (by default 4 d, at least 256)",
-    exactness="local linear approximation; its standard error and its misfit at the row are stated",
-    citation="Zhang, Marwah, Lee, Arlitt, Goldwasser, IEEE Big Data (2019)",
-    applies=lambda _: True,
-)
 class AnomalyContribution(BackgroundExplainer):
     """R_i = w_i (x_i − μ_i) with o(z) ≈ b + Σ_i w_i (z_i − μ_i) for rows z around x.
 

@@ -21,7 +21,6 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rule, Rules, Seed, integer, one_of, real, seed, validate_parameters
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import segment
 from tellwhy.explainers.base import BackgroundExplainer
@@ -138,15 +137,6 @@ def design(n_samples: int, n_pieces: int, width: float, alpha: float, seed: int)
 _WORD = re.compile(r"\w+")
 
 
-@register(
-    "explainer",
-    family="perturbation",
-    needs="any score; background rows for tables",
-    cost="n_samples scores per row",
-    exactness="local linear approximation; its standard error and its misfit at the row are stated",
-    citation="Ribeiro, Singh, Guestrin, KDD (2016)",
-    applies=lambda _: True,
-)
 class Lime(BackgroundExplainer):
     """Coefficients of o(z) ≈ b + Σ_j w_j z_j, where z_j says whether piece j of the input was kept.
 

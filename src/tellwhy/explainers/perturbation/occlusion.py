@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, none, one_of, seed
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register
 from tellwhy.core.running import row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import spatial_axes
@@ -267,16 +266,6 @@ baseline_rule: Rules = (
 )
 
 
-@register(
-    "explainer",
-    family="perturbation",
-    needs="any score; background rows",
-    cost="d × max_background scores per row; of patches, one per patch and background row",
-    exactness="exact for the drawn background; interactions are stated as residual",
-    citation="Zeiler, Fergus, ECCV (2014); Robnik-Šikonja, Kononenko, IEEE TKDE 20 (2008)",
-    applies=lambda _: True,
-    automatic=10,
-)
 class Occlusion(BackgroundExplainer):
     """R_i = o(x) − mean_b o(x with column i taken from background row b), for any score at all.
 

@@ -19,7 +19,6 @@ from sklearn.covariance import ledoit_wolf
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, integer, one_of, seed
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register
 from tellwhy.core.score import Floats, Integers, IsPrediction
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.perturbation.occlusion import (
@@ -75,15 +74,6 @@ _SUM = 1e-3  # outputs of a row that add up to 1 within this are probabilities
 _MOST_ROWS = 1000  # background rows that are kept
 
 
-@register(
-    "explainer",
-    family="perturbation",
-    needs="any score; background rows",
-    cost="n_samples scores per row and patch (or column)",
-    exactness="Monte-Carlo, with standard errors; interactions are stated as residual",
-    citation="Robnik-Šikonja, Kononenko, IEEE TKDE 20 (2008); Zintgraf et al., ICLR (2017)",
-    applies=lambda _: True,
-)
 class PredictionDifference(BackgroundExplainer):
     """L(p(x)) − L(mean_s p(x with part w drawn)), with L(p) = log2(p/(1 − p)): evidence of a part, in bits.
 

@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike
 from tellwhy.core.arrays import column_names, evenly_spread
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register
 from tellwhy.core.running import batch_map, row_batches
-from tellwhy.core.score import Floats, HasLevels, Integers, IsPrediction
+from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.minimise import Distance, Minima, problem_bytes
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer
@@ -244,17 +243,6 @@ def _room(X: Array, scores: RowScores, on_host: int) -> int:
 SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standard error of sampled coalitions
 
 
-@register(
-    "explainer",
-    family="shapley",
-    needs="any score (faster with a gradient); background rows for the units of the columns",
-    cost="d + 1 local minima and min(2^d, 2d + 2048) scores per row",
-    exactness="exact up to 12 columns or groups; beyond, sampled, with standard errors; additive always",
-    citation="Takeishi, Kawahara, Transactions on Machine Learning Research (2023)",
-    # moving towards lower scores makes no sense for a prediction, nor between levels that have no order
-    applies=lambda score: not isinstance(score, (IsPrediction, HasLevels)),
-    automatic=5,
-)
 class AnomalyShapley(BackgroundExplainer):
     """Shapley values of an anomaly score whose absent columns take the least anomalous values nearby.
 

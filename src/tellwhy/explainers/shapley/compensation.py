@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tellwhy.core.params import Rules
-from tellwhy.core.registry import register
 from tellwhy.counterfactuals.minimise import Distance
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer
@@ -23,15 +22,6 @@ from tellwhy.explainers.shapley.neighbourhood import (
 from tellwhy.optimise.arrays import on_host
 
 
-@register(
-    "explainer",
-    family="shapley",
-    needs="any score (faster with a gradient); background rows for the units of the columns",
-    cost="one local minimum per row",
-    exactness="a baseline: ranks columns by how far they are from the local minimum, whatever that is worth",
-    citation="Takeishi, Kawahara, TMLR (2023), there called COMP; after Idé et al., AAAI (2021)",
-    applies=lambda _: True,
-)
 class Compensation(BackgroundExplainer):
     """How far each column has to move, in standard deviations, to where the score is lowest nearby.
 

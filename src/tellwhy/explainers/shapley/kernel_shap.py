@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellwhy.core.arrays import column_names, random_sample
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register
 from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats, HasLevels, Integers, IsPrediction
 from tellwhy.counterfactuals.minimise import column_scales
@@ -177,16 +176,6 @@ rows_rule = Rule(
 )
 
 
-@register(
-    "explainer",
-    family="shapley",
-    needs="any score; background rows",
-    cost="8 · min(2^d, 2d + 2048) scores per row; of predictions 131,072 and more",
-    exactness="exact up to 12 columns or groups; beyond, sampled, with standard errors; additive always",
-    citation="Lundberg, Lee, NeurIPS (2017)",
-    applies=lambda _: True,
-    automatic=6,
-)
 class KernelShap(BackgroundExplainer):
     """Shapley values where columns that are absent take the values of reference rows.
 

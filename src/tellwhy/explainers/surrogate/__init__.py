@@ -13,8 +13,8 @@ What stands where, in the order of the paper:
 
 from typing import TYPE_CHECKING
 
+from tellwhy.core.catalogue import places
 from tellwhy.core.optional import lazy_names
-from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.dmm_men import DMMMEN as DMMMEN
@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.local_insight import LocalInsight as LocalInsight
     from tellwhy.explainers.surrogate.state import PRESETS as PRESETS, Priors as Priors
 
-_PLACES = {
-    "DMMMEN": "dmm_men",
-    "Insight": "insight",
-    "LocalInsight": "local_insight",
-    "PRESETS": "state",
-    "Priors": "state",
-}
+_PLACES = {**places(__name__), "Insight": "insight", "PRESETS": "state", "Priors": "state"}
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, _PLACES)
 __all__ = list(_PLACES)

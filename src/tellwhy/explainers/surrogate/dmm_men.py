@@ -29,7 +29,6 @@ from tellwhy.core.params import (
     seed,
     validate_value,
 )
-from tellwhy.core.registry import register
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.rows import Attribution, Groups, Rows, groups_rule
@@ -130,15 +129,6 @@ def check_targets(targets: Integers, surrogates: Mapping[int, Surrogate], names:
         )
 
 
-@register(
-    "explainer",
-    family="surrogate",
-    needs="any score, or a classifier with probabilities; background rows",
-    cost="one fit (seconds to minutes), then some matrix products per row",
-    exactness="posterior mean of an approximation, with credible intervals; the residual is what it misses",
-    citation="Guo, Huang, Tao, Xing, Lin, NeurIPS (2018)",
-    applies=lambda _: True,
-)
 class DMMMEN(InputExplainer):
     """A Bayesian mixture of sparse regressions, fitted to a model's outputs; its coefficients explain it.
 

@@ -20,7 +20,6 @@ from tellwhy.core.errors import NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules, Seed, instance_of, integer, none, one_of, real, seed
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import present_cells, segment
 from tellwhy.explainers.rows import Attribution, Groups, Rows, groups_rule
@@ -313,15 +312,6 @@ DESIGN = 0  # seed of the questions that everyone is asked
 MOST = 0.9  # of the way from nothing to the row: what an output without a decision must keep
 
 
-@register(
-    "explainer",
-    family="surrogate",
-    needs="any score, or a classifier with probabilities; rows that tell what replaces a part",
-    cost="n_questions calls of the model and about a second of sampling per row",
-    exactness="posterior mean of an approximation, with credible intervals; the chosen set is verified",
-    citation="after Guo, Huang, Tao, Xing, Lin, NeurIPS (2018)",
-    applies=lambda _: True,
-)
 class LocalInsight(InputExplainer):
     """Which segments of an input suffice for the model's decision, or are necessary for it.
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from tellwhy.core.catalogue import places
 from tellwhy.core.optional import lazy_names
-from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
     from tellwhy.explainers.trees.score import (
@@ -15,13 +15,12 @@ if TYPE_CHECKING:
     from tellwhy.explainers.trees.trees import Trees as Trees
 
 _PLACES = {
+    **places(__name__),
     "TreeScore": "score",
-    "TreeShapley": "tree_shapley",
     "Trees": "trees",
     "read_trees": "score",
     "tree_score": "score",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, {"TreeShapley": "tree_shapley"})
 __all__ = list(_PLACES)

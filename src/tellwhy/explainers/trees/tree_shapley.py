@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from tellwhy.core.arrays import Frame, PandasRows, evenly_spread, random_sample, take_rows
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rule, Rules, Seed, boolean, generator, integer, none, seed
-from tellwhy.core.registry import register
 from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import Attribution, Rows
@@ -97,21 +96,6 @@ class _Found(NamedTuple):
     interactions: Floats | None
 
 
-def _has_trees(score: Any) -> bool:
-    """Whether a score function is one of trees."""
-    return isinstance(score, TreeScore)
-
-
-@register(
-    "explainer",
-    family="trees",
-    needs="a model of trees (scikit-learn, XGBoost, LightGBM, PyOD's IForest); no background rows",
-    cost="about leaves × depth operations per row and tree",
-    exactness="exact Shapley values, additive",
-    citation="Lundberg et al., Nature Machine Intelligence 2 (2020); Yu et al., NeurIPS (2022)",
-    applies=_has_trees,
-    automatic=0,
-)
 class TreeShapley(BackgroundExplainer):
     """Shapley values of trees, forests and boosted trees, exactly.
 

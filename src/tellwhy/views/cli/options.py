@@ -1,9 +1,4 @@
-"""Each option once; names of detectors.
-
-Names of the detectors of tables, read from what the folder exports: help need not load any of them.
-
-Options that several commands share, each described once.
-"""
+"""Options that several commands share, each described once."""
 
 from __future__ import annotations
 
@@ -12,11 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tellwhy import detectors
+from tellwhy.core.catalogue import METHODS
 
-# LCCAD judges nodes of a graph, PatchModel pictures and series: no table uses them.
-_OTHERS = ("LCCAD", "PatchModel")
-DETECTORS = tuple(name for name in dir(detectors) if name[0].isupper() and name not in _OTHERS)
+DETECTORS = tuple(card.name for card in METHODS if card.role == "detector")
 
 
 Files = Annotated[
