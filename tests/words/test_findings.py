@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tellwhy.checks.mistakes import MISTAKES
 from tellwhy.results.result import MISSING, Finding, Reason
 from tellwhy.words import tell
 from tellwhy.words.english.findings import SENTENCES
@@ -312,6 +313,17 @@ def test_findings_are_told_as_the_snapshot_has_them():
 
 def test_every_form_has_an_example():
     assert {found.form or found.kind for found in EXAMPLES} == set(SENTENCES)
+
+
+def test_every_form_that_is_declared_can_be_said_from_its_facts():
+    examples = {(found.kind, found.form or found.kind): found for found in EXAMPLES}
+    declared = {form for mistake in MISTAKES.values() for form in mistake.forms}
+    assert declared | {"as_written"} == set(SENTENCES)
+    for (kind, form), found in examples.items():
+        if form != "as_written":
+            assert set(found.facts) <= MISTAKES[kind].forms[form]
+    for mistake in MISTAKES.values():
+        assert mistake.empties <= set(mistake.forms)
 
 
 @pytest.mark.parametrize("found", EXAMPLES, ids=lambda found: found.form or found.kind)

@@ -14,11 +14,11 @@ from tellwhy.bulk.block import HASH, Hashes, compared_columns
 from tellwhy.bulk.parts import PARTS, Record, part_name
 from tellwhy.bulk.plan import Plan
 from tellwhy.checks.chance import LEVEL, many
+from tellwhy.checks.mistakes import REPEATED_ELSEWHERE
 from tellwhy.core.score import Integers
 from tellwhy.kinds.table_model import TableModel
 from tellwhy.results.result import Finding
 
-ELSEWHERE = "repeated_elsewhere"
 MOST_COMPARED = 20_000_000  # rows; of more, 8 bytes each, they are not looked for
 _COMMON = 0.05  # more repeats than this are how the table is
 
@@ -124,7 +124,7 @@ def _told(plan: Plan, records: Sequence[Record], model: TableModel, found: Copie
         "row": _place(plan, records, int(found.rows[0])),
         "first": _place(plan, records, int(found.firsts[0])),
     }
-    return Finding(ELSEWHERE, columns, [], facts, n=n)
+    return Finding(REPEATED_ELSEWHERE.kind, columns, [], facts, n=n)
 
 
 def _place(plan: Plan, records: Sequence[Record], row: int) -> dict[str, Any]:

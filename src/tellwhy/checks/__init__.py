@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from tellwhy.core.optional import lazy_names
 
 if TYPE_CHECKING:
-    from tellwhy.checks.check import check_table as check_table
-    from tellwhy.checks.findings import Finding as Finding, Quality as Quality
+    from tellwhy.checks.check import Finding as Finding, Quality as Quality, check_table as check_table
 
-_PLACES = {"Finding": "findings", "Quality": "findings", "check_table": "check"}
+_PLACES = {"Finding": "check", "Quality": "check", "check_table": "check"}
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail, most
+from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail
 from tellwhy.checks.facts import Facts, decimals_of
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import BROKEN_ORDER, DECIMAL_SLIP, SIGN_FLIP
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
-from tellwhy.results.result import MISSING, Finding
+from tellwhy.results.result import Finding
 
 FEW = 0.01  # more exceptions than this are part of how the column is
 FEW_OF_OTHERS = 0.05  # where most cells have one value: of the others
@@ -121,18 +121,15 @@ def _beyond(seen: Facts, learn: Facts, column: str, bound: float, sign: float) -
     chosen = evidence > LEVEL
     if not chosen.any():
         return
-    rows = as_rows(below.rows[chosen])
     rising = np.sort(sign * below.rest + bound)
-    yield Finding(
-        "broken_order",
-        (column,),
-        rows,
+    yield BROKEN_ORDER.report(
+        seen,
+        column,
+        below.rows[chosen],
         {"side": "below" if sign > 0 else "above", "bound": bound},
         seen.ends(column, rising),
-        seen.cells([column], rows[0]),
         form="beyond_bound",
-        action=MISSING,
-        surprise=min(float(evidence[chosen].min()), most(seen.n)),
+        surprise=float(evidence[chosen].min()),
     )
 
 
@@ -148,16 +145,9 @@ def _fractions(seen: Facts, column: str) -> Iterator[Finding]:
     n_counted = int((filled & (values != 0)).sum())
     if n_counted < n / 2 and len(rows) > max(FEW_OF_OTHERS * n_counted, 1):
         return
-    yield Finding(
-        "decimal_slip",
-        (column,),
-        as_rows(rows),
-        usual={"n": n - len(rows)},
-        cells=seen.cells([column], int(rows[0])),
-        form="not_whole",
-        action=MISSING,
-        surprise=min(math.log(n / len(rows)), most(seen.n)),
-    )
+    usual = {"n": n - len(rows)}
+    surprise = math.log(n / len(rows))
+    yield DECIMAL_SLIP.report(seen, column, rows, {}, usual, form="not_whole", surprise=surprise)
 
 
 def find_sign_flips(seen: Facts, learn: Facts) -> list[Finding]:
@@ -174,15 +164,8 @@ def find_sign_flips(seen: Facts, learn: Facts) -> list[Finding]:
         if not (fits & (evidence > LEVEL)).any():
             continue
         chosen = fits  # one sure case says that the column is positive: then all of them are wrong
-        rows = as_rows(below.rows[chosen])
-        finding = Finding(
-            "sign_flip",
-            (column,),
-            rows,
-            usual=seen.ends(column, below.rest),
-            cells=seen.cells([column], rows[0]),
-            action=MISSING,
-            surprise=min(float(evidence[chosen].max()), most(seen.n)),
-        )
-        findings.append(finding)
+        rows = below.rows[chosen]
+        others = seen.ends(column, below.rest)
+        surprise = float(evidence[chosen].max())
+        findings.append(SIGN_FLIP.report(seen, column, rows, {}, others, surprise=surprise))
     return findings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -13,7 +14,6 @@ from tellwhy.checks.bounds import find_fractions, find_out_of_bounds, find_sign_
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
 from tellwhy.checks.dependencies import find_broken_dependencies, find_filled_cells
 from tellwhy.checks.facts import Facts, HasKind, facts_of
-from tellwhy.checks.findings import Quality
 from tellwhy.checks.gaps import find_empty_rows, find_gaps
 from tellwhy.checks.labels import find_changed_constants, find_levels, find_odd_patterns, find_rare_pairs
 from tellwhy.checks.orders import find_broken_orders
@@ -25,6 +25,26 @@ from tellwhy.checks.spelling import find_misspellings
 from tellwhy.checks.stuck import find_stuck_values
 from tellwhy.core.progress import stage
 from tellwhy.results.result import MISSING, Finding
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """What `check_table` found.
+
+    Attributes
+    ----------
+    findings
+        The most important first.
+    frame
+        The table with the explained cells set missing; untouched columns are shared with the original.
+    explained
+        For each column that has any, which of its cells were set missing.
+    """
+
+    findings: tuple[Finding, ...]
+    frame: pd.DataFrame
+    explained: dict[str, NDArray[np.bool_]]
+
 
 Check = Callable[[Facts, Facts], list[Finding]]
 # In this order: what makes cells useless for others (placeholders) before what compares them.

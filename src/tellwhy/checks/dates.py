@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from tellwhy.checks.bounds import below_zero
-from tellwhy.checks.chance import LEVEL, most
+from tellwhy.checks.chance import LEVEL
 from tellwhy.checks.facts import Facts, day_text
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import FUTURE_DATE, IMPOSSIBLE_DATE, PLACEHOLDER, Mistake
 from tellwhy.core.score import Integers
-from tellwhy.results.result import MISSING, Finding
+from tellwhy.results.result import Finding
 
 _LOOKS_LIKE_DATE = re.compile(
     r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{8})([T ].*)?\s*"
@@ -31,26 +31,21 @@ def find_unread_cells(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG0
             continue
         is_date = [_LOOKS_LIKE_DATE.fullmatch(str(cell)) is not None for cell in written.iloc[unread]]
         impossible = np.array(is_date) & (column in seen.dates)
-        findings += _unread(seen, column, unread[impossible], "impossible_date")
-        findings += _unread(seen, column, unread[~impossible], "placeholder")
+        findings += _unread(seen, column, unread[impossible], IMPOSSIBLE_DATE)
+        findings += _unread(seen, column, unread[~impossible], PLACEHOLDER)
     return findings
 
 
-def _unread(seen: Facts, column: str, rows: Integers, kind: str) -> Iterator[Finding]:
+def _unread(seen: Facts, column: str, rows: Integers, mistake: Mistake) -> Iterator[Finding]:
     if not len(rows):
         return
     cell = str(seen.raw[column].iloc[rows[0]])[:60]
-    is_word = kind == "placeholder"
-    among = {"among": "dates" if column in seen.dates else "numbers"} if is_word else {}
-    yield Finding(
-        kind,
-        (column,),
-        as_rows(rows),
-        {"value": cell, **among},
-        cells={column: cell},
-        form="unread_word" if is_word else kind,
-        surprise=math.log(seen.n / len(rows)),
-    )
+    facts = {"value": cell}
+    if mistake is PLACEHOLDER:
+        facts["among"] = "dates" if column in seen.dates else "numbers"
+    form = "unread_word" if mistake is PLACEHOLDER else mistake.kind
+    surprise = math.log(seen.n / len(rows))
+    yield mistake.report(seen, column, rows, facts, form=form, surprise=surprise, cells={column: cell})
 
 
 def find_future_dates(seen: Facts, learn: Facts) -> list[Finding]:
@@ -62,15 +57,8 @@ def find_future_dates(seen: Facts, learn: Facts) -> list[Finding]:
         chosen = evidence > LEVEL
         if not chosen.any():
             continue
-        rows = as_rows(below.rows[chosen])
-        finding = Finding(
-            "future_date",
-            (column,),
-            rows,
-            usual={"high": day_text(seen.now - float(below.rest[0]))},
-            cells=seen.cells([column], rows[0]),
-            action=MISSING,
-            surprise=min(float(evidence[chosen].min()), most(seen.n)),
-        )
-        findings.append(finding)
+        usual = {"high": day_text(seen.now - float(below.rest[0]))}
+        surprise = float(evidence[chosen].min())
+        rows = below.rows[chosen]
+        findings.append(FUTURE_DATE.report(seen, column, rows, {}, usual, surprise=surprise))
     return findings

@@ -14,13 +14,13 @@ from itertools import permutations
 
 import numpy as np
 
-from tellwhy.checks.chance import LEVEL, agreement, most
+from tellwhy.checks.chance import LEVEL, agreement
 from tellwhy.checks.facts import Coded, Facts, coded_labels, coded_numbers
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import BROKEN_DEPENDENCY, DECIMAL_SLIP
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import Labels
-from tellwhy.results.result import MISSING, Finding
+from tellwhy.results.result import Finding
 
 RARE = 0.02  # exceptions more frequent than this are no errors
 _MOST_COLUMNS = 30
@@ -187,31 +187,25 @@ def _finding(
     code = int(x.seen[rows[0]])
     usual = y.names[one.usual[code]]
     same = int(((x.seen == code) & (y.seen == one.usual[code])).sum())
-    kind = "broken_dependency"
+    mistake = BROKEN_DEPENDENCY
     if one.target in seen.numbers and guilty == one.target:
         values = seen.numbers[one.target].values[rows]
-        kind = _slip_kind(values, [y.names[one.usual[c]] for c in x.seen[rows]])
+        if _are_slips(values, [y.names[one.usual[c]] for c in x.seen[rows]]):
+            mistake = DECIMAL_SLIP
     names = (guilty, one.source if guilty == one.target else one.target)
     pair = {"level": x.names[code], "expected": usual, "n": same}
-    return Finding(
-        kind,
-        names,
-        as_rows(rows),
-        {"source": one.source, "target": one.target},
-        {**pair, "are_several": len(np.unique(x.seen[rows])) > 1},
-        seen.cells(names, int(rows[0])),
-        form="dependency",
-        action=MISSING,
-        surprise=min(one.evidence, most(seen.n)),
-    )
+    facts = {"source": one.source, "target": one.target}
+    others = {**pair, "are_several": len(np.unique(x.seen[rows])) > 1}
+    return mistake.report(seen, names, rows, facts, others, form="dependency", surprise=one.evidence)
 
 
-def _slip_kind(values: Floats, usual: list[float]) -> str:
+def _are_slips(values: Floats, usual: list[float]) -> bool:
+    """Whether all values are ten, a hundred or a thousand times what is usual, or such a part of it."""
     should = np.array(usual, dtype=np.float64)
     with np.errstate(all="ignore"):
         power = np.log10(values / should)
     is_slip = np.isfinite(power) & (np.abs(power) > 0.5) & (np.abs(power - np.round(power)) < 0.002)
-    return "decimal_slip" if is_slip.all() else "broken_dependency"
+    return bool(is_slip.all())
 
 
 _FEWEST = 20
@@ -248,16 +242,12 @@ def _of_label(
         evidence = agreement(empty, int(total[code]), 1 - float(is_filled.mean())) - tried
         if evidence <= LEVEL:
             continue
-        rows = as_rows(np.flatnonzero(is_filled & (labels.codes == code)))
-        columns = (column, name)
-        yield Finding(
-            "broken_dependency",
-            columns,
-            rows,
+        yield BROKEN_DEPENDENCY.report(
+            seen,
+            (column, name),
+            np.flatnonzero(is_filled & (labels.codes == code)),
             {"level": labels.names[code]},
             {"n": empty},
-            seen.cells(columns, rows[0]),
             form="filled_cell",
-            action=MISSING,
-            surprise=min(evidence, most(seen.n)),
+            surprise=evidence,
         )

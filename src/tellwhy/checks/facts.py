@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from tellwhy.checks.mistakes import MISTAKES
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.kinds import has_id_name
@@ -183,7 +184,7 @@ class Facts:
         gone: dict[str, list[int]] = {}
         copies = set(self.copies)
         for finding in findings:
-            if finding.kind in ("duplicate", "burst"):
+            if MISTAKES[finding.kind].is_repeat:
                 copies.update(finding.rows)
             if finding.action == MISSING:
                 gone.setdefault(finding.columns[0], []).extend(finding.rows)

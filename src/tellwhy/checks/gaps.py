@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from tellwhy.checks.chance import LEVEL, most
+from tellwhy.checks.chance import LEVEL
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import EMPTY_ROW, GAP
 from tellwhy.results.result import Finding
 
 _FEWEST_COLUMNS = 4
@@ -37,7 +37,7 @@ def find_gaps(seen: Facts, learn: Facts) -> list[Finding]:
         known = learn.frame.get(column)
         n_known = 0 if learn is seen or known is None else int(known.isna().sum())
         if 0 < len(rows) <= _FEW_GAPS and n_known == 0:
-            findings.append(Finding("gap", (column,), as_rows(rows), cells={column: None}))
+            findings.append(GAP.report(seen, column, rows))
     return findings
 
 
@@ -60,13 +60,7 @@ def find_empty_rows(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
     if evidence <= LEVEL or empty[rows].min() - others.max() < _GAP * len(columns):
         return []
     names = tuple(c for c in columns if seen.frame[c].isna().iloc[rows[0]])
-    finding = Finding(
-        "empty_row",
-        names,
-        as_rows(rows),
-        {"least": int(empty[rows].min()), "n_columns": len(columns)},
-        {"most": int(others.max())},
-        dict.fromkeys(names[:_SHOWN]),
-        surprise=min(evidence, most(seen.n)),
-    )
-    return [finding]
+    facts = {"least": int(empty[rows].min()), "n_columns": len(columns)}
+    usual = {"most": int(others.max())}
+    shown = dict.fromkeys(names[:_SHOWN])
+    return [EMPTY_ROW.report(seen, names, rows, facts, usual, surprise=evidence, cells=shown)]

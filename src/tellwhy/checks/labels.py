@@ -18,12 +18,12 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from tellwhy.checks.chance import LEVEL, beyond_evidence, edge_evidence, few, most
+from tellwhy.checks.chance import LEVEL, beyond_evidence, edge_evidence, few
 from tellwhy.checks.facts import Coded, Facts, coded_labels, coded_numbers
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import NEW_LEVEL, RARE_LEVEL, RARE_PAIR, VANISHED_LEVEL
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import numbers_or_missing
-from tellwhy.results.result import MISSING, Finding
+from tellwhy.results.result import Finding
 
 _RATIO_OF_LABELS = 30  # a rare level is so many times rarer than the rarest of the others
 _MOST_RARE_LABELS = 3
@@ -45,7 +45,7 @@ def find_levels(seen: Facts, learn: Facts) -> list[Finding]:
         coded = coded_labels(seen, learn, column)
         if seen is not learn:
             findings += _new(seen, column, coded, len(columns))
-            findings += _vanished(column, coded, len(columns))
+            findings += _vanished(seen, column, coded, len(columns))
         findings += _rare(seen, column, coded, len(columns))
     for column in _scales(learn):
         findings += _off_scale(seen, column, coded_numbers(seen, learn, column))
@@ -62,16 +62,12 @@ def _new(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Fin
         if surprise < _SURE:
             usual.append(int(code))
             continue
-        rows = as_rows(np.flatnonzero(coded.seen == code))
-        cells = seen.cells([column], rows[0])
-        facts = {"level": coded.names[code]}
-        odd = min(surprise, most(seen.n))
-        yield Finding("new_level", (column,), rows, facts, cells=cells, surprise=odd)
+        rows = np.flatnonzero(coded.seen == code)
+        yield NEW_LEVEL.report(seen, column, rows, {"level": coded.names[code]}, surprise=surprise)
     if usual:
-        rows = as_rows(np.flatnonzero(np.isin(coded.seen, usual)))
+        rows = np.flatnonzero(np.isin(coded.seen, usual))
         facts = {"n": len(usual), "level": coded.names[usual[0]]}
-        cells = seen.cells([column], rows[0])
-        yield Finding("new_level", (column,), rows, facts, cells=cells, form="new_levels")
+        yield NEW_LEVEL.report(seen, column, rows, facts, form="new_levels")
 
 
 def _news(counts: Integers, here: Integers, code: int) -> float:
@@ -86,7 +82,7 @@ def _news(counts: Integers, here: Integers, code: int) -> float:
     return -math.log((5 * n_rare + 1) / (n_learned + 1))
 
 
-def _vanished(column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+def _vanished(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
     counts = coded.counts()
     here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
     expected = counts * here.sum() / max(int(counts.sum()), 1)
@@ -94,7 +90,7 @@ def _vanished(column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
         if few(0, float(expected[code])) - math.log(n_columns * len(coded.names)) > LEVEL:
             level = coded.names[code]
             known = {"n": int(counts[code])}
-            yield Finding("vanished_level", (column,), (), {"level": level}, known, {column: level})
+            yield VANISHED_LEVEL.report(seen, column, (), {"level": level}, known, cells={column: level})
 
 
 def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
@@ -108,17 +104,16 @@ def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Fi
         surprise = math.log(counts.sum() / counts[code]) - math.log(n_levels * n_columns)
         if surprise < _SURE:
             continue
-        rows = as_rows(np.flatnonzero(coded.seen == code))
+        rows = np.flatnonzero(coded.seen == code)
         least = int(np.min(np.delete(counts, codes)[np.delete(counts, codes) > 0]))
         is_odd = len(rows) <= max(_ODD_ROWS, _ODD_SHARE * seen.n)
-        yield Finding(
-            "rare_level",
-            (column,),
+        yield RARE_LEVEL.report(
+            seen,
+            column,
             rows,
             {"level": coded.names[code]},
             {"n_levels": n_levels - len(codes), "least": least},
-            seen.cells([column], rows[0]),
-            surprise=min(surprise, most(seen.n)) if is_odd else 0.0,
+            surprise=surprise if is_odd else 0.0,
         )
 
 
@@ -164,17 +159,9 @@ def _off_scale(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
         evidence -= math.log(len(seen.numbers))
         if evidence <= LEVEL:
             continue
-        yield Finding(
-            "rare_level",
-            (column,),
-            as_rows(rows),
-            {"values": np.unique(values[rows]).tolist()},
-            seen.ends(column, others),
-            seen.cells([column], int(rows[0])),
-            form="off_scale",
-            action=MISSING,
-            surprise=min(evidence, most(seen.n)),
-        )
+        facts = {"values": np.unique(values[rows]).tolist()}
+        usual = seen.ends(column, others)
+        yield RARE_LEVEL.report(seen, column, rows, facts, usual, form="off_scale", surprise=evidence)
 
 
 def _is_scale(others: np.ndarray) -> bool:
@@ -240,19 +227,14 @@ def _of_pair(
         evidence = few(float(table[i, j]), float(expected[i, j])) - math.log(n_tried)
         if evidence <= LEVEL or not _stands_alone(table, expected, int(i), int(j)):
             continue
-        rows = as_rows(np.flatnonzero((coded[0].seen == i) & (coded[1].seen == j)))
-        if not rows:
+        rows = np.flatnonzero((coded[0].seen == i) & (coded[1].seen == j))
+        if not len(rows):
             continue
         counts = [int(table[i].sum()), int(table[:, j].sum())]
-        yield Finding(
-            "rare_pair",
-            pair,
-            rows,
-            {"levels": [coded[0].names[i], coded[1].names[j]]},
-            {"counts": counts, "expected": float(expected[i, j])},
-            seen.cells(pair, rows[0]),
-            surprise=min(evidence, math.log(n / max(int(table[i, j]), 1)) + LEVEL, most(seen.n)),
-        )
+        facts = {"levels": [coded[0].names[i], coded[1].names[j]]}
+        usual = {"counts": counts, "expected": float(expected[i, j])}
+        surprise = min(evidence, math.log(n / max(int(table[i, j]), 1)) + LEVEL)
+        yield RARE_PAIR.report(seen, pair, rows, facts, usual, surprise=surprise)
 
 
 def _stands_alone(table: Integers, expected: Floats, i: int, j: int) -> bool:
@@ -326,21 +308,14 @@ def patterns_of(texts: pd.Series, *, is_short: bool = False) -> pd.Series:
 def _told(seen: Facts, column: str, codes: np.ndarray, n_columns: int) -> Iterator[Finding]:
     counts = np.bincount(codes[codes >= 0])
     for code in rare_codes(counts, _MOST_RARE_PATTERNS, _RATIO_OF_PATTERNS, fewest=1):
-        rows = as_rows(np.flatnonzero(codes == code))
+        rows = np.flatnonzero(codes == code)
         surprise = math.log(counts.sum() / len(rows)) - math.log(n_columns)
         if surprise < _SURE or len(rows) > max(_RARE_PATTERN * seen.n, 1):
             continue
         usual = seen.frame[column].iloc[int(np.argmax(codes == np.argmax(counts)))]
-        yield Finding(
-            "rare_level",
-            (column,),
-            rows,
-            {"value": seen.frame[column].iloc[rows[0]]},
-            {"value": usual},
-            seen.cells([column], rows[0]),
-            form="odd_pattern",
-            surprise=min(surprise, most(seen.n)),
-        )
+        facts = {"value": seen.frame[column].iloc[rows[0]]}
+        others = {"value": usual}
+        yield RARE_LEVEL.report(seen, column, rows, facts, others, form="odd_pattern", surprise=surprise)
 
 
 _NEW_USUAL = 0.5  # values of a larger share of the rows are the new usual ones, and no errors
@@ -365,14 +340,8 @@ def _changed(seen: Facts, learn: Facts, name: str, n_columns: int) -> Finding | 
     # By the rule of succession, one more row is otherwise with this probability.
     surprise = math.log(len(known) + 1) - math.log(n_columns)
     is_odd = surprise >= _SURE and len(rows) <= _NEW_USUAL * seen.n
-    return Finding(
-        "new_level",
-        (name,),
-        as_rows(rows),
-        {"level": str(values[0]), "n": len(values)},
-        cells=seen.cells([name], int(rows[0])),
-        surprise=min(surprise, most(seen.n)) if is_odd else 0.0,
-    )
+    facts = {"level": str(values[0]), "n": len(values)}
+    return NEW_LEVEL.report(seen, name, rows, facts, surprise=surprise if is_odd else 0.0)
 
 
 def _others(here: pd.Series, constant: object) -> Integers:

@@ -10,14 +10,14 @@ from itertools import combinations
 import numpy as np
 
 from tellwhy.checks.bounds import FEW, below_zero
-from tellwhy.checks.chance import LEVEL, most
+from tellwhy.checks.chance import LEVEL
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import BROKEN_ORDER
 from tellwhy.checks.relations import oddness
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import words_of
-from tellwhy.results.result import MISSING, Finding
+from tellwhy.results.result import Finding
 
 _MOST_COLUMNS = 40
 _FEWEST = 50
@@ -142,16 +142,9 @@ def _guilty(learn: Facts, seen: Facts, order: _Order, votes: dict[tuple[int, str
 
 
 def _finding(seen: Facts, order: _Order, guilty: str, chosen: np.ndarray) -> Finding:
-    rows = as_rows(order.rows[chosen])
     columns = (guilty, order.high if guilty == order.low else order.low)
-    return Finding(
-        "broken_order",
-        columns,
-        rows,
-        {"low": order.low, "high": order.high, "is_date": guilty in seen.dates},
-        {"n": order.support},
-        seen.cells(columns, rows[0]),
-        form="order",
-        action=MISSING,
-        surprise=min(float(order.evidence[chosen].min()), most(seen.n)),
-    )
+    facts = {"low": order.low, "high": order.high, "is_date": guilty in seen.dates}
+    usual = {"n": order.support}
+    surprise = float(order.evidence[chosen].min())
+    rows = order.rows[chosen]
+    return BROKEN_ORDER.report(seen, columns, rows, facts, usual, form="order", surprise=surprise)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail, many, most
+from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail, many
 from tellwhy.checks.facts import Facts, Numbers, day_text, n_different
-from tellwhy.checks.findings import as_rows
-from tellwhy.core.score import Floats
+from tellwhy.checks.mistakes import PLACEHOLDER
+from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import Labels
-from tellwhy.results.result import MISSING, Finding
+from tellwhy.results.result import Finding
 
 AWAY = 0.1  # share of the middle value that the smallest must have for a 0 to be far
 LOWEST = 0.05  # share of the values whose range, from the smallest on, must be narrower than that to 0
@@ -62,7 +62,7 @@ def find_placeholders(seen: Facts, learn: Facts) -> list[Finding]:
                 k += int((numbers.values == value).sum())
             evidence = _evidence(ends.core, value, k, is_low, numbers.step) - math.log(n_tried)
             if evidence > LEVEL and len(rows):
-                findings.append(_finding(seen, column, ends.core, as_rows(rows), evidence))
+                findings.append(_finding(seen, column, ends.core, rows, evidence))
     for column in seen.dates:
         findings += _first_of_january(seen, column)
     for column, labels in seen.labels.items():
@@ -158,19 +158,10 @@ def _is_away_from_zero(core: Floats, step: float) -> bool:
     return bool(stops and core[0] > 2 * max(step, grid))
 
 
-def _finding(seen: Facts, column: str, core: Floats, rows: tuple[int, ...], evidence: float) -> Finding:
-    value = float(seen.measured()[column].values[rows[0]])
-    is_odd = len(rows) <= COMMON * seen.n
-    return Finding(
-        "placeholder",
-        (column,),
-        rows,
-        {"value": seen.value(column, value)},
-        seen.ends(column, core),
-        seen.cells([column], rows[0]),
-        action=MISSING,
-        surprise=min(evidence, most(seen.n)) if is_odd else 0.0,
-    )
+def _finding(seen: Facts, column: str, core: Floats, rows: Integers, evidence: float) -> Finding:
+    facts = {"value": seen.value(column, float(seen.measured()[column].values[rows[0]]))}
+    surprise = evidence if len(rows) <= COMMON * seen.n else 0.0
+    return PLACEHOLDER.report(seen, column, rows, facts, seen.ends(column, core), surprise=surprise)
 
 
 def _first_of_january(seen: Facts, column: str) -> list[Finding]:
@@ -187,18 +178,10 @@ def _first_of_january(seen: Facts, column: str) -> list[Finding]:
     is_default = day_text(value).endswith("-01-01") and len(rows) > 5 * usual
     if not is_default or evidence <= LEVEL or found[0] == value or found[-1] == value:
         return []
-    finding = Finding(
-        "placeholder",
-        (column,),
-        as_rows(rows),
-        {"value": day_text(value)},
-        {"most": usual},
-        seen.cells([column], int(rows[0])),
-        form="default_day",
-        action=MISSING,
-        surprise=min(evidence, most(seen.n)) if len(rows) <= COMMON * seen.n else 0.0,
-    )
-    return [finding]
+    surprise = evidence if len(rows) <= COMMON * seen.n else 0.0
+    facts = {"value": day_text(value)}
+    most_rows = {"most": usual}
+    return [PLACEHOLDER.report(seen, column, rows, facts, most_rows, form="default_day", surprise=surprise)]
 
 
 def _is_part_of_others(mark: str, names: tuple[str, ...]) -> bool:
@@ -216,18 +199,16 @@ def _words(seen: Facts, column: str, labels: Labels) -> list[Finding]:
     others = [name for i, name in enumerate(labels.names) if i not in suspects]
     findings = []
     for code in suspects:
-        rows = as_rows(np.flatnonzero(labels.codes == code))
-        if not rows:
+        rows = np.flatnonzero(labels.codes == code)
+        if not len(rows):
             continue
-        finding = Finding(
-            "placeholder",
-            (column,),
+        finding = PLACEHOLDER.report(
+            seen,
+            column,
             rows,
             {"value": labels.names[code]},
             {"values": others[:3], "are_more": len(others) > 3},
-            seen.cells([column], rows[0]),
             form="placeholder_word",
-            action=MISSING,
             surprise=math.log(seen.n / len(rows)) if len(rows) <= COMMON * seen.n else 0.0,
         )
         findings.append(finding)

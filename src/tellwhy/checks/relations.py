@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.checks.chance import LEVEL, agreement, most
+from tellwhy.checks.chance import LEVEL, agreement
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import BROKEN_RELATION, DECIMAL_SLIP, SIGN_FLIP, Mistake
 from tellwhy.checks.relation_forms import (
     BEFORE,
     SLACK,
@@ -29,7 +29,7 @@ from tellwhy.checks.relation_forms import (
     term_values,
 )
 from tellwhy.core.score import Floats, Integers
-from tellwhy.results.result import MISSING, TOLD, Finding
+from tellwhy.results.result import Finding
 
 HOLDS = 0.95  # share of the rows in which a relation must hold to be one
 _FEWEST = 20
@@ -299,7 +299,7 @@ def _told(seen: Facts, one: Held, guilt: _Guilt) -> Iterator[Finding]:
     """One finding per guilty column and kind of error."""
     errors = np.array([_error(ratio) for ratio in guilt.ratio], dtype=object)
     for at in np.unique(guilt.at):
-        for error in sorted(set(errors[guilt.at == at]), key=lambda e: (_kind(e), f"{e:g}")):
+        for error in sorted(set(errors[guilt.at == at]), key=lambda e: (_mistake(e).kind, f"{e:g}")):
             chosen = (guilt.at == at) & (errors == error)
             yield _finding(seen, one, int(at), error, guilt.rows[chosen])
 
@@ -309,22 +309,22 @@ def _error(ratio: float) -> float:
     return next((slip for slip in (*_SLIPS, -1.0) if abs(ratio / slip - 1) < 0.006), 0.0)
 
 
-def _kind(error: float) -> str:
-    return "broken_relation" if error == 0 else "sign_flip" if error < 0 else "decimal_slip"
+def _mistake(error: float) -> Mistake:
+    return BROKEN_RELATION if error == 0 else SIGN_FLIP if error < 0 else DECIMAL_SLIP
 
 
 def _finding(seen: Facts, one: Held, at: int, error: float, rows: Integers) -> Finding:
     names = [name.removesuffix(BEFORE) for name in one.relation.columns]
     columns = tuple(dict.fromkeys([names[at], *names]))
     is_odd = one.share <= RARE and len(one.rows) <= _MANY * max(one.support, 1)
-    return Finding(
-        _kind(error),
+    mistake = _mistake(error)
+    return mistake.report(
+        seen,
         columns,
-        as_rows(rows),
+        rows,
         {"equation": one.relation.fields(), "is_first": at == 0, "times": error},
         {"n": one.support},
-        seen.cells(columns, int(rows[0])),
-        form=_FORMS[_kind(error)],
-        action=MISSING if is_odd else TOLD,
-        surprise=min(one.evidence, most(seen.n)) if is_odd else 0.0,
+        form=_FORMS[mistake.kind],
+        surprise=one.evidence if is_odd else 0.0,
+        is_told_only=not is_odd,
     )

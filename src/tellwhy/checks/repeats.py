@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tellwhy.checks.chance import LEVEL, many, most
+from tellwhy.checks.chance import LEVEL, many
 from tellwhy.checks.dependencies import dependent_columns
 from tellwhy.checks.facts import Facts, day_text
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import BURST, DUPLICATE
 from tellwhy.checks.relations import relations_of
 from tellwhy.core.score import Integers
 from tellwhy.data.columns.kinds import has_id_name
@@ -39,7 +39,7 @@ def dependents(seen: Facts, learn: Facts) -> set[str]:
 
 Hashes = NDArray[np.uint64]
 _NOT_COMPARED = ("identifier", "constant", "empty")
-BURST = 5  # equal rows from which they are a burst
+FEWEST_OF_BURST = 5  # equal rows from which they are a burst
 _OWN = 0.98  # share of different values from which a column tells rows apart
 _COMMON = 0.05
 _MOST_COLUMNS = 200
@@ -67,27 +67,21 @@ def _copies(seen: Facts, learn: Facts) -> Iterator[Finding]:
     evidence = many(n_pairs, _by_chance(own, n_pairs)) - math.log(len(columns))
     groups = _later_copies(whole)
     if evidence > LEVEL and sum(map(len, groups)) <= _COMMON * seen.n:
-        yield from _told(seen, columns, groups, min(evidence, most(seen.n)))
+        yield from _told(seen, columns, groups, evidence)
 
 
 def _told(seen: Facts, columns: list[str], groups: list[Integers], surprise: float) -> Iterator[Finding]:
     """Copies in one line; each group of many equal rows in a line of its own."""
     told = []
-    twice = [rows for rows in groups if len(rows) + 1 < BURST]
+    twice = [rows for rows in groups if len(rows) + 1 < FEWEST_OF_BURST]
     if twice:
         rows = np.sort(np.concatenate(twice))
-        told.append(("duplicate", rows, len(rows)))
-    told += [("burst", rows, len(rows) + 1) for rows in groups if len(rows) + 1 >= BURST]
-    for kind, rows, n in told:
-        yield Finding(
-            kind,
-            tuple(columns),
-            as_rows(rows),
-            {"n_columns": len(columns)},
-            cells=seen.cells(columns[:_SHOWN], int(rows[0])),
-            n=n,
-            surprise=surprise,
-        )
+        told.append((DUPLICATE, rows, len(rows)))
+    told += [(BURST, rows, len(rows) + 1) for rows in groups if len(rows) + 1 >= FEWEST_OF_BURST]
+    facts = {"n_columns": len(columns)}
+    for mistake, rows, n in told:
+        shown = seen.cells(columns[:_SHOWN], int(rows[0]))
+        yield mistake.report(seen, columns, rows, facts, surprise=surprise, cells=shown, n=n)
 
 
 def _added(hashes: list[Hashes]) -> Hashes:
@@ -155,14 +149,7 @@ def _identifiers(seen: Facts) -> Iterator[Finding]:
         evidence = many(len(rows), _coincidences(series, n_filled, has_id_name(column)))
         if evidence <= LEVEL:
             continue
-        yield Finding(
-            "duplicate",
-            (column,),
-            as_rows(rows),
-            cells=seen.cells([column], int(rows[0])),
-            form="repeated_identifier",
-            surprise=min(evidence, most(seen.n)),
-        )
+        yield DUPLICATE.report(seen, column, rows, form="repeated_identifier", surprise=evidence)
 
 
 def _coincidences(series: pd.Series, n: int, is_id: bool) -> float:
@@ -202,14 +189,7 @@ def _moments(seen: Facts) -> Iterator[Finding]:
         evidence = many(float(counts[top]), 2 * usual) - math.log(len(moments))
         if evidence <= LEVEL:
             continue
-        rows = as_rows(np.flatnonzero(values == moments[top]))
-        yield Finding(
-            "burst",
-            (column,),
-            rows,
-            {"value": day_text(float(moments[top]))},
-            {"most": int(np.sort(counts)[-2])},
-            seen.cells([column], rows[0]),
-            form="one_moment",
-            surprise=min(evidence, most(seen.n)),
-        )
+        rows = np.flatnonzero(values == moments[top])
+        facts = {"value": day_text(float(moments[top]))}
+        others = {"most": int(np.sort(counts)[-2])}
+        yield BURST.report(seen, column, rows, facts, others, form="one_moment", surprise=evidence)

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.checks.chance import LEVEL, fit_tail, many, most, tail_size
+from tellwhy.checks.chance import LEVEL, fit_tail, many, tail_size
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import DECIMAL_SLIP, MIXED_UNITS
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import words_of
-from tellwhy.results.result import MISSING, Finding
+from tellwhy.results.result import Finding
 
 # What a measure is called, and by how much its units differ. A temperature is no multiple of another.
 _UNITS_OF = {
@@ -181,7 +181,7 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterat
     if scaled.spread > _NARROW * math.log(10):
         return
     for factor in _factors(seen, column, scaled):
-        kind = "decimal_slip" if factor in _POWERS else "mixed_units"
+        mistake = DECIMAL_SLIP if factor in _POWERS else MIXED_UNITS
         at = scaled.middle + math.log(factor)
         alone = scaled.tells_alone(at, is_power=factor in _POWERS)
         evidence = _evidence(scaled, at, n_tails, alone=alone)
@@ -194,7 +194,7 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterat
         if not is_group and not _are_usual(numbers.filled, numbers.values[rows]):
             where, usual = _beside(seen, column, scaled.label, rows)
             facts = {"times": factor, **where}
-            yield _finding(seen, column, rows, evidence, kind=kind, form="slip", facts=facts, usual=usual)
+            yield mistake.report(seen, column, rows, facts, usual, form="slip", surprise=evidence)
 
 
 def _factors(seen: Facts, column: str, scaled: _Scaled) -> Iterator[float]:
@@ -281,17 +281,6 @@ def _range(seen: Facts, column: str, values: Floats) -> dict[str, Any]:
     return seen.ends(column, np.nanquantile(values, [0.05, 0.95]))
 
 
-def _finding(seen: Facts, column: str, rows: Integers, evidence: float, **fields: Any) -> Finding:
-    return Finding(
-        columns=(column,),
-        rows=as_rows(rows),
-        cells=seen.cells([column], int(rows[0])),
-        action=MISSING,
-        surprise=min(evidence, most(seen.n)),
-        **fields,
-    )
-
-
 def _to_fahrenheit(x: Floats) -> Floats:
     return 1.8 * x + 32
 
@@ -312,4 +301,4 @@ def _fahrenheit(seen: Facts, column: str, told: set[int], n_tails: int) -> Itera
     with np.errstate(invalid="ignore"):
         rows = np.flatnonzero((scaled.values >= usual[0]) & (scaled.values <= usual[1]))
     if evidence > LEVEL and expected <= _PURE * k and not told & set(rows.tolist()):
-        yield _finding(seen, column, rows, evidence, kind="mixed_units", form="fahrenheit")
+        yield MIXED_UNITS.report(seen, column, rows, form="fahrenheit", surprise=evidence)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from tellwhy.checks.facts import Coded, Facts, coded_labels
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import MISSPELLING
 from tellwhy.core.score import Integers
 from tellwhy.data.reading.cells import as_utf8
 from tellwhy.data.reading.survey import SINGLE_BYTE
-from tellwhy.results.result import MISSING, TOLD, Finding
+from tellwhy.results.result import Finding
 
 _RATIO = 20  # a misspelling is so many times rarer than what is meant
 _COMMON = 20
@@ -44,18 +44,17 @@ def _of_column(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
     for code, meant in _pairs(coded.names, counts, common):
         if not here[code]:
             continue
-        rows = as_rows(np.flatnonzero(coded.seen == code))
+        rows = np.flatnonzero(coded.seen == code)
         is_odd = len(rows) <= _ODD * seen.n
-        yield Finding(
-            "misspelling",
-            (column,),
+        yield MISSPELLING.report(
+            seen,
+            column,
             rows,
             {"level": coded.names[code], "meant": coded.names[meant]},
             {"n": int(counts[meant])},
-            seen.cells([column], rows[0]),
-            # What many rows have is not taken from them: they would lose a column to a guess about spelling.
-            action=MISSING if is_odd else TOLD,
             surprise=math.log(seen.n / len(rows)) if is_odd else 0.0,
+            # What many rows have is not taken from them: they would lose a column to a guess about spelling.
+            is_told_only=not is_odd,
         )
 
 

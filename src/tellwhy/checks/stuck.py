@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellwhy.checks.chance import LEVEL, most
+from tellwhy.checks.chance import LEVEL
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.findings import as_rows
+from tellwhy.checks.mistakes import STUCK
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
-from tellwhy.results.result import MISSING, Finding
+from tellwhy.results.result import Finding
 
 _SHORTEST = 5
 _FEWEST_VALUES = 20
@@ -90,18 +90,9 @@ def _of_column(
         evidence = (length - 1) * -math.log(max(math.sqrt(chance), _LEAST)) - math.log(seen.n) - tried
         if evidence <= LEVEL or length > _COMMON * seen.n:
             continue
-        rows = as_rows(np.sort(order[runs.start[i] + 1 : runs.start[i] + length]))
-        value = float(runs.value[i])
-        yield Finding(
-            "stuck",
-            (column,),
-            rows,
-            {"value": value},
-            cells={column: value},
-            n=length,
-            action=MISSING,
-            surprise=min(evidence, most(seen.n)),
-        )
+        rows = np.sort(order[runs.start[i] + 1 : runs.start[i] + length])
+        facts = {"value": float(runs.value[i])}
+        yield STUCK.report(seen, column, rows, facts, surprise=evidence, n=length)
 
 
 def _runs(values: Floats, breaks: Integers) -> _Runs:

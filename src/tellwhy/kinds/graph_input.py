@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tellwhy import checks as quality
 from tellwhy.checks.in_time.clock import Stamps, read_stamps
 from tellwhy.checks.in_time.series import find_events, season_notices, without_cells
+from tellwhy.checks.mistakes import PLACEHOLDER
 from tellwhy.core.arrays import Scaling
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, generator, integer, none, one_of, real, seed, validate_parameters
@@ -161,7 +162,7 @@ def _placeholders(frame: pd.DataFrame, there: NDArray[np.bool_]) -> list[quality
     return [
         replace(finding, rows=tuple(places[list(finding.rows)].tolist()))
         for finding in found
-        if finding.kind == "placeholder" and finding.surprise > 0
+        if finding.kind == PLACEHOLDER.kind and finding.surprise > 0
     ]
 
 

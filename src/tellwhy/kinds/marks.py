@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tellwhy import checks as quality
+from tellwhy.checks.mistakes import MISTAKES, is_of_alarms
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.kinds.request import cell_text
 from tellwhy.kinds.table_model import Mark, TableModel
@@ -29,8 +30,6 @@ from tellwhy.verdicts.findings import RowFindings
 from tellwhy.verdicts.reasons import is_usual, usual_values
 from tellwhy.words import tell
 from tellwhy.words.numbers import is_number
-
-OF_ONE_VALUE = ("placeholder", "new_level", "rare_level", "misspelling", "rare_in_segment")
 
 
 def finding_cause(kind: str, columns: Sequence[str], value: Any) -> str:
@@ -43,7 +42,7 @@ def finding_cause(kind: str, columns: Sequence[str], value: Any) -> str:
     >>> finding_cause("broken_relation", ["total", "price"], 12.0)
     '["broken_relation", ["total", "price"], ""]'
     """
-    told = cell_text(value) if kind in OF_ONE_VALUE else ""
+    told = cell_text(value) if MISTAKES[kind].is_of_one_value else ""
     return _text([kind, list(columns), told])
 
 
@@ -90,7 +89,7 @@ def marks_of(run: Run, row: int, why: str) -> list[Mark]:
         )
     anomaly = run.anomalies[at]
     cells = None if run.table_rows is None else run.table_rows.iloc[at]
-    found = [finding for finding in run.findings if row in finding.rows and finding.kind != "odd_rows"]
+    found = [finding for finding in run.findings if row in finding.rows and not is_of_alarms(finding)]
     marks = [
         Mark(finding_cause(f.kind, f.columns, _cell(cells, f.columns)), f.text, why)
         for f in found

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import betabinom
 
+from tellwhy.checks.mistakes import RARE_IN_SEGMENT
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import Labels, labels_of
 from tellwhy.kinds.segments import Segments
@@ -23,7 +24,6 @@ from tellwhy.results.result import Finding
 if TYPE_CHECKING:
     from tellwhy.kinds.table_rows import Selection
 
-KIND = "rare_in_segment"
 MOST_RATIO = 0.1  # of the rows of a label that a segment like the whole table would have
 MOST_SHARE = 0.01  # of the rows of the segment
 LEAST_STRENGTH = 0.5  # smallest and largest m
@@ -114,7 +114,7 @@ def _in_column(name: str, own: Labels, known: Labels, level: Segments, n_tried: 
         if evidence > EVIDENCE and len(rows):
             label = known.names[table.labels[k]]
             yield Finding(
-                KIND,
+                RARE_IN_SEGMENT.kind,
                 (name,),
                 tuple(rows.tolist()),
                 {"level": label, "segment": level.words[table.segments[k]]},

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellwhy.checks.check import check_table
-from tellwhy.checks.findings import Quality
+from tellwhy.checks.check import Quality, check_table
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.data import Table

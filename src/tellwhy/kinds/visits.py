@@ -14,6 +14,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from tellwhy.checks.in_time.spikes import around
+from tellwhy.checks.mistakes import PASSING_SHIFT
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kinds.graph_input import NodeData
@@ -34,7 +35,7 @@ def without_visits(nodes: NodeData, labels: Labels) -> NodeData:
 
 def _is_visit(finding: Finding, nodes: NodeData, labels: Labels) -> bool:
     name = finding.columns[0] if finding.columns else ""
-    if finding.kind != "passing_shift" or name in nodes.seasonal:
+    if finding.kind != PASSING_SHIFT.kind or name in nodes.seasonal:
         return False
     if name not in nodes.frame or not is_numeric_dtype(nodes.frame[name]):
         return False

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tellwhy import checks as quality
+from tellwhy.checks.mistakes import ODD_TOGETHER
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Anomaly, Finding, Reason, Typical
@@ -23,7 +24,6 @@ from tellwhy.words.numbers import is_number
 MOST_ADDED = 25.0
 LEAST_ADDED = 12.0
 GUILTY_PART = 0.6  # of what a finding adds, for its first column; the others share the rest
-ODD_TOGETHER = "odd_rows"  # kind of the findings that are made of alarms
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,4 +191,4 @@ def _one_cause(group: Sequence[Anomaly]) -> Finding:
         is_one_value = len(named) == 1 and len(set(map(str, values))) == 1
         facts |= {"ends": ends, "is_one_value": is_one_value}
     columns = [reason.feature for reason in named]
-    return Finding(ODD_TOGETHER, columns, [anomaly.row for anomaly in group], facts)
+    return Finding(ODD_TOGETHER.kind, columns, [anomaly.row for anomaly in group], facts)

@@ -10,23 +10,11 @@ import numpy as np
 import pandas as pd
 
 from tellwhy import checks as quality
+from tellwhy.checks.mistakes import MISTAKES
 from tellwhy.core.score import Integers
 from tellwhy.verdicts.alarms import Ranking
 from tellwhy.verdicts.causes import Cause, Trials
 from tellwhy.verdicts.words import plain_cell
-
-# A misspelling or a slip says itself what is meant: another row's value would contradict it.
-ONE_CELL = frozenset(
-    {
-        "placeholder",
-        "impossible_date",
-        "future_date",
-        "sign_flip",
-        "new_level",
-        "rare_level",
-        "broken_order",
-    }
-)
 
 
 class KnowsRows(Protocol):
@@ -101,7 +89,7 @@ def repaired(
 
 def _can_be_mended(finding: quality.Finding) -> bool:
     """Whether a finding is about one cell, so that a usual value in it mends the row."""
-    return finding.kind in ONE_CELL and len(finding.columns) == 1
+    return MISTAKES[finding.kind].is_repairable and len(finding.columns) == 1
 
 
 def _cell(value: Any) -> Any:

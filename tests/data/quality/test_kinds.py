@@ -9,6 +9,7 @@ import pytest
 
 from data.quality.clean_tables import orders, series
 from tellwhy.checks.check import check_table
+from tellwhy.checks.mistakes import MISTAKES
 from tellwhy.data.columns.roles import read_columns
 
 SEEDS = range(3)
@@ -24,7 +25,10 @@ def some(rng, n, k):
 
 
 def odd(frame, **more):
-    return [finding for finding in check_table(frame, **more).findings if finding.surprise > 0]
+    found = check_table(frame, **more).findings
+    for finding in found:
+        assert set(finding.facts) <= MISTAKES[finding.kind].forms[finding.form or finding.kind]
+    return [finding for finding in found if finding.surprise > 0]
 
 
 def the_only(frame, kind, column, rows, **more):

@@ -8,8 +8,9 @@ import pytest
 
 import tellwhy
 from tellwhy.bulk import blocks
-from tellwhy.bulk.repeats import ELSEWHERE, copies_of
+from tellwhy.bulk.repeats import copies_of
 from tellwhy.bulk.run import explain_bulk
+from tellwhy.checks.mistakes import REPEATED_ELSEWHERE
 from tellwhy.kinds.marks import marks_of, with_marks
 from tellwhy.workflow import fit_model
 from workflow.bulk.runs import GROUP, readings, run_here
@@ -32,7 +33,7 @@ def elsewhere(frame, model, place):
     result = explain_bulk(place / "t.parquet", model=model, out=place / "out")
     told = json.loads((place / "out" / "parts.json").read_text())["findings"]
     assert [finding.text for finding in result.run.findings] == [each["text"] for each in told]
-    return [finding.text for finding in result.run.findings if finding.kind == ELSEWHERE]
+    return [finding.text for finding in result.run.findings if finding.kind == REPEATED_ELSEWHERE.kind]
 
 
 def test_rows_of_another_block_that_come_again_are_told(model, tmp_path):

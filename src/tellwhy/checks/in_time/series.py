@@ -15,13 +15,14 @@ from tellwhy.checks.in_time.clock import Stamps, stamp_words
 from tellwhy.checks.in_time.seasons import Season, find_season, on_the_clock
 from tellwhy.checks.in_time.shifts import Change, find_changes
 from tellwhy.checks.in_time.spikes import Bump, find_bumps
+from tellwhy.checks.mistakes import DRIFT, LEVEL_SHIFT, PASSING_SHIFT, SPIKE, STUCK
 from tellwhy.checks.stuck import find_stuck
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import MISSING, Finding
 
 FEWEST = 20  # readings of a series
 CHANCE = 0.05  # of any finding of a kind in a series where nothing happened
-SPIKE = 2  # readings that a spike lasts at most
+LONGEST_SPIKE = 2  # readings that a spike lasts at most
 MOST_EVENTS = 20  # of a column: what happens more often is what the column does
 FEWEST_VALUES = 5
 MULTIPLE = 3.0  # of the median that the highest readings have, for logarithms to matter
@@ -170,7 +171,7 @@ def _bump(series: Series, season: Season, bump: Bump, usual: Floats) -> Finding:
     farthest = int(np.argmax(np.abs(series.values[part] - usual[part])))
     middle = (bump.start + bump.end - 1) // 2
     return Finding(
-        "spike" if length <= SPIKE else "passing_shift",
+        (SPIKE if length <= LONGEST_SPIKE else PASSING_SHIFT).kind,
         (series.name,),
         tuple(int(row) for row in series.rows[part]),
         {
@@ -185,19 +186,19 @@ def _bump(series: Series, season: Season, bump: Bump, usual: Floats) -> Finding:
 
 def _change(series: Series, change: Change, size: float) -> Finding:
     facts = {"size": size, "first": series.begin(change.start)}
-    if change.kind == "drift":
+    if change.kind == DRIFT.kind:
         last = series.begin(len(series.values) - 1)
-        return Finding("drift", (series.name,), (), {**facts, "last": last})
+        return Finding(DRIFT.kind, (series.name,), (), {**facts, "last": last})
     # A new level makes none of its rows odd: it is told, and no alarm.
     row = int(series.rows[change.start])
     after = {"n": len(series.values) - change.start}
-    return Finding("level_shift", (series.name,), (row,), facts, after)
+    return Finding(LEVEL_SHIFT.kind, (series.name,), (row,), facts, after)
 
 
 def _stuck(series: Series, level: float) -> Iterator[Finding]:
     for run in find_stuck(series.values, level):
         yield Finding(
-            "stuck",
+            STUCK.kind,
             (series.name,),
             tuple(int(row) for row in series.rows[run.start + 1 : run.end]),
             {**series.when(run.start, run.end), "value": run.value},
