@@ -30,6 +30,10 @@ from tellwhy.scoring.function_scores import takes_arrays
 from tellwhy.scoring.predictions import as_class_scores, as_outputs, with_known_outputs
 
 
+_FIRM = 1e-12  # of the mean of N's diagonal: a penalty that does not show
+_SHARE = 0.01  # of it, times pieces per mask: the penalty where masks are drawn, one in a hundred at most
+
+
 @dataclass(frozen=True)
 class LocalModel:
     """f(z) ≈ intercept + Σ_j coefficients_j z_j for masks z; `errors` are standard errors of coefficients."""
@@ -57,13 +61,15 @@ class Design:
     """Masks and their weights, prepared for many regressions on the same masks.
 
     Ridge regression without a penalty on the intercept: masks are centred by their weighted means, and
-    `solver` maps centred, weighted outputs to coefficients.
+    `solver` maps centred, weighted outputs to coefficients. With N the centred masks' weighted products, a
+    penalty α makes (N + αI)⁻¹N w of the true w; `shrinkage` = αN⁻¹ tells from the result what that took away.
     """
 
     masks: Floats  # (samples, pieces)
     weights: Floats  # (samples,)
     means: Floats  # (pieces,)
     solver: Floats  # (pieces, samples)
+    shrinkage: Floats  # (pieces, pieces)
 
     @property
     def is_complete(self) -> bool:
@@ -71,14 +77,19 @@ class Design:
         return len(self.masks) == 2.0 ** self.masks.shape[1]
 
     @classmethod
-    def of(cls, masks: Floats, weights: Floats, alpha: float) -> Design:
-        """Prepare masks for a penalty alpha."""
+    def of(cls, masks: Floats, weights: Floats, alpha: float | str) -> Design:
+        """Prepare masks for a penalty alpha; "auto": what keeps the solution firm where masks are drawn."""
         means = weights @ masks / weights.sum()
         centred = masks - means
         weighted = centred * weights[:, None]
         normal = centred.T @ weighted
-        normal[np.diag_indices_from(normal)] += alpha
-        return cls(masks, weights, means, np.linalg.solve(normal, weighted.T))
+        unit = np.eye(len(normal))
+        usual = np.trace(normal) / len(normal) or 1.0  # a narrow kernel forgets all sets but one
+        share = 0.0 if len(masks) == 2.0 ** len(normal) else _SHARE * len(normal) / len(masks)
+        penalty = share * usual if isinstance(alpha, str) else alpha
+        firm = normal + _FIRM * usual * unit  # invertible, however few the masks
+        solver = np.linalg.solve(firm + penalty * unit, weighted.T)
+        return cls(masks, weights, means, solver, penalty * np.linalg.inv(firm))
 
     def fit(self, outputs: Floats) -> LocalModel:
         """Fit the outputs of random masks."""
@@ -86,19 +97,21 @@ class Design:
         intercept = self._intercepts(outputs[None], found[None])[0]
         misfit = outputs - intercept - self.masks @ found
         # What each sample adds to the coefficients, times its misfit: holds whatever the noise looks like.
-        errors = np.sqrt(np.square(self.solver * misfit).sum(axis=1))
+        errors = np.hypot(np.sqrt(np.square(self.solver * misfit).sum(axis=1)), self.shrinkage @ found)
         return LocalModel(found, float(intercept), errors)
 
     def fit_each(self, outputs: Floats) -> LocalModel:
         """Mean of the fits to outputs (r, samples) of all masks, one row for each way to replace pieces.
 
-        Standard errors are those of the mean over these ways; nothing else is left to chance.
+        Standard errors are those of the mean over these ways, with what the penalty took; nothing else is
+        left to chance.
         """
         found = self._coefficients(outputs)
         intercepts = self._intercepts(outputs, found)
         n = len(outputs)
-        errors = found.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(found.shape[1])
-        return LocalModel(found.mean(axis=0), float(intercepts.mean()), errors)
+        mean = found.mean(axis=0)
+        errors = found.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(mean))
+        return LocalModel(mean, float(intercepts.mean()), np.hypot(errors, self.shrinkage @ mean))
 
     def _levels(self, outputs: Floats) -> Floats:
         return np.asarray(outputs @ self.weights / self.weights.sum())
@@ -124,7 +137,7 @@ def random_masks(n_samples: int, n_pieces: int, seed: int) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def design(n_samples: int, n_pieces: int, width: float, alpha: float, seed: int) -> Design:
+def design(n_samples: int, n_pieces: int, width: float, alpha: float | str, seed: int) -> Design:
     """Masks, prepared: all of them where that are no more than the samples, random ones elsewhere.
 
     Inputs with as many pieces share them.
@@ -168,7 +181,8 @@ class Lime(BackgroundExplainer):
     width
         Of the kernel: samples weigh sqrt(exp(−D²/width²)), D the cosine distance.
     alpha
-        Penalty of the ridge regression.
+        Penalty of the ridge regression, which draws coefficients towards zero; what it takes is part of the
+        standard errors. "auto": none where all sets of pieces are tried, else one that is small beside the samples.
     random_state
         Seed of the samples.
     batch_size, n_jobs
@@ -178,7 +192,7 @@ class Lime(BackgroundExplainer):
     --------
     >>> background = np.random.default_rng(0).normal(size=(100, 3))
     >>> background -= background.mean(axis=0)
-    >>> explainer = Lime(lambda X: 2 * X[:, 0] - X[:, 2], alpha=1e-6).fit(background)
+    >>> explainer = Lime(lambda X: 2 * X[:, 0] - X[:, 2]).fit(background)
     >>> explainer.explain(np.array([[1.0, 5.0, 3.0]])).values.round()
     array([[ 2.,  0., -3.]])
     """
@@ -193,7 +207,7 @@ class Lime(BackgroundExplainer):
             Rule("a number, or an array like one input", lambda v: not isinstance(v, str) and v is not None),
         ),
         "width": real(0, np.inf),
-        "alpha": real(0, np.inf),
+        "alpha": (one_of("auto"), real(0, np.inf)),
         "random_state": seed,
         **BATCH_PARAMETERS,
     }
@@ -207,7 +221,7 @@ class Lime(BackgroundExplainer):
         n_segments: int = 50,
         baseline: ArrayLike | str = "auto",
         width: float = 0.25,
-        alpha: float = 1.0,
+        alpha: float | str = "auto",
         random_state: Seed = 0,
         batch_size: int | None = None,
         n_jobs: int | None = None,
