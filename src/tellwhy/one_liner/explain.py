@@ -72,8 +72,9 @@ def explain(
         "anomaly" (a high number is anomalous), "prediction", or "auto": a prediction for classifiers and
         regressors and their methods, an anomaly score for everything else, functions among it.
     target
-        The class to explain, by its name, or "predicted" (of each row the class that the model predicts, the
-        default); of a network or a function of several outputs, which one.
+        The class to explain, by its name, or "predicted" (of each row the class that the model predicts); by
+        default the second of two classes, the predicted one of more. Of a network or a function of several
+        outputs, which one.
     output
         Of a classifier "margin", "probability", or "auto": the margin where the model has one.
     progress
@@ -91,13 +92,13 @@ def explain(
     >>> explanation.method, int(explanation.values.argmax())
     ('OneClassDTD', 1)
 
-    A classifier: of each row the class that it predicts, against the mean of the background.
+    A classifier: the second of its two classes, against the mean of the background.
 
     >>> from sklearn.linear_model import LogisticRegression
-    >>> classifier = LogisticRegression().fit(X, np.where(X[:, 2] > 0, "high", "low"))
+    >>> classifier = LogisticRegression().fit(X, np.where(X[:, 2] > 0, "yes", "no"))
     >>> explanation = tellwhy.explain(classifier, [[0.0, 0.0, 2.0]], background=X)
     >>> explanation.method, str(explanation.extras["explained"][0]), int(explanation.values.argmax())
-    ('LinearShapley', 'high', 2)
+    ('LinearShapley', 'yes', 2)
     """
     X, background = as_rows(X), as_rows(background)
     question = _Question(model, X, background, Asked(task=task, target=target, output=output), params)

@@ -35,7 +35,6 @@ from tellwhy.scoring.adapters.pipelines import flat_steps
 from tellwhy.scoring.as_score import refuse_classes
 from tellwhy.scoring.model_rows import estimator_kind, lookup, predicts_only
 from tellwhy.scoring.network_output import has_parts
-from tellwhy.scoring.prediction_scores import PREDICTED
 from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
 
 # What the sum of the trees is, by the function that makes a probability of it.
@@ -54,7 +53,7 @@ def trees_of(model: Any, task: str, target: Any, output: str) -> ScoreFunction |
     is_classifier = trees.task == "classification"
     if is_classifier and output not in ("auto", _OUTPUT_OF_LINK.get(trees.link)):
         return None
-    score = tree_score(model, PREDICTED if is_classifier and target is None else target)
+    score = tree_score(model, target)
     if isinstance(score, EncodedScore):
         return score if score.owner is not None else None
     return score if isinstance(score, TreeScore) else None
@@ -72,6 +71,7 @@ def _trees_inside(model: Any) -> Trees | None:
 TASKS = ("auto", "anomaly", "prediction")
 _BOOSTERS = {"xgboost.core.Booster": True, "lightgbm.basic.Booster": True}
 _SPARSE_GAPS = {"xgboost.core.Booster": True, "xgboost.sklearn.XGBModel": True}
+_OUTPUT_OF_METHOD = {"predict_proba": "probability", "decision_function": "margin"}
 _TRIED = 20  # rows on which weights are compared with what the model gives
 
 
@@ -110,8 +110,7 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
     elif isinstance(model, ScoreFunction):
         score = model
     else:
-        target = PREDICTED if asked.target is None else asked.target
-        score = as_prediction(model, target=target, output=asked.output)
+        score = as_prediction(model, target=asked.target, output=asked.output)
     return _of_rows(score, X, background)
 
 
@@ -152,10 +151,13 @@ def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
     owner = getattr(model, "__self__", None)
     name = getattr(model, "__name__", "")
     kind = None if owner is None or isinstance(owner, type) else estimator_kind(owner)
-    if kind in ("classifier", "regressor") and asked.task != "anomaly":
-        outputs = {"predict": asked.output, "predict_proba": "probability", "decision_function": "margin"}
-        if name in outputs:
-            return owner, Asked(task="prediction", target=asked.target, output=outputs[name])
+    if kind == "regressor" and name == "predict" and asked.task != "anomaly":
+        return owner, replace(asked, task="prediction")
+    if kind == "classifier" and asked.task != "anomaly":
+        if name in _OUTPUT_OF_METHOD:
+            return owner, replace(asked, task="prediction", output=_output_of(owner, name, asked))
+        if name == "predict":  # labels, explained as the numbers that they are
+            return model, replace(asked, task="prediction")
     if kind == "outlier_detector" and name in ("score_samples", "decision_function", "predict"):
         if asked.task == "prediction" or type(owner).__module__.startswith("pyod."):
             return model, asked
@@ -165,6 +167,17 @@ def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
             "is."
         )
     return model, asked
+
+
+def _output_of(owner: Any, method: str, asked: Asked) -> str:
+    """Return the output that a classifier's method gives, or say that another one was asked for."""
+    found = _OUTPUT_OF_METHOD[method]
+    if asked.output in ("auto", found):
+        return found
+    raise InvalidParameter(
+        f"output={asked.output!r} does not go with {type(owner).__name__}.{method}, which gives the {found}. "
+        "Leave it out, or pass the classifier itself."
+    )
 
 
 def _refuse_choice(model: Any, asked: Asked) -> None:

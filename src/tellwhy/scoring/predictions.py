@@ -40,6 +40,7 @@ from tellwhy.scoring.prediction_scores import (
     SingleScore,
     log_odds,
     log_odds_of_logits,
+    plain,
 )
 
 BATCH = 512  # rows that go through a network at once
@@ -305,7 +306,7 @@ def linear_outputs(model: Any, n_outputs: int | None) -> LinearOutputs | None:
     return LinearOutputs(dense, np.array(offsets, dtype=np.float64))
 
 
-def as_prediction(model: Any, *, target: Any = PREDICTED, output: str = "auto") -> ScoreFunction:
+def as_prediction(model: Any, *, target: Any = None, output: str = "auto") -> ScoreFunction:
     """Return the prediction of a fitted model, or the value of a function, as what is explained.
 
     Parameters
@@ -315,8 +316,9 @@ def as_prediction(model: Any, *, target: Any = PREDICTED, output: str = "auto") 
         them), a pipeline or a search around one, or a function that gives one number, or one per class, for
         each row.
     target
-        "predicted": of each row the class that the model predicts; or a class by its name; or, of a model or
-        function with several outputs that have no names, one by its number.
+        A class by its name; "predicted": of each row the class that the model predicts; or, of a model or
+        function with several outputs that have no names, one by its number. None: of two classes the second,
+        of more the predicted one.
     output
         Of a classifier: "margin" (its decision_function, or the sum of its trees; the log-odds where it has
         neither), "probability", or "auto": the margin where it has one.
@@ -326,7 +328,7 @@ def as_prediction(model: Any, *, target: Any = PREDICTED, output: str = "auto") 
     >>> from sklearn.linear_model import LogisticRegression
     >>> classifier = LogisticRegression().fit([[0.0], [1.0]], ["no", "yes"])
     >>> as_prediction(classifier).describes
-    'margin (decision_function) of the predicted class by LogisticRegression'
+    "margin (decision_function) of class 'yes' by LogisticRegression"
     >>> as_prediction(classifier, target="yes", output="probability").value([[0.5]]).round(3)
     array([0.5])
     """
@@ -343,12 +345,17 @@ def as_prediction(model: Any, *, target: Any = PREDICTED, output: str = "auto") 
         return _regressor(inside, target)
     if callable(inside):
         name = getattr(inside, "__qualname__", type(inside).__name__)
-        words = f"the value of {name}" if target == PREDICTED else f"output {{which}} of {name}"
-        return PredictionScore(inside, target=target, describes=words)
+        words = f"the value of {name}" if _is_open(target) else f"output {{which}} of {name}"
+        return PredictionScore(inside, target=PREDICTED if target is None else target, describes=words)
     raise UnsupportedModel(
         f"{type(model).__module__}.{type(model).__qualname__} is neither a classifier nor a regressor. Pass "
         "its prediction as a function: lambda X: …, with task='prediction'."
     )
+
+
+def _is_open(target: Any) -> bool:
+    """Whether nobody asked for one of several outputs."""
+    return target is None or (isinstance(target, str) and target == PREDICTED)
 
 
 def _best_of_search(model: Any) -> Any:
@@ -365,6 +372,8 @@ def _classifier(model: Any, target: Any, output: str) -> PredictionScore:
             f"{type(model).__name__} predicts several labels at once. Explain one of its classifiers "
             "(model.estimators_[0]), or pass a function that picks one, with task='prediction'."
         )
+    if target is None:  # the same one for all rows: signs can be compared between neighbours
+        target = plain(names[1]) if len(names) == 2 else PREDICTED
     function, words = classifier_outputs(model, output)
     is_margin = words.startswith("margin")
     return PredictionScore(
@@ -382,9 +391,10 @@ def _regressor(model: Any, target: Any) -> PredictionScore:
     if is_scikit_learn(model):
         ensure_fitted(model)
     name = type(model).__name__
-    words = f"prediction of {name}" if target == PREDICTED else f"prediction {{which}} of {name}"
+    words = f"prediction of {name}" if _is_open(target) else f"prediction {{which}} of {name}"
     function = partial(regressor_output, model)
     linear = linear_outputs(model, None)
+    target = PREDICTED if target is None else target
     return PredictionScore(function, target=target, describes=words, linear=linear, **_columns(model))
 
 

@@ -27,7 +27,7 @@ MODELS = [
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_turned_around_it_is_what_that_class_would_have_got(model, output):
     model.fit(X, TWO)
-    predicted = tellwhy.explain(model, X[:25], background=X[50:90], output=output)
+    predicted = tellwhy.explain(model, X[:25], background=X[50:90], output=output, target="predicted")
     assert set(predicted.extras["explained"]) == {"no", "yes"}
     for label in ("no", "yes"):
         asked = tellwhy.explain(model, X[:25], background=X[50:90], output=output, target=label)
@@ -42,13 +42,13 @@ def test_turned_around_it_is_what_that_class_would_have_got(model, output):
 
 def test_interactions_turn_around_with_values():
     model = GradientBoostingClassifier(n_estimators=8, random_state=0).fit(X, TWO)
-    found = tellwhy.explain(model, X[:25], interactions=True).of_class("yes")
+    found = tellwhy.explain(model, X[:25], interactions=True, target="predicted").of_class("yes")
     np.testing.assert_allclose(found.extras["interactions"].sum(axis=2), found.values, atol=1e-12)
 
 
 def test_labels_may_be_truth_values_or_numbers():
     model = LogisticRegression().fit(X, TWO == "yes")
-    found = tellwhy.explain(model, X[:25], background=X).of_class(True)
+    found = tellwhy.explain(model, X[:25], background=X, target="predicted").of_class(True)
     np.testing.assert_allclose(found.scores, model.decision_function(X[:25]))
 
 

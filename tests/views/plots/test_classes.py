@@ -8,7 +8,8 @@ import tellwhy
 from tellwhy.views import plots
 
 X = np.random.default_rng(0).normal(size=(80, 3))
-TWO = tellwhy.explain(LogisticRegression().fit(X, np.where(X[:, 0] > 0, "up", "down")), X, background=X)
+LABELS = np.where(X[:, 0] > 0, "up", "down")
+TWO = tellwhy.explain(LogisticRegression().fit(X, LABELS), X, background=X, target="predicted")
 THREE = tellwhy.explain(LogisticRegression().fit(X, np.digitize(X[:, 0], [-0.5, 0.5])), X, background=X)
 
 

@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import tellwhy
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.explainers import TreeShapley
 
 D, Y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 D = D[["age", "bmi", "bp", "s5"]]
@@ -133,11 +134,35 @@ class TestClassifiers:
         np.testing.assert_allclose(first.values, -second.values)
         np.testing.assert_allclose(second.scores, model.decision_function(rows))
 
-    def test_labels_are_explained_through_predict_too(self):
-        model = RandomForestClassifier(10, random_state=0).fit(IRIS, SPECIES)
-        by_label = tellwhy.explain(model.predict, SMALL[:2], background=IRIS[::5])
-        itself = tellwhy.explain(model, SMALL[:2], background=IRIS[::5])
-        np.testing.assert_array_equal(by_label.values, itself.values)
+    def test_a_function_is_explained_as_the_function_it_is(self):
+        rows, background = IRIS.to_numpy()[40:44], IRIS.to_numpy()[::10]
+        numbers = IRIS.index.to_numpy() // 50
+        two = LogisticRegression(max_iter=500).fit(IRIS.to_numpy()[:100], numbers[:100])
+        forest = RandomForestClassifier(10, random_state=0).fit(IRIS.to_numpy(), numbers)
+        for function in (two.decision_function, two.predict, forest.predict):
+            found = tellwhy.explain(function, rows, background=background)
+            np.testing.assert_allclose(found.scores, function(rows))
+            exact, base = by_definition(function, rows[0], background)
+            np.testing.assert_allclose(found.values[0], exact, atol=1e-9)
+            assert found.base_values[0] == pytest.approx(base)
+
+    def test_labels_are_no_numbers_and_methods_have_one_output(self):
+        model = LogisticRegression(max_iter=500).fit(IRIS, SPECIES)
+        with pytest.raises(InvalidInput, match="expected numbers. Pass the classifier itself"):
+            tellwhy.explain(model.predict, SMALL[:2], background=IRIS[::5])
+        with pytest.raises(InvalidParameter, match="does not go with LogisticRegression.decision_function"):
+            tellwhy.explain(model.decision_function, SMALL, background=IRIS, output="probability")
+
+    def test_of_two_classes_the_second_is_explained_in_every_row(self):
+        rows, labels = IRIS[:100], SPECIES[:100]
+        for model in (LogisticRegression(max_iter=500), GaussianNB(), RandomForestClassifier(5)):
+            model.fit(rows, labels)
+            found = tellwhy.explain(model, rows[::9], background=rows)
+            assert set(found.extras["explained"]) == {model.classes_[1]}
+        of_trees = TreeShapley(model).fit(rows).explain(rows[::9])
+        np.testing.assert_allclose(found.values, of_trees.values)
+        predicted = tellwhy.explain(model, rows[::9], background=rows, target="predicted")
+        assert set(predicted.extras["explained"]) == set(model.classes_)
 
     def test_a_classifier_without_scores_is_explained_by_its_votes(self):
         model = VotingClassifier([("a", GaussianNB()), ("b", KNeighborsClassifier())]).fit(IRIS, SPECIES)

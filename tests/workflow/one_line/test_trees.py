@@ -57,7 +57,7 @@ def test_the_scale_decides_whether_trees_add_up(model, output, method):
 
 def test_of_each_row_the_predicted_class():
     model = RandomForestClassifier(5, random_state=0).fit(X, LABEL)
-    found = tellwhy.explain(model, X[:20])
+    found = tellwhy.explain(model, X[:20], target="predicted")
     chances = model.predict_proba(X[:20]).max(axis=1)
     np.testing.assert_allclose(found.scores, chances, atol=1e-9)
     assert found.extras["explained"].tolist() == model.predict(X[:20]).tolist()
