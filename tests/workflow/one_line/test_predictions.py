@@ -148,9 +148,9 @@ class TestClassifiers:
 
     def test_labels_are_no_numbers_and_methods_have_one_output(self):
         model = LogisticRegression(max_iter=500).fit(IRIS, SPECIES)
-        with pytest.raises(InvalidInput, match="expected numbers. Pass the classifier itself"):
+        with pytest.raises(InvalidInput, match=r"expected numbers\. Pass the classifier itself"):
             tellwhy.explain(model.predict, SMALL[:2], background=IRIS[::5])
-        with pytest.raises(InvalidParameter, match="does not go with LogisticRegression.decision_function"):
+        with pytest.raises(InvalidParameter, match=r"does not go with LogisticRegression\.decision_function"):
             tellwhy.explain(model.decision_function, SMALL, background=IRIS, output="probability")
 
     def test_of_two_classes_the_second_is_explained_in_every_row(self):
