@@ -181,7 +181,7 @@ class Lime(BackgroundExplainer):
         Of the kernel: samples weigh sqrt(exp(−D²/width²)), D the cosine distance.
     alpha
         Penalty of the ridge regression, which draws coefficients towards zero; what it takes is part of the
-        standard errors. "auto": none where all sets of pieces are tried, else one that is small beside the samples.
+        standard errors. "auto": none where all sets of pieces are tried, else one that is small.
     random_state
         Seed of the samples.
     batch_size, n_jobs
