@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.scoring.moved_columns import LEAST_MOVED, MovedColumns, Naming
+from tellwhy.scoring.moved_columns import LEAST_MOVED, MovedCells, MovedColumns, Naming, reciprocal_ranks
 
 
 def drawn(X, owner=None, n=400, seed=0, known=None):
@@ -79,9 +79,8 @@ def test_the_order_of_the_columns_does_not_matter():
 
 
 def test_equal_values_share_places():
-    moved = MovedColumns(np.zeros((3, 4)), np.arange(3), np.array([0, 1, 3]))
-    values = np.array([[5.0, 1, 1, 1], [5.0, 4, 3, 2], [1.0, 1, 1, 1]])
-    np.testing.assert_allclose(moved.reciprocal_ranks(values), [1.0, 0.5, 0.4])
+    values = np.array([[5.0, 1, 1, 1], [5.0, 4, 3, 2], [1.0, 1, 1, 1], [1.0, 1.0, 0.0, 0.0]])
+    np.testing.assert_allclose(reciprocal_ranks(values, np.array([0, 1, 3, 0])), [1.0, 0.5, 0.4, 1 / 1.5])
 
 
 @pytest.mark.parametrize(("gain", "n", "expected"), [(1.0, 40, True), (0.0, 40, False), (1.0, 10, False)])
@@ -91,3 +90,30 @@ def test_relative_is_preferred_only_where_it_names_better_and_rows_are_enough(ga
     usual = np.array([1.0, 1.0 + 4.0 * gain])
     assert LEAST_MOVED == 20
     assert Naming.of(moved, values, usual).prefers_relative is expected
+
+
+@pytest.mark.parametrize(("n", "n_moved"), [(3, 400), (1000, 1000), (20_000, 4000)])
+def test_cells_are_moved_by_one_to_two_deviations_in_few_rows_and_in_many(n, n_moved):
+    cells = MovedCells.drawn(n, 5, np.random.default_rng(0))
+    assert len(cells.rows) == len(cells.columns) == len(cells.shifts) == n_moved
+    assert set(cells.columns) == set(range(5))
+    assert set(cells.rows) == set(range(min(n, n_moved)))
+    assert 1.0 <= np.abs(cells.shifts).min() < np.abs(cells.shifts).max() <= 2.0
+    assert abs(np.sign(cells.shifts).mean()) < 0.2
+
+
+def test_one_cell_of_each_row_is_moved_and_the_table_is_not():
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(30, 4))
+    before, cells = Z.copy(), MovedCells.drawn(30, 4, rng)
+    gaps = cells.applied(Z) - Z[cells.rows]
+    assert (np.count_nonzero(gaps, axis=1) == 1).all()
+    np.testing.assert_allclose(gaps[np.arange(400), cells.columns], cells.shifts)
+    np.testing.assert_array_equal(Z, before)
+
+
+def test_surprise_is_the_mean_logarithm_of_the_share():
+    cells = MovedCells(np.array([0, 1]), np.array([1, 0]), np.array([1.0, 1.0]))
+    terms = np.array([[1.0, 3.0], [0.5, 0.0]])
+    assert cells.surprise(terms) == pytest.approx(-(np.log(0.75) + np.log(1.0)) / 2)
+    assert np.isfinite(cells.surprise(np.zeros((2, 2))))

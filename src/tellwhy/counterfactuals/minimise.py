@@ -18,7 +18,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import ColumnSpread
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 from tellwhy.core.running import row_batches
@@ -132,17 +131,6 @@ class Surroundings:
                 f"{'numbers that are not finite' if cost.shape == U.shape else f'shape {cost.shape}'}."
             )
         return cost.copy(), (above - below) / (2.0 * step)
-
-
-def column_scales(X: Floats) -> tuple[Floats, Mask]:
-    """Standard deviation of each column, 1 where it is constant; and which are."""
-    spread = ColumnSpread.of(X)
-    return np.where(spread.varies, spread.deviation, 1.0), ~spread.varies
-
-
-def binary_columns(X: Floats) -> Mask:
-    """Tell which columns hold nothing but 0 and 1, and both of them."""
-    return np.asarray(((X == 0) | (X == 1)).all(axis=0) & (X == 0).any(axis=0) & (X == 1).any(axis=0))
 
 
 Mask = NDArray[np.bool_]

@@ -20,9 +20,9 @@ from tellwhy.core.progress import track
 from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats, Integers, ScoreFunction
 from tellwhy.counterfactuals.choices import Choices, Mask, as_mask, as_numbers, choices_of, one_hot_blocks
-from tellwhy.counterfactuals.minimise import column_scales
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.optimise.pattern_search import Bracket
+from tellwhy.scoring.moved_columns import column_units
 from tellwhy.scoring.ordinary_rows import whole_columns
 
 SHORTLIST = 64
@@ -381,7 +381,7 @@ def nearest_normal(
     choices = choices_of(
         prototypes,
         owner=one_hot_blocks(prototypes) if owner is None else np.asarray(owner),
-        scales=as_numbers(scales, column_scales(prototypes)[0], "scales"),
+        scales=as_numbers(scales, column_units(prototypes), "scales"),
         low=as_numbers(low, prototypes.min(axis=0), "low"),
         high=as_numbers(high, prototypes.max(axis=0), "high"),
         steps=np.where(given_steps > 0, given_steps, np.where(whole, 1.0, 0.0)),

@@ -24,12 +24,12 @@ from numpy.typing import ArrayLike
 from tellwhy.core.arrays import Frame, PandasRows, as_floats
 from tellwhy.core.score import Floats, Integers, LeavesRowsOut, ScoreFunction
 from tellwhy.counterfactuals.choices import Mask
-from tellwhy.counterfactuals.minimise import column_scales
 from tellwhy.counterfactuals.nearest_normal import nearest_normal
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.written import Limits
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.scoring.function_scores import EncodedScore
+from tellwhy.scoring.moved_columns import column_units
 from tellwhy.scoring.ordinary_rows import Observed, observed_by, whole_columns
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ def ordinary_rows(score: EncodedScore, background: Any) -> Any:
 def without_noise(X: Floats) -> Floats:
     """Return rows with whole numbers where decoding missed them by a rounding error."""
     nearest = np.round(X)
-    missed = np.abs(X - nearest) > _ROUNDING * column_scales(X)[0] if len(X) else nearest != X
+    missed = np.abs(X - nearest) > _ROUNDING * column_units(X) if len(X) else nearest != X
     return np.where(missed.any(axis=0), X, nearest)
 
 

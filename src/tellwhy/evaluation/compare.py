@@ -29,8 +29,6 @@ from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.evaluation.flipping import flipping
 from tellwhy.evaluation.injection import (
     Mask,
-    binary_columns,
-    column_scales,
     inject_anomalies,
     is_frame,
     numbers_of,
@@ -39,6 +37,7 @@ from tellwhy.evaluation.localisation import localisation
 from tellwhy.evaluation.region_flipping import RegionFlipping, region_flipping
 from tellwhy.evaluation.removal import irof, road
 from tellwhy.scoring import NetworkOutput, as_score
+from tellwhy.scoring.moved_columns import binary_columns, column_scales
 
 if TYPE_CHECKING:
     import pandas as pd

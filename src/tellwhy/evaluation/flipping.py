@@ -42,10 +42,11 @@ from tellwhy.core.score import (
 )
 from tellwhy.evaluation._compiled import Differences, add_features_back
 from tellwhy.evaluation.injection import is_frame, mix, stack
-from tellwhy.kernels import Exponential, StudentT
 from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
-from tellwhy.scoring import EncodedScore, _compiled_one_class as _compiled, as_score
+from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.distance_scores import points_of
+from tellwhy.scoring.one_class import pool
+from tellwhy.scoring.ordinary_rows import lower_half
 
 Pool = Callable[[Floats, Integers], Floats]
 """From squared distances (k, m) and the point that each line does without (k,) to scores (k,)."""
@@ -165,7 +166,8 @@ def pooling(score: Any) -> _Pooling:
     expansion = score.expansion
     if isinstance(expansion, KernelExpansion):
         return _Pooling(
-            ScaledPoints.of(expansion.points, expansion.kernel.bandwidth), _kernel_pool(expansion)
+            ScaledPoints.of(expansion.points, expansion.kernel.bandwidth),
+            lambda S, left_out: pool(expansion, S, left_out, "score")[0],
         )
     if isinstance(expansion, CentreDistance):
         unit = centre_and_unit(expansion.centres)[1]
@@ -179,32 +181,6 @@ def pooling(score: Any) -> _Pooling:
     raise UnsupportedModel(
         f"flipping does not know the expansion of {score.describes}: {type(expansion).__name__}."
     )
-
-
-def _kernel_pool(expansion: KernelExpansion) -> Pool:
-    """Return how a kernel model pools: the compiled loops that its score itself is computed by."""
-    weights = expansion.weights
-    kernel = expansion.kernel
-    if not isinstance(kernel, (Exponential, StudentT)):
-        raise UnsupportedModel(
-            f"flipping knows exponential and t-Student kernels; got {type(kernel).__name__}."
-        )
-
-    def pool(S: Floats, left_out: Integers) -> Floats:
-        scores = np.empty(len(S))
-        unused = np.empty(len(S))  # what the loops attribute, in their other modes
-        if isinstance(kernel, Exponential):
-            _compiled.pool_exponential(S, weights, float(kernel.q), left_out, _compiled.SCORE, scores, unused)
-            return scores
-        # The factor m of o = m/g counts the points in use: one less where a row does without its own.
-        in_use = len(weights) - (left_out >= 0).astype(np.float64)
-        factor = np.ones(len(S)) if expansion.scale == "one" else in_use
-        q = float(kernel.q)
-        a = float(kernel.a)
-        _compiled.pool_student(S, weights, q, a, factor, left_out, _compiled.SCORE, scores, unused)
-        return scores
-
-    return pool
 
 
 def _mean_of_nearest(S: Floats, left_out: Integers, k: int) -> Floats:
@@ -336,9 +312,7 @@ def typical_rows(background: Any, score: ScoreFunction) -> Any:
     """Return up to 16 rows of the background, evenly spread over the half of it that scores lowest."""
     rows = background if is_frame(background) else np.asarray(background)
     looked_at = evenly_spread(len(rows), _LOOKED_AT)
-    ranked = looked_at[np.argsort(score.value(take_rows(rows, looked_at)), kind="stable")]
-    calm = ranked[: (len(ranked) + 1) // 2]  # a background may hold odd rows; half of it hardly does
-    return take_rows(rows, calm[evenly_spread(len(calm), N_REFERENCES)])
+    return take_rows(rows, looked_at[lower_half(score.value(take_rows(rows, looked_at)), N_REFERENCES)])
 
 
 @dataclass(frozen=True, eq=False)

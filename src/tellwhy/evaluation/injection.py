@@ -14,10 +14,11 @@ import numpy as np
 from narwhals.dependencies import is_pandas_dataframe as is_pandas, is_polars_dataframe as is_polars
 from numpy.typing import ArrayLike, NDArray
 
-from tellwhy.core.arrays import ColumnSpread, as_floats, check_finite, column_names
+from tellwhy.core.arrays import as_floats, check_finite, column_names
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
 from tellwhy.core.score import Floats, Integers
+from tellwhy.scoring.moved_columns import binary_columns, column_scales, draw_steps
 
 
 def is_frame(X: Any) -> bool:
@@ -137,7 +138,7 @@ def inject_anomalies(
     random = generator(random_state)
     truth = _choose((flips | (units > 0)) & np.isfinite(array), int(n_features), random)
     # Numbers are drawn for every cell, changed or not: which cells are true does not shift later draws.
-    moves = random.uniform(low, high, array.shape) * random.choice([-1.0, 1.0], array.shape) * units
+    moves = draw_steps(random, array.shape, low, high) * units
     changed = np.where(flips, 1.0 - array, array + moves)
     if is_frame(X):
         return Injected(_with_cells(X, changed, truth, flips), truth)
@@ -163,25 +164,6 @@ def numbers_of(X: Any) -> Floats:
         )
     check_finite(np.where(np.isnan(array), 0.0, array), frame.columns)
     return array
-
-
-def binary_columns(X: Floats) -> Mask:
-    """Tell which columns hold nothing but 0 and 1 (or NaN), and both of them."""
-    only = ((X == 0) | (X == 1) | np.isnan(X)).all(axis=0)
-    return np.asarray(only & (X == 0).any(axis=0) & (X == 1).any(axis=0))
-
-
-def column_scales(X: Floats) -> Floats:
-    """Return the standard deviation of each column; NaN cells do not count.
-
-    It is exactly 0 for constant columns, whatever their offset, and for empty ones.
-    """
-    scales = np.zeros(X.shape[1])
-    for c, column in enumerate(X.T):
-        known = column[~np.isnan(column)]
-        if len(known):
-            scales[c] = ColumnSpread.of(known[:, None]).deviation[0]
-    return scales
 
 
 def _choose(candidates: Mask, n_features: int, random: np.random.Generator) -> Mask:

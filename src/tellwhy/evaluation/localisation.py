@@ -20,7 +20,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Seed, generator, integer, seed, validate_value
 from tellwhy.core.score import Floats
-from tellwhy.evaluation.injection import column_scales, inject_anomalies, numbers_of
+from tellwhy.evaluation.injection import inject_anomalies, numbers_of
+from tellwhy.scoring.moved_columns import column_scales
 
 Mask = NDArray[np.bool_]
 

@@ -1,4 +1,4 @@
-"""Rows with one column moved, and the rank that an explanation gives the mover.
+"""Columns moved by their own standard deviations, and the rank that an explanation gives the mover.
 
 Ordinary rows with one column moved, to see which way of telling a score names that column.
 
@@ -11,16 +11,61 @@ Rows held out with one cell moved, and how much of what a detector finds odd fal
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellwhy.core.arrays import ColumnSpread, canonical_order
 from tellwhy.core.score import Floats, Integers
 
+Mask = NDArray[np.bool_]
 LEAST_MOVED = 20  # fewer rows decide nothing
 # Of two values, the rarer one has at least this share where rows take the other value. A value that hardly a
 # row has is far away in standard deviations, and those rows vouch for it: no explanation could name it.
 RARER_SHARE = 0.01
+
+
+def column_scales(X: Floats) -> Floats:
+    """Return the standard deviation of each column; NaN cells do not count.
+
+    It is exactly 0 for constant columns, whatever their offset, and for empty ones.
+    """
+    if len(X) and not np.isnan(X).any():
+        return ColumnSpread.of(X).deviation
+    known = [column[~np.isnan(column)] for column in X.T]
+    return np.array([ColumnSpread.of(cells[:, None]).deviation[0] if len(cells) else 0.0 for cells in known])
+
+
+def column_units(X: Floats) -> Floats:
+    """Return what differences in a column are divided by: its standard deviation, or 1 if it is constant."""
+    scales = column_scales(X)
+    return np.where(scales > 0, scales, 1.0)
+
+
+def binary_columns(X: Floats) -> Mask:
+    """Tell which columns hold nothing but 0 and 1 (or NaN), and both of them."""
+    only = ((X == 0) | (X == 1) | np.isnan(X)).all(axis=0)
+    return np.asarray(only & (X == 0).any(axis=0) & (X == 1).any(axis=0))
+
+
+def draw_steps(rng: np.random.Generator, shape: Any, low: float = 1.0, high: float = 2.0) -> Floats:
+    """Draw how far cells are moved, up or down, in standard deviations."""
+    return rng.uniform(low, high, shape) * rng.choice([-1.0, 1.0], shape)
+
+
+def reciprocal_ranks(values: Floats, columns: Integers) -> Floats:
+    """Return 1/rank of one column in each row, highest first; equal values share their mean rank.
+
+    Examples
+    --------
+    >>> reciprocal_ranks(np.array([[1.0, 2.0, 5.0], [1.0, 2.0, 1.0]]), np.array([2, 0])).round(2)
+    array([1. , 0.4])
+    """
+    own = np.take_along_axis(values, columns[:, None], axis=1)
+    above = (values > own).sum(axis=1)
+    tied = (values == own).sum(axis=1)
+    return np.asarray(1.0 / (above + 0.5 * (tied + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +103,7 @@ class MovedColumns:
         if not len(candidates):
             return cls(X[:0], origin[:0], origin[:0])
         columns = candidates[rng.integers(len(candidates), size=n)]
-        steps = rng.uniform(1.0, 2.0, n) * rng.choice([-1.0, 1.0], n)
+        steps = draw_steps(rng, n)
         donors = rng.integers(len(known), size=n)
         is_own = owner[None, :] == columns[:, None]  # (n, columns of X)
         is_block = np.bincount(owner)[columns] > 1
@@ -69,17 +114,8 @@ class MovedColumns:
         return cls(after[changed], origin[changed], columns[changed])
 
     def reciprocal_ranks(self, values: Floats) -> Floats:
-        """One over the place of the moved column among all, the highest value first; equal ones share places.
-
-        Examples
-        --------
-        >>> moved = MovedColumns(np.zeros((2, 3)), np.array([0, 1]), np.array([2, 0]))
-        >>> moved.reciprocal_ranks(np.array([[1.0, 2.0, 5.0], [1.0, 2.0, 1.0]])).round(2)
-        array([1. , 0.4])
-        """
-        own = np.take_along_axis(values, self.columns[:, None], axis=1)
-        others = (values == own).sum(axis=1) - 1
-        return np.asarray(1.0 / (1.0 + (values > own).sum(axis=1) + 0.5 * others))
+        """Return 1/rank of the column that was moved in each row."""
+        return reciprocal_ranks(values, self.columns)
 
 
 @dataclass(frozen=True)
@@ -172,20 +208,8 @@ class MovedCells:
         return float((np.log(terms.sum(axis=1)) - np.log(own)).mean())
 
     def reciprocal_ranks(self, terms: Floats) -> Floats:
-        """Return 1/rank of each moved cell in its row; `terms` has shape (n, d).
-
-        Equal terms share the mean of their ranks.
-
-        Examples
-        --------
-        >>> cells = MovedCells(np.array([0]), np.array([1]), np.array([1.5]))
-        >>> cells.reciprocal_ranks(np.array([[4.0, 3.0, 1.0]]))
-        array([0.5])
-        """
-        own = terms[np.arange(len(terms)), self.columns][:, None]
-        above = (terms > own).sum(axis=1)
-        tied = (terms == own).sum(axis=1)
-        return np.asarray(1.0 / (above + 0.5 * (tied + 1)))
+        """Return 1/rank of each moved cell in its row; `terms` has shape (n, d)."""
+        return reciprocal_ranks(terms, self.columns)
 
     def standard_error(self, gains: Floats) -> float:
         """Return the standard error of the mean of one number per cell; cells of a row count as one draw.

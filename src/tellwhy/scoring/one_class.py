@@ -67,6 +67,32 @@ class PooledBatch:
     attributed: Floats
 
 
+def pool(expansion: KernelExpansion, S: Floats, left_out: Integers, mode: str) -> tuple[Floats, Floats]:
+    """Pool the scaled squared distances S of some rows, overwriting them: outlierness, and its shares."""
+    weights = expansion.weights
+    kernel = expansion.kernel
+    asked = MODES[mode]
+    found = (np.empty(len(S)), np.zeros(len(S)))
+    if isinstance(kernel, Exponential):
+        _compiled.pool_exponential(S, weights, float(kernel.q), left_out, asked, *found)
+    elif isinstance(kernel, StudentT):
+        factor = student_factor(expansion, left_out)
+        shape = (float(kernel.q), float(kernel.a))
+        _compiled.pool_student(S, weights, *shape, factor, left_out, asked, *found)
+    else:
+        raise UnsupportedModel(
+            f"Expansions have an Exponential or StudentT kernel; got {type(kernel).__name__}."
+        )
+    return found
+
+
+def student_factor(expansion: KernelExpansion, left_out: Integers) -> Floats:
+    """Return the factor m of each row's t-Student outlierness: the number of its support points, or 1."""
+    if expansion.scale == "one":
+        return np.ones(len(left_out))
+    return np.asarray(len(expansion.weights) - (left_out >= 0), dtype=np.float64)
+
+
 class KernelScore:
     """The outlierness of a `KernelExpansion` as a score function, plus a constant `offset`."""
 
@@ -97,23 +123,17 @@ class KernelScore:
         """[V, V²] of the scaled support points V, shape (m, 2d)."""
         return np.hstack([self.points.scaled, self.points.scaled**2])
 
-    def _factor(self, left_out: Integers) -> Floats:
-        """Return the factor m of each row's t-Student outlierness: the number of its support points, or 1."""
-        if self.expansion.scale == "one":
-            return np.ones(len(left_out))
-        return np.asarray(len(self.expansion.weights) - (left_out >= 0), dtype=np.float64)
-
     def base_values(self, left_out: Integers) -> Floats:
         """Return the smallest score there is for each row: the offset, and m·a more for t-Student kernels."""
         kernel = self.expansion.kernel
         if isinstance(kernel, StudentT):
-            return kernel.a * self._factor(left_out) + self.offset
+            return kernel.a * student_factor(self.expansion, left_out) + self.offset
         return np.full(len(left_out), self.offset)
 
     def inlierness_of(self, outlierness: Floats, left_out: Integers) -> Floats:
         """Return g(x) for outlierness without the offset: exp(−o), or m/o for t-Student kernels."""
         if isinstance(self.expansion.kernel, StudentT):
-            return self._factor(left_out) / outlierness
+            return student_factor(self.expansion, left_out) / outlierness
         return np.asarray(np.exp(-outlierness))
 
     def value(self, X: Any, left_out: Integers | None = None) -> Floats:
@@ -156,27 +176,10 @@ class KernelScore:
         for rows in tracked_batches(len(X), 8 * (m + 4 * d), LABELS[mode]):
             Z = self.points.rescale(X[rows])
             S = self.points.squared_distances(Z)
-            outlierness = np.empty(len(Z))
-            attributed = np.zeros(len(Z))
-            self._pool(S, skip[rows], MODES[mode], outlierness, attributed)
+            outlierness, attributed = pool(self.expansion, S, skip[rows], mode)
             if not np.isfinite(outlierness).all():
                 self._raise_overflow(rows.start + int(np.argmin(np.isfinite(outlierness))))
             yield PooledBatch(rows, Z, outlierness, S, attributed)
-
-    def _pool(self, S: Floats, skip: Integers, mode: int, outlierness: Floats, attributed: Floats) -> None:
-        """Pool one batch; S, outlierness and attributed are written to."""
-        weights = self.expansion.weights
-        kernel = self.expansion.kernel
-        if isinstance(kernel, Exponential):
-            _compiled.pool_exponential(S, weights, float(kernel.q), skip, mode, outlierness, attributed)
-        elif isinstance(kernel, StudentT):
-            q = float(kernel.q)
-            a = float(kernel.a)
-            _compiled.pool_student(S, weights, q, a, self._factor(skip), skip, mode, outlierness, attributed)
-        else:
-            raise UnsupportedModel(
-                f"Expansions have an Exponential or StudentT kernel; got {type(kernel).__name__}."
-            )
 
     def _raise_overflow(self, row: int) -> None:
         raise InvalidInput(

@@ -68,6 +68,19 @@ def some_rows(X: Any) -> Any:
     return take_rows(X, kept_positions(np.shape(X)))
 
 
+def lower_half(scores: Floats, n: int) -> Integers:
+    """Return the places of up to n scores, evenly spread over the lower half: hardly half of all are odd.
+
+    Examples
+    --------
+    >>> lower_half(np.array([5.0, 1.0, 9.0, 2.0]), 2)
+    array([1, 3])
+    """
+    order = np.argsort(scores, kind="stable")
+    lower = order[: (len(order) + 1) // 2]
+    return lower[evenly_spread(len(lower), n)]
+
+
 def kept_positions(shape: tuple[int, ...]) -> Integers:
     """Positions of the rows that `some_rows` takes of an array or frame of a shape."""
     n_cells = int(np.prod(shape[1:]))

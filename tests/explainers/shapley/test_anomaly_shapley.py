@@ -19,7 +19,7 @@ from tellwhy.detectors import KernelDensity
 from tellwhy.explainers import AnomalyShapley
 from tellwhy.explainers.rows import Players
 from tellwhy.explainers.shapley import anomaly_shapley as games, neighbourhood
-from tellwhy.explainers.shapley.neighbourhood import Neighbourhood, _mean_reciprocal_rank, gamma_by_injection
+from tellwhy.explainers.shapley.neighbourhood import Neighbourhood, gamma_by_injection
 from tellwhy.explainers.shapley.shapley_values import every_coalition
 from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, as_score
 
@@ -352,11 +352,6 @@ def test_anchors_are_ordinary_rows():
     values = np.sort(score.value(X))
     places = np.searchsorted(values, score.value(anchors))
     np.testing.assert_array_equal(places, np.linspace(0, 124, 8).round())
-
-
-def test_ties_share_their_ranks():
-    values = np.array([[1.0, 1.0, 0.0], [3.0, 2.0, 2.0]])
-    assert _mean_reciprocal_rank(values, np.array([0, 1])) == pytest.approx((1 / 1.5 + 1 / 2.5) / 2)
 
 
 class TestGamma:

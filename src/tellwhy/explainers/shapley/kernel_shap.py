@@ -24,7 +24,6 @@ from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, s
 from tellwhy.core.progress import track
 from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats, HasLevels, Integers, IsPrediction
-from tellwhy.counterfactuals.minimise import column_scales
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import (
@@ -44,6 +43,7 @@ from tellwhy.explainers.shapley.shapley_values import (
     shapley_values,
 )
 from tellwhy.scoring import EncodedScore, NetworkOutput
+from tellwhy.scoring.moved_columns import column_units
 from tellwhy.scoring.ordinary_rows import some_rows
 
 
@@ -344,7 +344,7 @@ def _centres(X: Floats, rng: np.random.Generator) -> References:
     distinct, counts = np.unique(X, axis=0, return_counts=True)
     if len(distinct) <= N_REFERENCES:
         return References(distinct[None], counts / counts.sum())
-    scales, _ = column_scales(X)  # no column counts more for being measured in small units
+    scales = column_units(X)  # no column counts more for being measured in small units
     model = KMeans(N_REFERENCES, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(X / scales)
     centres = model.cluster_centers_ * scales
     for column, values in enumerate(X.T):
@@ -357,7 +357,7 @@ def _neighbours(X: Floats, background: Floats) -> Floats:
     """Background rows nearest to each row but not equal to it, shape (n, r, d)."""
     from sklearn.neighbors import NearestNeighbors
 
-    scales, _ = column_scales(background)
+    scales = column_units(background)
     k = min(N_REFERENCES, len(background))
     looked_at = min(len(background), 4 * k)  # some may be equal to the row, and are passed over
     model = NearestNeighbors(n_neighbors=looked_at).fit(background / scales)

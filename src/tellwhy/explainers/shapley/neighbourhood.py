@@ -31,12 +31,18 @@ from tellwhy.counterfactuals.minimise import (
     Mask,
     Minima,
     Surroundings,
-    binary_columns,
-    column_scales,
     minimise,
 )
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.optimise.arrays import Array
+from tellwhy.scoring.moved_columns import (
+    binary_columns,
+    column_scales,
+    column_units,
+    draw_steps,
+    reciprocal_ranks,
+)
+from tellwhy.scoring.ordinary_rows import lower_half
 
 DISTANCES = (one_of("squared", "absolute"), function)
 GAMMAS = real(0, np.inf, closed="left")
@@ -74,13 +80,15 @@ class Neighbourhood:
     @classmethod
     def of(cls, score: ScoreFunction, background: Floats) -> Neighbourhood:
         """Learn from background rows, in the score's own columns."""
-        scales, constant = column_scales(background)
+        scales = column_units(background)
+        constant = column_scales(background) == 0
         binary = binary_columns(background) | isinstance(score, SharesOfOne)
         looked_at = background[evenly_spread(len(background), _LOOKED_AT)]
         values = np.asarray(score.value(looked_at), dtype=np.float64)
         if isinstance(score, HasGradient):
             return cls(scales, constant, binary, None, _spread(values))
-        return cls(scales, constant, binary, _ordinary_rows(looked_at, values), _positive(np.std(values)))
+        anchors = looked_at[lower_half(values, N_ANCHORS)]
+        return cls(scales, constant, binary, anchors, _positive(np.std(values)))
 
     def lowest(
         self,
@@ -186,13 +194,6 @@ def _bounded(distance: Distance, U: Floats) -> Floats:
     return cost / (1.0 + cost)
 
 
-def _ordinary_rows(rows: Floats, values: Floats) -> Floats:
-    """Rows evenly spread over the half of them that scores lowest."""
-    order = np.argsort(values, kind="stable")
-    calm = rows[order[: (len(order) + 1) // 2]]
-    return calm[evenly_spread(len(calm), N_ANCHORS)]
-
-
 def distance_words(distance: Distance) -> str:
     """Name a distance for the record of an explanation."""
     return distance if isinstance(distance, str) else getattr(distance, "__name__", type(distance).__name__)
@@ -257,19 +258,11 @@ def gamma_by_injection(
         return DEFAULT
     rows = np.arange(len(X))
     columns = rng.choice(candidates, len(X))
-    moves = rng.uniform(1.0, 2.0, len(X)) * rng.choice([-1.0, 1.0], len(X)) * neighbourhood.scales[columns]
+    moves = draw_steps(rng, len(X)) * neighbourhood.scales[columns]
     cells = X[rows, columns]
     X[rows, columns] = np.where(neighbourhood.binary[columns], 1.0 - cells, cells + moves)
     tried = sorted({*CANDIDATES, balanced})
-    found = {gamma: _mean_reciprocal_rank(explained(X, gamma), player[columns]) for gamma in tried}
+    found = {gamma: reciprocal_ranks(explained(X, gamma), player[columns]).mean() for gamma in tried}
     best = max(found.values())
     equals = [gamma for gamma, quality in found.items() if quality == best]
     return min(equals, key=lambda gamma: abs(np.log(gamma / DEFAULT)))
-
-
-def _mean_reciprocal_rank(values: Floats, truth: Integers) -> float:
-    """Mean of 1/rank of the true player; ties share the mean of their ranks."""
-    of_truth = values[np.arange(len(values)), truth][:, None]
-    above = (values > of_truth).sum(axis=1)
-    tied = (values == of_truth).sum(axis=1)
-    return float(np.mean(1.0 / (above + 0.5 * (tied + 1))))
