@@ -11,8 +11,10 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
 from tellwhy.storage.codec import Part
-from tellwhy.storage.documents import Misfit
+from tellwhy.storage.documents import Misfit, at_key
 from tellwhy.storage.sklearn_state import COMPILED, fits_of, unwrapped, wrapped
 
 PREFIX = "sklearn."
@@ -135,10 +137,14 @@ def state_of(model: Any) -> dict[str, Any]:
 def estimator_of(cls: Any, fields: Mapping[str, Any]) -> Any:
     """The estimator that `state_of` was given."""
     model = cls(**{name: unwrapped(value) for name, value in fields["params"].items()})
+    if hasattr(cls, "_parameter_constraints"):
+        with at_key("params"):
+            model._validate_params()
     for name, value in fields["learned"].items():
-        held = getattr(cls, name, None)
-        # A file may set what `fit` sets: no method, no property, nothing of Python's own.
-        if name.startswith("__") or not name.isidentifier() or callable(held) or isinstance(held, property):
+        # A file may set what `fit` sets: no method, no property, nothing that stands at the class.
+        if not name.isidentifier() or hasattr(cls, name):
             raise Misfit(f"{name!r} is nothing that it learns", f"learned.{name}")
         vars(model)[name] = unwrapped(value)
+    if "_n_threads" in fields["learned"]:  # as many as this machine has
+        model._n_threads = _openmp_effective_n_threads()
     return model

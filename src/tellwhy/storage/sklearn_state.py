@@ -196,24 +196,36 @@ def _tree_made(held: Mapping[str, Any]) -> Any:
 
     nodes = _records(held["nodes"], NODE_DTYPE)
     n_features = int(held["n_features"])
+    n_classes = np.asarray(held["n_classes"], dtype=np.intp)
+    if n_classes.shape != (held["n_outputs"],) or len(n_classes) == 0 or n_classes.min() < 1:
+        raise ValueError("the classes of a tree are not those of its outputs")
     is_leaf = nodes["left_child"] == _LEAF  # as the compiled loop asks: any other number is followed
-    _check_children(nodes["left_child"], nodes["right_child"], is_leaf)
+    if _depth_of(nodes["left_child"], nodes["right_child"], is_leaf) != held["max_depth"]:
+        raise ValueError("a tree is not as deep as it says")  # paths are written into room of that size
     feature = nodes["feature"][~is_leaf]
     if len(feature) and (feature.min() < 0 or feature.max() >= n_features):
         raise ValueError("a split of a tree is on a column that there is not")
-    tree = Tree(n_features, np.asarray(held["n_classes"], dtype=np.intp), int(held["n_outputs"]))
+    tree = Tree(n_features, n_classes, int(held["n_outputs"]))
     state = {"max_depth": int(held["max_depth"]), "node_count": len(nodes), "nodes": nodes}
     tree.__setstate__({**state, "values": held["values"]})
     return tree
 
 
-def _check_children(left: Any, right: Any, is_leaf: Any) -> None:
-    """A tree ends: each child comes after its parent, and is one of the nodes."""
+def _depth_of(left: Any, right: Any, is_leaf: Any) -> int:
+    """The depth of a tree, whose nodes are each, but the first, the child of one node before them."""
     n = len(left)
-    places = np.arange(n)[~is_leaf]
-    for child in (left[~is_leaf].astype(np.int64), right[~is_leaf].astype(np.int64)):
-        if n == 0 or (child <= places).any() or (child >= n).any():
-            raise ValueError("the nodes of a tree do not follow one another")
+    parents = np.flatnonzero(~is_leaf)
+    children = np.concatenate([left[parents], right[parents]]).astype(np.int64)
+    follow = (children > np.tile(parents, 2)).all()
+    if n == 0 or not follow or not np.array_equal(np.sort(children), np.arange(1, n)):
+        raise ValueError("the nodes of a tree do not follow one another")
+    depth = 0
+    level = parents[parents == 0]
+    while len(level):
+        depth += 1
+        below = np.concatenate([left[level], right[level]]).astype(np.int64)
+        level = below[~is_leaf[below]]
+    return depth
 
 
 def _predictor_taken(predictor: Any) -> dict[str, Any]:
@@ -229,7 +241,7 @@ def _predictor_made(held: Mapping[str, Any]) -> Any:
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
     nodes = _records(held["nodes"], PREDICTOR_RECORD_DTYPE)
-    _check_children(nodes["left"], nodes["right"], nodes["is_leaf"].astype(bool))
+    _depth_of(nodes["left"], nodes["right"], nodes["is_leaf"].astype(bool))
     sets = [np.asarray(held[name], dtype=np.uint32).reshape(-1, 8) for name in ("binned", "raw")]
     is_set = nodes["is_categorical"].astype(bool)
     if is_set.any() and nodes["bitset_idx"][is_set].max() >= min(map(len, sets)):
@@ -261,6 +273,9 @@ def _neighbours_taken(tree: Any) -> dict[str, Any]:
 def _neighbours_made(name: str) -> Callable[[Mapping[str, Any]], Any]:
     def made(held: Mapping[str, Any]) -> Any:
         cls = getattr(import_module("sklearn.neighbors"), name)
+        weights = held["weights"]
+        if weights is not None and weights.shape != (len(held["points"]),):
+            raise ValueError("points have other weights than one each")
         if held["metric"] not in _METRICS.values():
             raise ValueError(f"{held['metric']!r} is no distance")
         more = {"p": held["p"]} if held["metric"] == "minkowski" else {}
@@ -269,7 +284,7 @@ def _neighbours_made(name: str) -> Callable[[Mapping[str, Any]], Any]:
             held["points"],
             leaf_size=held["leaf_size"],
             metric=held["metric"],
-            sample_weight=held["weights"],
+            sample_weight=weights,
             **more,
         )
 
@@ -341,11 +356,28 @@ def _forest(model: Any) -> Iterator[Fit]:
         )
 
 
+def _boosted(model: Any) -> Iterator[Fit]:
+    """Stages of trees, one of each stage for each column of what the first guess gives."""
+    yield from _forest(model)
+    trees = getattr(model, "estimators_", None)
+    if trees is None:
+        return
+    yield "estimators_", trees.ndim == 2 and trees.size > 0, True
+    yield "n_trees_per_iteration_", model.n_trees_per_iteration_, trees.shape[1]
+    yield "estimators_", {tree.tree_.value.shape[1:] for tree in trees.ravel()}, {(1, 1)}
+    guess = model._raw_predict_init(np.zeros((1, model.n_features_in_)))
+    yield "init_", guess.shape, (1, trees.shape[1])
+
+
 def _histograms(model: Any) -> Iterator[Fit]:
     n = getattr(model, "n_features_in_", 0)
+    if hasattr(model, "_bin_mapper"):
+        yield "_bin_mapper", len(model._bin_mapper.is_categorical_), n
     for predictor in (tree for trees in getattr(model, "_predictors", []) for tree in trees):
         used = predictor.nodes["feature_idx"][predictor.nodes["is_leaf"] == 0]
         yield "_predictors", bool((used >= 0).all() and (used < n).all()), True
+        labelled = predictor.nodes["feature_idx"][predictor.nodes["is_categorical"] != 0]
+        yield "_predictors", bool(np.all(model._bin_mapper.is_categorical_[labelled])), True
         mapper = model._bin_mapper
         yield "_predictors", bool(predictor.nodes["bin_threshold"].max() <= mapper.n_bins), True
 
@@ -358,17 +390,29 @@ def _support_vectors(model: Any) -> Iterator[Fit]:
     yield "support_vectors_", vectors.shape, (n, model.n_features_in_)
     for name in ("_dual_coef_", "dual_coef_"):
         yield name, getattr(model, name).shape[1], n
-    n_classes = len(getattr(model, "classes_", ()))
-    one_of_pairs = n_classes * (n_classes - 1) // 2 if n_classes else 1
-    yield "_n_support", int(np.sum(model.n_support_)) in (n, 2 * n), True
-    yield "_intercept_", len(model._intercept_), one_of_pairs
-    yield "_dual_coef_", len(model._dual_coef_), max(n_classes - 1, 1)
+    yield "support_", bool((model.support_ >= 0).all() and (model.support_ < model.shape_fit_[0]).all()), True
+    counts = model._n_support  # of a model without classes twice that of all
+    n_classes = len(getattr(model, "classes_", "ab"))
+    n_pairs = n_classes * (n_classes - 1) // 2
+    yield "_n_support", counts.shape, (n_classes,)
+    yield "_n_support", counts.dtype, np.int32
+    if hasattr(model, "classes_"):
+        yield "_n_support", bool((counts >= 0).all()) and int(counts.sum(dtype=np.int64)) == n, True
+    else:
+        yield "_n_support", counts.tolist(), [n, n]
+    yield "_intercept_", len(model._intercept_), n_pairs
+    yield "_dual_coef_", len(model._dual_coef_), n_classes - 1
+    for name in ("_probA", "_probB"):
+        yield name, len(getattr(model, name)) in (0, n_pairs), True
+    yield "_sparse", model._sparse, sparse.issparse(vectors)
+    if model._sparse:  # compiled code takes their numbers alone, as if none were 0
+        yield "_dual_coef_", len(model._dual_coef_.data), n * (n_classes - 1)
 
 
 def _points(model: Any) -> Iterator[Fit]:
     rows = getattr(model, "_fit_X", None)
     if rows is not None:
-        yield "_fit_X", rows.shape[1], model.n_features_in_
+        yield "_fit_X", rows.shape, (model.n_samples_fit_, model.n_features_in_)
 
 
 def _centres(model: Any) -> Iterator[Fit]:
@@ -392,12 +436,11 @@ _BY_NAME: dict[str, Fits] = {
             "RandomForestRegressor",
             "ExtraTreesClassifier",
             "ExtraTreesRegressor",
-            "GradientBoostingClassifier",
-            "GradientBoostingRegressor",
             "IsolationForest",
         ),
         _forest,
     ),
+    **dict.fromkeys(("GradientBoostingClassifier", "GradientBoostingRegressor"), _boosted),
 }
 
 

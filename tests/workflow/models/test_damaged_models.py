@@ -12,6 +12,7 @@ import pytest
 from sklearn import cluster, ensemble, neighbors, svm, tree
 
 import tellwhy
+from storage.changed_files import changed
 from tellwhy.core.errors import UnreadableFile
 
 ROWS = np.random.default_rng(0).normal(size=(50, 3))
@@ -119,3 +120,49 @@ def test_a_changed_number_never_ends_the_process(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert 100 < int(done.stdout) < 390
+
+
+def turned(head):
+    """The list of a machine's trees on its side: one stage of all trees."""
+    shape = head["is"]["is"]["learned"]["is"]["estimators_"]["is"]["of"]["is"][0]["is"]
+    shape.reverse()
+
+
+def shallow(head):
+    head["is"]["is"]["learned"]["is"]["tree_"]["is"]["max_depth"] = 0
+
+
+def more_outputs(head):
+    head["is"]["is"]["learned"]["is"]["tree_"]["is"]["n_outputs"] = 50
+
+
+def of_another_kind(head):
+    head["is"]["is"]["learned"]["is"]["_impl"] = "c_svc"
+
+
+def counts(*numbers):
+    return {"_n_support": np.array(numbers, dtype=np.int32)}
+
+
+LIES = [
+    (ensemble.GradientBoostingRegressor(n_estimators=5), turned, {}),
+    (ensemble.GradientBoostingClassifier(n_estimators=5), turned, {}),
+    (tree.DecisionTreeClassifier(), shallow, {}),
+    (tree.DecisionTreeClassifier(), more_outputs, {}),
+    (svm.OneClassSVM(), of_another_kind, {}),
+    (svm.SVC(), len, counts(10**8, 50 - 10**8)),
+    (svm.SVC(), len, counts(50)),
+    (svm.SVC(), len, counts(25, 25, 0)),
+    (svm.SVR(), len, counts(50)),
+    (svm.OneClassSVM(), len, counts(50, 0)),
+    (svm.SVC(), len, {"learned.support_": np.full(50, 10**8, dtype=np.int32)}),
+    (neighbors.KernelDensity(), len, {"points": np.zeros((0, 3))}),
+]
+
+
+@pytest.mark.parametrize(("model", "change", "arrays"), LIES)
+def test_what_compiled_code_would_believe_is_refused(model, change, arrays, tmp_path):
+    path = tellwhy.save(model.fit(ROWS, CLASSES), tmp_path / "m.tellwhy")
+    changed(path, change, arrays)
+    with pytest.raises(UnreadableFile):
+        tellwhy.load(path)
