@@ -8,10 +8,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from zoo.anomalies import moved, odd_row
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.result import Anomaly, Group, Reason, Typical
-from tellwhy.results.run import Agreement, Detection, Evidence, Run
+from tellwhy.results.result import (
+    Agreement,
+    Anomaly,
+    Detection,
+    Evidence,
+    Group,
+    Reason,
+    Result,
+    Typical,
+    written,
+)
 
 NUMBERS = ("TSH", "T3", "TT4", "T4U", "FTI", "age")
 COLUMNS = (*NUMBERS, "sex", "on thyroxine", "referral source", "measured")
@@ -136,7 +146,7 @@ def reasons_of(
 
 def example_run(
     n: int = 3772, top: int = 40, *, kind: str = "attribution", columns: int | None = None
-) -> Run:
+) -> Result:
     """Return a run over n generated rows, with the `top` most odd ones explained."""
     frame = table(n).iloc[:, : columns or len(COLUMNS)]
     names = list(frame.columns)
@@ -155,12 +165,12 @@ def example_run(
             if typical[r.feature].kind == "number"
         }
         anomalies.append(
-            Anomaly(
-                row=int(i),
-                id=f"patient {10_000 + i}" if rank != 1 else None,
-                score=float(scores[i]),
-                percentile=float(100 * (scores < scores[i]).mean()),
-                above_threshold=bool(scores[i] > threshold),
+            odd_row(
+                int(i),
+                f"patient {10_000 + i}" if rank != 1 else None,
+                float(scores[i]),
+                float(100 * (scores < scores[i]).mean()),
+                bool(scores[i] > threshold),
                 reasons=reasons,
                 nearest_normal=normal if normal and rank % 3 != 2 else None,
             )
@@ -174,7 +184,7 @@ def example_run(
         params={"explains": "outlierness −log Σ α k of the one-class SVM"},
         kind=kind,
     )
-    return Run(
+    return Result(
         source="thyroid.csv",
         settings={
             "detector": "OneClassSVM(kernel='student_t', nu=0.1)",
@@ -185,15 +195,15 @@ def example_run(
             "missing": "impute",
             "columns": names,
         },
-        summary=(
+        done=written(
             f"{n} rows of thyroid.csv were read, with {len(names)} columns used. A one-class SVM with a t-Student "
             "kernel learned what is usual from the same rows, each scored as if it were new. The most odd rows were "
             f"explained with {explanation.method}."
         ),
         notices=[
-            "Column 'patient' identifies rows and was left out.",
-            "Column 'TBG' is constant and was left out.",
-            "Column 'T3': 769 missing values were replaced by the median, 2.",
+            written("Column 'patient' identifies rows and was left out."),
+            written("Column 'TBG' is constant and was left out."),
+            written("Column 'T3': 769 missing values were replaced by the median, 2."),
         ],
         columns=names,
         scores=scores,
@@ -201,7 +211,7 @@ def example_run(
         threshold=threshold,
         anomalies=anomalies,
         explanation=explanation,
-        typical=typical,
+        usual=typical,
         column_shares=shares_of(values[order], names) if top else {},
         groups=groups_of(anomalies),
         evidence=evidence_of(len(names), explanation.method),
@@ -242,7 +252,7 @@ def evidence_of(d: int, method: str) -> Evidence:
     )
 
 
-def hostile_run() -> Run:
+def hostile_run() -> Result:
     """Return a run in which every text that can come from a user's file tries to leave its place."""
     run = example_run(200, top=12)
     names = [f"{name} {HOSTILE[j % len(HOSTILE)]}" for j, name in enumerate(run.columns)]
@@ -255,8 +265,7 @@ def hostile_run() -> Run:
 
     anomalies = [
         replace(
-            a,
-            id=HOSTILE[k % len(HOSTILE)],
+            moved(a, name=HOSTILE[k % len(HOSTILE)]),
             reasons=[named(r, k) for r in a.reasons],
             nearest_normal={new[c]: HOSTILE[k % len(HOSTILE)] for c in a.nearest_normal or ()} or None,
         )
@@ -269,7 +278,7 @@ def hostile_run() -> Run:
             labels=[*t.labels[:-1], HOSTILE[0]] if t.labels else (),
             shares={f"{value} {HOSTILE[2]}": share for value, share in t.shares.items()},
         )
-        for c, t in run.typical.items()
+        for c, t in run.usual.items()
     }
     evidence = replace(
         run.evidence,
@@ -282,8 +291,8 @@ def hostile_run() -> Run:
         run,
         source=HOSTILE[2],
         settings={text: text for text in HOSTILE},
-        summary=" ".join(HOSTILE),
-        notices=list(HOSTILE),
+        done=written(" ".join(HOSTILE)),
+        notices=list(map(written, HOSTILE)),
         columns=names,
         anomalies=anomalies,
         explanation=replace(
@@ -292,7 +301,7 @@ def hostile_run() -> Run:
             data=run.explanation.data.set_axis(names, axis=1),
             method=HOSTILE[0],
         ),
-        typical=typical,
+        usual=typical,
         column_shares={new[c]: share for c, share in run.column_shares.items()},
         groups=[replace(g, features=[new[c] for c in g.features]) for g in run.groups],
         evidence=evidence,
@@ -311,21 +320,21 @@ def run_of(
     cells: Sequence[Any] | None = None,
     nearest_normal: dict[str, Any] | None = None,
     **changes: Any,
-) -> Run:
+) -> Result:
     """Return a run whose explained rows have the given values; `cells` are those of the first row's reasons."""
     values = np.atleast_2d(np.asarray(values, dtype=float))
     n = len(values)
     settings = {"scores": values.sum(axis=1), "method": "Example", "feature_names": names, "data": None}
     explanation = Explanation(values=values, **(settings | changes))
     reasons = [said(n, v, [], 0.5, f"{n} is odd") for n, v in zip(names, cells or (), strict=False)]
-    first = Anomaly(0, None, float(explanation.scores[0]), 99.0, True, reasons, nearest_normal)
-    rest = [Anomaly(i, None, float(explanation.scores[i]), 98.0, True, []) for i in range(1, n)]
+    first = odd_row(0, None, float(explanation.scores[0]), 99.0, True, reasons, nearest_normal)
+    rest = [odd_row(i, None, float(explanation.scores[i]), 98.0, True, []) for i in range(1, n)]
     return replace(
         example_run(60, top=1),
         columns=list(names),
         anomalies=[first, *rest],
         explanation=explanation,
-        typical={t.column: t for t in typical},
+        usual={t.column: t for t in typical},
         column_shares=dict.fromkeys(names, 1 / len(names)),
         groups=[],
     )

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tellwhy.results.records import reason_of, reason_record
-from tellwhy.results.result import AlarmRule, Finding, Headline, Notice, Reason
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Notice, Reason
+from tellwhy.results.schema import from_plain, to_plain
+from tellwhy.results.store import anomaly_of_schema_2
 from tellwhy.words import tell
 from tellwhy.words.english.notices import NOTICES
 from tellwhy.words.english.reasons import REASONS
@@ -105,7 +106,7 @@ def test_every_kind_has_an_example():
 
 @pytest.mark.parametrize("reason", EXAMPLES, ids=lambda reason: reason.kind)
 def test_a_reason_says_the_same_once_it_was_json(reason):
-    again = reason_of(json.loads(json.dumps(reason_record(reason))))
+    again = from_plain(Reason, json.loads(json.dumps(to_plain(reason))))
     assert again.text == reason.text
     assert json.dumps(asdict(again)) == json.dumps(asdict(reason))
 
@@ -113,4 +114,6 @@ def test_a_reason_says_the_same_once_it_was_json(reason):
 def test_a_reason_that_was_saved_as_a_sentence_says_it_still():
     record = {"feature": "TSH", "value": 1.0, "typical": [], "share": 0.71, "holds": True}
     for text in ("TSH = 1 (usually 2–3) · 71 %", "TSH = 1 (usually 2–3)"):
-        assert reason_of({**record, "text": text}).text == text
+        odd = {"row": 3, "id": None, "score": 1.0, "above_threshold": True}
+        again = anomaly_of_schema_2({**odd, "reasons": [{**record, "text": text}]})
+        assert from_plain(Anomaly, again).reasons[0].text == text

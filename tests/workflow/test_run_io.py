@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from zoo.anomalies import moved
 
 from tellwhy.storage.csv_cells import neutral
 from tellwhy.verdicts.run_io import anomaly_record
@@ -54,7 +55,7 @@ def test_no_cell_of_the_spreadsheet_is_a_formula(run, tmp_path, start):
     assert neutral(f"{start}1") == f"'{start}1"
     first = run.anomalies[0]
     hostile = [replace(reason, feature=start + reason.feature) for reason in first.reasons]
-    changed = replace(run, anomalies=[replace(first, id=f"{start}1", reasons=hostile)])
+    changed = replace(run, anomalies=[replace(moved(first, name=f"{start}1"), reasons=hostile)])
     save_run(changed, tmp_path / "run")
     with (tmp_path / "run" / "anomalies.csv").open(encoding="utf-8-sig", newline="") as file:
         line = next(csv.DictReader(file))

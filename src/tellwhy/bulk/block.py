@@ -34,8 +34,8 @@ from tellwhy.kinds.new_data import counted_beyond
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_rows import as_written
 from tellwhy.kinds.table_run import run_of
-from tellwhy.results.records import anomaly_record
-from tellwhy.results.result import Anomaly, Notice
+from tellwhy.results.result import Anomaly, Notice, Part
+from tellwhy.results.schema import to_plain
 from tellwhy.storage.documents import plain
 
 Hashes = NDArray[np.uint64]
@@ -203,17 +203,16 @@ def _told(model: TableModel, judged: Judged, positions: Integers) -> list[Explai
     chosen = replace(judged.ranking, positions=positions, percentiles=np.full(len(positions), 100.0))
     run = run_of(replace(judged, ranking=chosen), with_evidence=False)
     causes = {mark.cause for mark in model.marks}
-    held = [bool(is_marked(anomaly, run.typical, causes)) for anomaly in run.anomalies]
+    held = [bool(is_marked(anomaly, run.usual, causes)) for anomaly in run.anomalies]
     told = judged.in_words(run).anomalies
     return list(map(Explained, told, run.explanation.values.tolist(), held))
 
 
 def _bare(judged: Judged, position: int) -> Anomaly:
     score = float(judged.ranking.scores[position])
-    row = int(judged.batch.fitted.selection.rows[position])
-    return Anomaly(
-        row, None, score, 100.0, True, [], p_value=judged.ranking.p_value(position), doubt=NOT_EXPLAINED
-    )
+    part = Part("row", row=int(judged.batch.fitted.selection.rows[position]))
+    p_value = judged.ranking.p_value(position)
+    return Anomaly(part, score, p_value, is_alarm=True, percentile=100.0, doubt=NOT_EXPLAINED)
 
 
 def _places(read: ReadBlock, rows: Integers) -> dict[str, Any]:
@@ -262,7 +261,7 @@ def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.T
             "note": pa.array([anomaly.note for anomaly in anomalies], pa.string()),
             "cells": pa.array([_json(_cells(cells)) for cells in written], pa.string()),
             "values": pa.array([each.values for each in explained], pa.list_(pa.float64())),
-            "anomaly": pa.array([_json(anomaly_record(anomaly)) for anomaly in anomalies], pa.string()),
+            "anomaly": pa.array([_json(to_plain(anomaly)) for anomaly in anomalies], pa.string()),
         }
     )
 

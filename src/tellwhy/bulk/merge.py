@@ -37,14 +37,12 @@ from tellwhy.kinds.explain_new import changed_request, counted_notices, judge, j
 from tellwhy.kinds.new_data import joined_counts, since_fitted
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_run import column_shares
-from tellwhy.results.records import anomaly_of, finding_record
-from tellwhy.results.result import AlarmRule, Anomaly, Finding
-from tellwhy.results.run import Run
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Notice, Result, written
+from tellwhy.results.schema import from_plain, to_plain
 from tellwhy.storage.documents import plain
 from tellwhy.storage.folders import new_file
 from tellwhy.verdicts.headline import headline_of
 from tellwhy.verdicts.reasons import groups_of
-from tellwhy.words import tell
 
 MOST_JUDGED = 1_000  # rows of one block by which it is told how far explanations can be trusted
 LONGEST_END = 20.0  # seconds that a run which is interrupted waits for what it has begun here
@@ -65,7 +63,7 @@ class Sample:
     """
 
     model: TableModel
-    run: Run
+    run: Result
     number: int
 
 
@@ -86,16 +84,19 @@ def sample_of(plan: Plan, record: Record) -> Sample:
         request = changed_request(model, settings)
         judged = judge(model, some, request, finds_learned=plan.job.is_own, is_part=True)
         run = _of_all_rows(judged_run(model, judged), judged)
-    moved = [replace(each, row=int(chosen[each.row]), line=None) for each in run.anomalies]
+    moved = [
+        replace(each, part=replace(each.part, row=int(chosen[each.row]), line=None)) for each in run.anomalies
+    ]
     return Sample(model, replace(run, anomalies=moved, groups=groups_of(moved)), record.number)
 
 
-def _of_all_rows(run: Run, judged: Judged) -> Run:
+def _of_all_rows(run: Result, judged: Judged) -> Result:
     """The run without the notices that count its own rows."""
     fitted = judged.batch.fitted
     counted = counted_notices(fitted.encoder, fitted.selection)
-    counted += [] if run.opening is None else [tell.notice(each) for each in run.opening.more]
-    return replace(run, notices=[text for text in run.notices if text not in counted])
+    left_out = [written(text) for text in counted]
+    left_out += [] if run.opening is None else run.opening.more
+    return replace(run, notices=[notice for notice in run.notices if notice not in left_out])
 
 
 def scores_of(plan: Plan, record: Record) -> Floats:
@@ -168,7 +169,7 @@ class _Alarm:
     cells: Mapping[str, Any]
 
 
-def write_list(plan: Plan, records: Sequence[Record], run: Run | None) -> None:
+def write_list(plan: Plan, records: Sequence[Record], run: Result | None) -> None:
     """Write the list of all parts, with their sizes and checksums, and of what could not be read."""
     beyond = joined_counts(record.beyond for record in records)
     told = {
@@ -178,14 +179,14 @@ def write_list(plan: Plan, records: Sequence[Record], run: Run | None) -> None:
         "n_held_back": sum(record.n_held_back for record in records),
         "parts": {name: list(found) for record in records for name, found in record.parts.items()},
         "failed": [list(each) for record in records for each in record.failed],
-        "findings": [] if run is None else [finding_record(finding) for finding in run.findings],
+        "findings": [] if run is None else [to_plain(finding) for finding in run.findings],
         "beyond": {name: asdict(count) for name, count in beyond.items() if count.n},
     }
     with new_file(Path(plan.job.out) / WHOLE) as work:
         work.write_text(json.dumps(plain(told), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = None) -> Run | None:
+def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = None) -> Result | None:
     """The oddest alarms of all blocks as one run; None where no row was judged.
 
     `sample` is that of the first block with alarms, where it was made before.
@@ -206,8 +207,8 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
     told = replace(
         base,
         source=_source(plan),
-        summary=_summary(plan, model, n_rows, n_alarms),
-        notices=[*base.notices, *_notices(records, n_rows), *since_fitted(model, beyond)],
+        done=written(_summary(plan, model, n_rows, n_alarms)),
+        notices=[*base.notices, *_notices(records, n_rows), *map(written, since_fitted(model, beyond))],
         scores=scores,
         rows=rows,
         findings=[*merged_findings(records), *repeats_elsewhere(plan, records, model)],
@@ -227,7 +228,7 @@ def _oddest_sample(plan: Plan, records: Sequence[Record]) -> Sample:
     oddest = max(judged, key=lambda record: -np.inf if record.highest is None else record.highest)
     sample = sample_of(plan, oddest)
     first = sum(record.n_read for record in records if record.number < oddest.number)
-    moved = [replace(each, row=first + each.row) for each in sample.run.anomalies]
+    moved = [replace(each, part=replace(each.part, row=first + each.row)) for each in sample.run.anomalies]
     return replace(sample, run=replace(sample.run, anomalies=moved, groups=groups_of(moved)))
 
 
@@ -295,12 +296,13 @@ def _lines_of(plan: Plan, chosen: Sequence[tuple[float, int, int]]) -> dict[tupl
 
 
 def _alarm(line: Mapping[str, Any], first: int, *, is_single: bool) -> _Alarm:
-    anomaly = anomaly_of(json.loads(line["anomaly"]))
-    anomaly = replace(anomaly, row=first + anomaly.row, line=None, file=None if is_single else anomaly.file)
+    anomaly: Anomaly = from_plain(Anomaly, json.loads(line["anomaly"]))
+    file = None if is_single else anomaly.file
+    anomaly = replace(anomaly, part=replace(anomaly.part, row=first + anomaly.row, line=None, file=file))
     return _Alarm(anomaly, line["values"] or [], json.loads(line["cells"]))
 
 
-def _with_alarms(run: Run, alarms: Sequence[_Alarm]) -> Run:
+def _with_alarms(run: Result, alarms: Sequence[_Alarm]) -> Result:
     """The run with other rows told, and their attributions."""
     names = run.explanation.names()
     values = np.array([alarm.values or [0.0] * len(names) for alarm in alarms], dtype=np.float64)
@@ -372,7 +374,7 @@ def _json(facts: Mapping[str, Any]) -> str:
     return json.dumps(plain(facts), ensure_ascii=False, sort_keys=True)
 
 
-def _of_told_rows(run: Run) -> list[Finding]:
+def _of_told_rows(run: Result) -> list[Finding]:
     """Findings that name the told alarms alone: a mark is made of them, with the value that they found."""
     told = {anomaly.row for anomaly in run.anomalies}
     return [replace(finding, rows=[row for row in finding.rows if row in told]) for finding in run.findings]
@@ -399,7 +401,7 @@ def _summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
     )
 
 
-def _notices(records: Sequence[Record], n_rows: int) -> list[str]:
+def _notices(records: Sequence[Record], n_rows: int) -> list[Notice]:
     failed = [each for record in records for each in record.failed]
     n_held = sum(record.n_held_back for record in records)
     told = [f"{each[0]} was left out: {each[1]}" for each in failed[:20]]
@@ -409,7 +411,7 @@ def _notices(records: Sequence[Record], n_rows: int) -> list[str]:
         told.append(f"{n_held:,} rows were held back by marks of the model.")
     if n_rows > MOST_SCORES:
         told.append(f"The scores of {n_rows:,} rows are in the parts, not here.")
-    return told
+    return [written(text) for text in told]
 
 
 def _newest(plan: Plan) -> str:

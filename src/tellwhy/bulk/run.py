@@ -18,7 +18,7 @@ from tellwhy.core.errors import CannotWrite, InvalidParameter
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
-from tellwhy.results.run import Run
+from tellwhy.results.result import Result
 from tellwhy.verdicts.run_io import save_run
 
 LOCK = "at-work"
@@ -46,7 +46,7 @@ class BulkResult:
     """
 
     out: Path
-    run: Run | None
+    run: Result | None
     n_rows: int
     n_alarms: int
     n_held_back: int
@@ -56,7 +56,7 @@ class BulkResult:
 
     @property
     def n_flagged(self) -> int:
-        """Alarms, as a `Run` calls them."""
+        """Alarms, as a `Result` calls them."""
         return self.n_alarms
 
 

@@ -11,7 +11,7 @@ from tellwhy.data import Table
 from tellwhy.kinds.fitted import FittedTable
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.text_columns import TextColumns
-from tellwhy.results.run import Run
+from tellwhy.results.result import Result
 from tellwhy.verdicts.alarms import Alarms, Calibration, Ranking, ranking_of
 from tellwhy.verdicts.findings import RowFindings
 
@@ -86,6 +86,6 @@ class Judged:
         """Score above which a row is odd: what is told of a row does not depend on the rows beside it."""
         return self.ranking.threshold if self.batch.line is None else self.batch.line
 
-    def in_words(self, run: Run) -> Run:
+    def in_words(self, run: Result) -> Result:
         """The run, its reasons in words where a column of texts makes a row odd."""
         return self.batch.texts.told_in(run)

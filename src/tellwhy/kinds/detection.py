@@ -9,7 +9,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.kinds.request import cell_text, split_label
-from tellwhy.results.run import Detection
+from tellwhy.results.result import Detection
 
 # A label by one of these names means what is odd, even if it is the more common of two.
 POSITIVE_WORDS = frozenset(

@@ -33,8 +33,7 @@ from tellwhy.kinds.table_model import MOST_ROWS, Mark, TableModel, fit
 from tellwhy.kinds.table_rows import Selection, as_source, reference_of
 from tellwhy.kinds.table_run import run_of
 from tellwhy.kinds.text_columns import scored_texts
-from tellwhy.results.result import Finding
-from tellwhy.results.run import Run
+from tellwhy.results.result import Finding, Result
 from tellwhy.verdicts.alarms import Alarms
 from tellwhy.verdicts.findings import RowFindings
 
@@ -54,7 +53,7 @@ CHANGEABLE = (
 @one_blas_thread()
 def explain_table(
     data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
-) -> Run:
+) -> Result:
     """Find the odd rows of a table and tell why they are odd.
 
     Parameters
@@ -69,7 +68,7 @@ def explain_table(
 
     Returns
     -------
-    Run
+    Result
         Ranked anomalies with reasons, and the evidence for them.
 
     Examples
@@ -90,7 +89,7 @@ def explain_table(
 
 
 @one_blas_thread()
-def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Run:
+def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Result:
     """Find the odd rows of a table by a model that was fitted before, and tell why they are odd.
 
     Scores, p-values and reasons are a matter of a row and the model. Which rows are alarms is decided among
@@ -124,7 +123,7 @@ def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any
 @one_blas_thread()
 def explain_and_compare(
     model: TableModel, data: str | Path | TableLike, *, model_file: str | Path = "", **settings: Any
-) -> tuple[Run, NewData]:
+) -> tuple[Result, NewData]:
     """The same, and how the rows compare with those of the fitting; the run remembers the model's file."""
     table = as_source(data)
     judged = judge(model, table, changed_request(model, settings))
@@ -135,13 +134,13 @@ def explain_and_compare(
     return replace(run, settings={**run.settings, "model": place}), compared
 
 
-def judged_run(model: TableModel, judged: Judged) -> Run:
+def judged_run(model: TableModel, judged: Judged) -> Result:
     """Explain the alarms among rows that a model judged."""
     run = told_run(judged, model.marks)
     return replace(run, settings={**run.settings, "fitted_to": model.source})
 
 
-def told_run(judged: Judged, marks: Sequence[Mark] = ()) -> Run:
+def told_run(judged: Judged, marks: Sequence[Mark] = ()) -> Result:
     """Explain the alarms among judged rows; those whose cause is marked are held back."""
     return judged.in_words(held_back(run_of(judged), marks, judged.batch.held))
 

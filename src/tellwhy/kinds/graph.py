@@ -31,8 +31,7 @@ from tellwhy.kinds.graph_input import GraphRequest, NodeData, fit_latent_classes
 from tellwhy.kinds.table_run import column_shares, versions
 from tellwhy.kinds.visits import without_visits
 from tellwhy.results.node_picture import NodePicture
-from tellwhy.results.result import AlarmRule, Anomaly, Reason, Typical
-from tellwhy.results.run import Evidence, Run
+from tellwhy.results.result import AlarmRule, Anomaly, Evidence, Part, Reason, Result, Typical, written
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, Ranking, ranking_of
 from tellwhy.verdicts.findings import finding_reasons, told_findings, with_findings
@@ -41,7 +40,7 @@ from tellwhy.verdicts.reasons import groups_of, reasons_of, shares_of_score, typ
 MOST_TRAINED_ON = 200_000  # rows that the isolation forest learns from
 
 
-def picture_of(nodes: NodeData, model: LCCAD, scores: Floats, run: Run) -> NodePicture:
+def picture_of(nodes: NodeData, model: LCCAD, scores: Floats, run: Result) -> NodePicture:
     """Return what is drawn: the slice of a volume that holds the oddest node, or all nodes."""
     plane = _plane(nodes, int(run.explanation.extras["row"][0]))
     shown = plane.nodes
@@ -65,7 +64,7 @@ def picture_of(nodes: NodeData, model: LCCAD, scores: Floats, run: Run) -> NodeP
         others=_others(nodes.X[shown], there, model.n_classes),
         places=tuple(nodes.names(int(node)) for node in shown) if nodes.kind == "time" else (),
         all_classes=model.labels_.astype(np.int8),
-        threshold=run.threshold,
+        threshold=run.line,
     )
 
 
@@ -126,7 +125,7 @@ NODES = {"grid": "nodes of the grid", "time": "rows in the order of time", "edge
 class GraphRun:
     """What was found: the run, as for a table, and what its pictures show."""
 
-    run: Run
+    run: Result
     picture: NodePicture
 
 
@@ -177,22 +176,23 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
     reasons = _reasons(explanation, nodes, model)
     for i, node in enumerate(present[ranking.positions]):
         if by_row[i]:
-            written = nodes.written.iloc[int(node)]
+            cells = nodes.written.iloc[int(node)]
             share = _share_of(explanation[i], by_row[i], float(raised[i]))
-            reasons[i] = finding_reasons(by_row[i], written, {}, share)
+            reasons[i] = finding_reasons(by_row[i], cells, {}, share)
     anomalies = _anomalies(nodes, present[ranking.positions], ranking, reasons)
-    run = Run(
+    run = Result(
+        kind="graph",
         source=nodes.source,
         settings=_settings(request, model, ranking.alarms.rule),
-        summary=_summary(nodes, model, explanation, ranking),
-        notices=[*nodes.notices, *_notices(model)],
+        done=written(_summary(nodes, model, explanation, ranking)),
+        notices=[written(text) for text in (*nodes.notices, *_notices(model))],
         columns=list(nodes.frame.columns),
         scores=ranking.scores,
         rows=nodes.rows[present],
         threshold=ranking.threshold,
         anomalies=anomalies,
         explanation=explanation,
-        typical=_typical(nodes, present),
+        usual=_typical(nodes, present),
         column_shares=column_shares(explanation),
         groups=groups_of(anomalies),
         evidence=Evidence(str(explanation.params["explains"]), 0.0, {}, {}, []),
@@ -233,11 +233,10 @@ def _anomalies(
         score = float(ranking.scores[ranking.positions[i]])
         told.append(
             Anomaly(
-                row=int(nodes.rows[node]),
-                id=nodes.names(int(node)),
+                Part("node", row=int(nodes.rows[node]), name=nodes.names(int(node))),
                 score=score,
                 percentile=float(ranking.percentiles[i]),
-                above_threshold=score > ranking.threshold,
+                is_alarm=score > ranking.threshold,
                 reasons=reasons[i],
                 p_value=ranking.p_value(int(ranking.positions[i])),
             )

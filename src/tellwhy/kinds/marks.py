@@ -23,12 +23,10 @@ from tellwhy.checks.mistakes import MISTAKES, is_of_alarms
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.kinds.request import cell_text
 from tellwhy.kinds.table_model import Mark, TableModel
-from tellwhy.results.result import Anomaly, Notice, Reason, Typical
-from tellwhy.results.run import Run
+from tellwhy.results.result import Anomaly, Notice, Reason, Result, Typical
 from tellwhy.storage.documents import plain
 from tellwhy.verdicts.findings import RowFindings
 from tellwhy.verdicts.reasons import is_usual, usual_values
-from tellwhy.words import tell
 from tellwhy.words.numbers import is_number
 
 
@@ -69,7 +67,7 @@ def _text(value: Any) -> str:
     return json.dumps(plain(value), ensure_ascii=False)
 
 
-def marks_of(run: Run, row: int, why: str) -> list[Mark]:
+def marks_of(run: Result, row: int, why: str) -> list[Mark]:
     """The marks that say that an explained row of a run is no trouble: one for each of its causes.
 
     Parameters
@@ -97,7 +95,7 @@ def marks_of(run: Run, row: int, why: str) -> list[Mark]:
     ]
     named = {name for finding in found for name in finding.columns}
     others = [reason for reason in anomaly.reasons if reason.feature not in named]
-    cause = reason_cause(others, run.typical)
+    cause = reason_cause(others, run.usual)
     if cause and (not found or any(reason.holds for reason in others)):
         marks.append(
             Mark(cause, "; ".join(reason.text for reason in others if reason.holds or not found), why)
@@ -148,7 +146,7 @@ def is_marked(anomaly: Anomaly, typical: Mapping[str, Typical], causes: set[str]
     return cause if cause in causes else ""
 
 
-def held_back(run: Run, marks: Sequence[Mark], held: Counter[str]) -> Run:
+def held_back(run: Result, marks: Sequence[Mark], held: Counter[str]) -> Result:
     """The run without the alarms whose cause is marked, and with a sentence on how many these were.
 
     Parameters
@@ -161,7 +159,7 @@ def held_back(run: Run, marks: Sequence[Mark], held: Counter[str]) -> Run:
         How many rows each mark held back already, as findings.
     """
     causes = {mark.cause for mark in marks}
-    by_row = [is_marked(a, run.typical, causes) if a.above_threshold else "" for a in run.anomalies]
+    by_row = [is_marked(a, run.usual, causes) if a.above_threshold else "" for a in run.anomalies]
     held = held + Counter(cause for cause in by_row if cause)
     if not held:
         return run
@@ -170,23 +168,21 @@ def held_back(run: Run, marks: Sequence[Mark], held: Counter[str]) -> Run:
         stays[0] = True
     gone = {anomaly.row for anomaly, cause in zip(run.anomalies, by_row, strict=True) if cause}
     kept = [
-        replace(each, above_threshold=False, doubt=Notice("marked")) if each.row in gone else each
+        replace(each, is_alarm=False, doubt=Notice("marked")) if each.row in gone else each
         for each, is_kept in zip(run.anomalies, stays, strict=True)
         if is_kept
     ]
     return _told(run, kept, np.flatnonzero(stays), gone, _notice(marks, held))
 
 
-def _told(run: Run, kept: list[Anomaly], places: np.ndarray, gone: set[int], held: Notice) -> Run:
+def _told(run: Result, kept: list[Anomaly], places: np.ndarray, gone: set[int], held: Notice) -> Result:
     from tellwhy.verdicts.headline import headline_of
     from tellwhy.verdicts.reasons import groups_of
 
     is_gone = np.isin(np.asarray(run.rows), list(gone))
     # A row that is known is no alarm: its score is told as the line itself.
-    scores = np.where(is_gone, np.minimum(run.scores, run.threshold), run.scores)
-    alarms = (
-        None if run.alarms is None else replace(run.alarms, n_flagged=int((scores > run.threshold).sum()))
-    )
+    scores = np.where(is_gone, np.minimum(run.scores, run.line), run.scores)
+    alarms = None if run.alarms is None else replace(run.alarms, n_flagged=int((scores > run.line).sum()))
     opening = run.opening if alarms is None else headline_of(len(scores), alarms, kept)
     findings = [replace(f, rows=[r for r in f.rows if r not in gone]) for f in run.findings]
     return replace(
@@ -199,7 +195,7 @@ def _told(run: Run, kept: list[Anomaly], places: np.ndarray, gone: set[int], hel
         groups=groups_of(kept),
         opening=None if opening is None else replace(opening, more=[*opening.more, held]),
         findings=[f for f, was in zip(findings, run.findings, strict=True) if f.rows or not was.rows],
-        notices=[*run.notices, tell.notice(held)],
+        notices=[*run.notices, held],
     )
 
 

@@ -22,8 +22,17 @@ from tellwhy.kinds.fitted import FittedTable
 from tellwhy.kinds.request import Request, cell_text
 from tellwhy.kinds.table_rows import as_written, with_lines
 from tellwhy.kinds.usual_in_segments import InSegments
-from tellwhy.results.result import AlarmRule, Anomaly, Notice, Reason, Typical
-from tellwhy.results.run import Evidence, Run
+from tellwhy.results.result import (
+    AlarmRule,
+    Anomaly,
+    Evidence,
+    Notice,
+    Part,
+    Reason,
+    Result,
+    Typical,
+    written,
+)
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import Ranking
 from tellwhy.verdicts.causes import Cause, causes_of
@@ -36,8 +45,8 @@ from tellwhy.verdicts.repair import nearest_normals, repaired
 ORDINARY = float(-np.log(0.01))  # surprise up to which a row is ordinary: one in a hundred is beyond
 
 
-def run_of(judged: Judged, *, with_evidence: bool = True) -> Run:
-    """Explain the ranked rows of a table, and tell everything as a `Run`.
+def run_of(judged: Judged, *, with_evidence: bool = True) -> Result:
+    """Explain the ranked rows of a table, and tell everything as a `Result`.
 
     Without evidence the explanation is not tested as a whole; the reasons of each row are verified anyway.
     """
@@ -142,23 +151,23 @@ def _ordinary_level(judged: Judged) -> float:
     return min(judged.line, judged.calibration.score_of(ORDINARY))
 
 
-def _run(found: _Findings) -> Run:
+def _run(found: _Findings) -> Result:
     anomalies = _anomalies(found)
     ranking = found.ranking
     drawn = ranking.alarms
     alarms = AlarmRule(drawn.rule, ranking.n_above, drawn.expected_false, drawn.over)
-    return Run(
+    return Result(
         source=found.table.source,
         settings=_settings(found),
-        summary=_summary(found),
-        notices=[*found.table.notices, *found.fitted.encoder.notices_, *_sampling_notices(found.fitted)],
+        done=written(_summary(found)),
+        notices=_notices(found),
         columns=list(found.fitted.encoder.columns_),
         scores=found.ranking.scores,
         rows=found.fitted.selection.rows,
         threshold=found.ranking.threshold,
         anomalies=anomalies,
         explanation=found.explanation,
-        typical=found.typical,
+        usual=found.typical,
         column_shares=column_shares(found.explanation),
         groups=groups_of(anomalies),
         evidence=found.evidence,
@@ -205,18 +214,21 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
         score = float(ranking.scores[position])
         told.append(
             Anomaly(
-                row=row,
-                id=None if ids is None else cell_text(ids.iloc[row]),
+                Part(
+                    "row",
+                    row=row,
+                    name=None if ids is None else cell_text(ids.iloc[row]),
+                    file=file_of(found.table.frame, row),
+                    line=line_of(found.table.frame, row),
+                ),
                 score=score,
                 percentile=float(ranking.percentiles[i]),
-                above_threshold=score > ranking.threshold,
+                is_alarm=score > ranking.threshold,
                 reasons=verdicts[i].reasons,
                 nearest_normal=found.normal[i],
-                line=line_of(found.table.frame, row),
                 p_value=ranking.p_value(int(position)),
                 unattributed=float(unattributed[i]),
                 doubt=verdicts[i].doubt,
-                file=file_of(found.table.frame, row),
                 **({} if segments is None else segments.told(i, verdicts[i].reasons)),
             )
         )
@@ -304,6 +316,11 @@ def _form(explanation: Explanation) -> str:
     """Which of two forms of an explanation is shown and why, where the method had to choose."""
     words = explanation.params.get("form")
     return f" Shown is {words}." if words else ""
+
+
+def _notices(found: _Findings) -> list[Notice]:
+    said = [*found.table.notices, *found.fitted.encoder.notices_, *_sampling_notices(found.fitted)]
+    return [written(text) for text in said]
 
 
 def _sampling_notices(fitted: FittedTable) -> list[str]:

@@ -22,8 +22,7 @@ from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.data.text import OTHERS, BagOfWords, checked_texts
 from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
-from tellwhy.results.result import Anomaly, Finding, Headline, Reason
-from tellwhy.results.run import Run
+from tellwhy.results.result import Anomaly, Finding, Headline, Notice, Reason, Result, written
 from tellwhy.scoring.distance_scores import points_of
 
 MOST_TEXTS = 5_000  # learned from
@@ -174,7 +173,7 @@ class TextColumns:
     models: Mapping[str, TextModel]
     own: Integers
 
-    def told_in(self, run: Run) -> Run:
+    def told_in(self, run: Result) -> Result:
         """Return a run whose reasons name words where a column of texts makes a row odd."""
         if not self.texts:
             return run
@@ -194,8 +193,8 @@ class TextColumns:
             table_rows=rows,
         )
 
-    def _notice(self, name: str) -> str:
-        return f"Texts of {name!r} count by how odd each is: {self.models[name].describes}."
+    def _notice(self, name: str) -> Notice:
+        return written(f"Texts of {name!r} count by how odd each is: {self.models[name].describes}.")
 
     def _told(self, anomaly: Anomaly) -> Anomaly:
         reasons = [
@@ -256,7 +255,7 @@ class TextColumns:
         return found
 
 
-def _opening(run: Run, told: Sequence[Anomaly]) -> Headline | None:
+def _opening(run: Result, told: Sequence[Anomaly]) -> Headline | None:
     """The headline, with the words of the foremost alarm."""
     first = next((each for each in told if each.above_threshold and each.reasons), None)
     if run.opening is None or first is None or run.opening.reason is None:

@@ -6,9 +6,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.score import Floats
+
+SCHEMA = 3
+WRITTEN = "as_written"  # kind of a notice or a reason that holds its sentence itself
 MISSING = "treated as missing"
 TOLD = "told only"
 Value = Any  # what JSON holds: a number, a text, a truth value, None, or lists and mappings of these
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where something is: a row or a cell of a table, a stretch of a series, a region of a picture, a word.
+
+    Attributes
+    ----------
+    kind
+        "row", "cell", "span", "picture", "region", "text", "word" or "node".
+    row
+        Number (from 0) of the row of the table, of the node, or of the picture or text among all; of a
+        stretch, the first of its rows.
+    column
+        Of a table, or the channel of a series.
+    name
+        What people call it: the id of a row, the file of a picture, the word.
+    file, line
+        The file it came from, where there are several, and its line (from 1), where it is known.
+    box
+        First and last cell (exclusive) of each axis in turn, where it is a part of an array.
+    """
+
+    kind: str
+    row: int | None = None
+    column: str | None = None
+    name: str | None = None
+    file: str | None = None
+    line: int | None = None
+    box: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,6 +125,18 @@ class Notice:
     kind: str
     facts: Mapping[str, Value] = field(default_factory=dict)
 
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        from tellwhy.words import tell
+
+        return tell.notice(self)
+
+
+def written(text: str) -> Notice:
+    """A notice that holds its sentence itself: what was said in reading a file."""
+    return Notice(WRITTEN, {"text": text})
+
 
 @dataclass(frozen=True)
 class Typical:
@@ -121,7 +170,8 @@ class Reason:
         Whether the row is ordinary without this reason, and odd with it alone.
     kind
         "value": far from what is usual; "pair": odd beside the cell of another column; "finding": something
-        is wrong with it as data; "words": a text that is odd through some of its words.
+        is wrong with it as data; "words": a text that is odd through some of its words; "region" of a
+        picture, "channel" of a series, "word" of a text.
     facts
         Of a value: `column`, what kind of column it is in; `is_varied` where no label is common; `where`, the
         segment whose usual values are told; `times` where it would be usual if it were not so many times as
@@ -132,6 +182,8 @@ class Reason:
         What is wrong, with the cells of this row.
     is_share
         Whether the share is told: some methods do not divide the score.
+    part
+        Where it is, where a column does not say it: the region, the stretch, the word.
     """
 
     feature: str
@@ -143,6 +195,7 @@ class Reason:
     facts: Mapping[str, Value] = field(default_factory=dict)
     finding: Finding | None = None
     is_share: bool = True
+    part: Part | None = None
 
     @property
     def text(self) -> str:
@@ -154,22 +207,74 @@ class Reason:
 
 @dataclass(frozen=True)
 class Anomaly:
-    """A row worth looking at."""
+    """A part of the data worth looking at: a row, a stretch, a picture, a text, a node.
 
-    row: int  # 0-based data row
-    id: str | None
+    Attributes
+    ----------
+    part
+        Where it is.
+    score, p_value
+        What the detector says of it; the chance that it finds an ordinary one as odd, None where nothing says
+        what is ordinary. Findings stand beside p-values.
+    is_alarm
+        Whether it is above the line.
+    reasons
+        Why it is odd, the first one first.
+    percentile
+        0 to 100, among the reference rows; None where it was not counted.
+    nearest_normal
+        Column → value that would look normal.
+    unattributed
+        Share of the score that no column received.
+    doubt
+        Why no reason is sure, where none holds.
+    segment, usual
+        "role = intern", the rows it was compared with, where they are not all; what is usual there.
+    notices
+        What was done to it.
+    shown
+        What views draw of it besides: times of its ends, names of channels, words with their relevance.
+        Arrays stand in `Result.arrays`, under "<name>.<place in the list>".
+    """
+
+    part: Part
     score: float
-    percentile: float  # 0 to 100, among the reference rows
-    above_threshold: bool
-    reasons: Sequence[Reason]
-    nearest_normal: Mapping[str, Any] | None = None  # column -> value that would look normal
-    line: int | None = None  # 1-based line of the file, where it is known
-    p_value: float = 1.0  # that the detector finds an ordinary row as odd; findings stand beside it
-    unattributed: float = 0.0  # share of the score that no column received
-    doubt: Notice | None = None  # why no reason is sure, where none holds
-    file: str | None = None  # the file it came from, where there are several
-    segment: str = ""  # "role = intern": the rows it was compared with, where they are not all
-    usual: Mapping[str, Typical] = field(default_factory=dict)  # in that segment, for the columns named
+    p_value: float | None = 1.0
+    is_alarm: bool = False
+    reasons: Sequence[Reason] = ()
+    percentile: float | None = None
+    nearest_normal: Mapping[str, Any] | None = None
+    unattributed: float = 0.0
+    doubt: Notice | None = None
+    segment: str = ""
+    usual: Mapping[str, Typical] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+    shown: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def row(self) -> int:
+        """Number of its row, from 0; −1 where it is none."""
+        return -1 if self.part.row is None else self.part.row
+
+    @property
+    def id(self) -> str | None:
+        """What people call it."""
+        return self.part.name
+
+    @property
+    def line(self) -> int | None:
+        """Line of the file, from 1, where it is known."""
+        return self.part.line
+
+    @property
+    def file(self) -> str | None:
+        """The file it came from, where there are several."""
+        return self.part.file
+
+    @property
+    def above_threshold(self) -> bool:
+        """Whether it is an alarm."""
+        return self.is_alarm
 
     @property
     def note(self) -> str:
@@ -245,3 +350,152 @@ class Headline:
         from tellwhy.words import tell
 
         return tell.headline(self)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far another method tells the same story about the same rows."""
+
+    method: str
+    same_top_feature: float  # share of rows whose main feature is the same
+    rank_correlation: float  # mean Spearman correlation of the features' order
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How far the explanations can be trusted."""
+
+    explains: str  # which scalar was explained
+    unattributed: float  # median share of the score that no column received
+    flipping: Mapping[str, Sequence[float]]  # method -> mean score (first = 1) as features are reset in turn
+    flipping_area: Mapping[str, float]  # method -> area below it, less is better; "RandomAttribution" beside
+    agreement: Sequence[Agreement]
+
+
+NO_EVIDENCE = Evidence("", float("nan"), {}, {}, ())
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How well scores separate labelled rows; only with a label column, which is never a feature."""
+
+    label: str
+    positive: str  # the value that marks anomalies; with `negated`, the one that every other row is odd by
+    n_positive: int
+    auroc: float
+    average_precision: float
+    n_alarms: int = 0  # labelled rows above the threshold
+    precision: float | None = None  # share of the alarms that are true; None without alarms
+    recall: float = 0.0  # share of the true anomalies that are alarms
+    negated: bool = False
+
+
+def _nothing_explained() -> Explanation:
+    return Explanation(values=np.zeros((0, 0)), scores=np.zeros(0), method="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What was found in data of any kind: the one thing that views read, and `results.store` keeps.
+
+    Attributes
+    ----------
+    kind
+        Of the data: "table", "graph", "pictures", "series", "texts", "network", …
+    source, fingerprint
+        The input as the user named it, and the SHA-256 of its content.
+    settings
+        What was asked and what was used: detector, method, seed, …
+    anomalies
+        Those that were explained, the oddest first.
+    scores, rows, names
+        Of all that was judged: scores, the data row of each, and what they are called where they are no rows.
+    threshold
+        Score above which something is an alarm; None where nothing says what is ordinary.
+    alarms
+        How that line was drawn.
+    explanation
+        Of exactly the anomalies, in their order, in the user's columns; None of what has no columns.
+    columns, roles, usual
+        Columns that were used, in their order; what each was taken for; what is usual in it.
+    column_shares
+        Which columns make rows odd, over the explained rows; they sum to 1.
+    findings, groups
+        What is wrong with the data, the most important first; anomalies with the same main reasons.
+    evidence, detection, drift
+        How far explanations can be trusted; how well scores find labelled rows; how the data differ from
+        those of the fitting.
+    opening, done, notices
+        What a manager reads first; what was done; what was left out or changed on the way in.
+    table_rows
+        The anomalies as they stand in the table, a frame of all its columns.
+    arrays, own
+        Arrays, and other facts, that views of this kind of data draw.
+    versions, created
+        Of the packages that matter; when it was made (ISO time).
+    """
+
+    kind: str = "table"
+    source: str
+    settings: Mapping[str, Any]
+    anomalies: Sequence[Anomaly]
+    scores: Floats = field(default_factory=lambda: np.zeros(0))
+    rows: Any = None
+    names: Sequence[str] = ()
+    threshold: float | None
+    alarms: AlarmRule | None = None
+    explanation: Explanation = field(default_factory=_nothing_explained)
+    columns: Sequence[str] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    usual: Mapping[str, Typical] = field(default_factory=dict)
+    column_shares: Mapping[str, float] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
+    groups: Sequence[Group] = ()
+    evidence: Evidence = NO_EVIDENCE
+    detection: Detection | None = None
+    drift: Mapping[str, Value] | None = None
+    opening: Headline | None = None
+    done: Notice | None = None
+    notices: Sequence[Notice] = ()
+    table_rows: Any = None
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Value] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""
+    created: str = ""
+    schema: int = SCHEMA
+
+    @property
+    def headline(self) -> list[str]:
+        """What a manager reads: three sentences."""
+        return [] if self.opening is None else self.opening.sentences
+
+    @property
+    def summary(self) -> str:
+        """What was done, in one paragraph."""
+        return "" if self.done is None else self.done.text
+
+    @property
+    def notes(self) -> list[str]:
+        """The notices in sentences."""
+        return [notice.text for notice in self.notices]
+
+    @property
+    def n_flagged(self) -> int:
+        """How many are alarms."""
+        if self.alarms is not None:
+            return self.alarms.n_flagged
+        return int((np.asarray(self.scores) > self.line).sum())
+
+    @property
+    def line(self) -> float:
+        """The threshold; infinite where nothing says what is ordinary."""
+        return float("inf") if self.threshold is None else self.threshold
+
+    @property
+    def typical(self) -> Mapping[str, Typical]:
+        """What is usual in each column, by the name it had before."""
+        return self.usual
+
+
+Run = Result  # its name before

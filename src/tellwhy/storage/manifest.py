@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 MANIFEST = "manifest.json"
 SCHEMA = 1
 WRITER = "tellwhy"
+BEFORE = {"result.json": ("run.json", "media.json")}  # heads that earlier versions wrote in its place
 _PIECE = 2**20
 
 
@@ -96,7 +97,11 @@ def is_ours(folder: Path, head: str) -> bool:
     if not any(folder.iterdir()):
         return True
     manifest = read_manifest(folder)
-    return manifest is not None and manifest.head == head and head in manifest.files
+    return (
+        manifest is not None
+        and manifest.head in (head, *BEFORE.get(head, ()))
+        and manifest.head in manifest.files
+    )
 
 
 def size_and_checksum(path: Path) -> tuple[int, int]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tellwhy.results.result import Anomaly, Finding
-from tellwhy.results.run import Run
+from tellwhy.results.result import Anomaly, Finding, Result
 from tellwhy.verdicts.words import plain_cell
 from tellwhy.words.numbers import plain_words
 
@@ -18,23 +17,23 @@ REASONS = tuple(f"reason_{k + 1}" for k in range(N_REASONS))
 VERDICT = ("holds", "note", "would_look_normal")
 
 
-def header(run: Run) -> list[str]:
+def header(run: Result) -> list[str]:
     """Names of the columns: what is told of a row, then those of the table; each occurs once."""
     told = [*TOLD, *(["file"] if has_files(run) else []), *REASONS, *VERDICT]
     return [*told, *(f"{name} (table)" if name in told else name for name in table_columns(run))]
 
 
-def has_files(run: Run) -> bool:
+def has_files(run: Result) -> bool:
     """Whether rows came from several files."""
     return any(anomaly.file is not None for anomaly in run.anomalies)
 
 
-def table_columns(run: Run) -> list[str]:
+def table_columns(run: Result) -> list[str]:
     """Columns of the table, in its order."""
     return [] if run.table_rows is None else [str(name) for name in run.table_rows.columns]
 
 
-def sheet_rows(run: Run) -> Iterator[list[Any]]:
+def sheet_rows(run: Result) -> Iterator[list[Any]]:
     """Cells of each line, in the order of the header: None, bool, int, float or text."""
     with_files = has_files(run)
     columns = _columns(run.table_rows)
@@ -52,7 +51,7 @@ def _columns(frame: pd.DataFrame | None) -> list[list[Any]]:
     return [] if frame is None else [list(frame.iloc[:, j]) for j in range(frame.shape[1])]
 
 
-def normal_words(run: Run, at: int) -> str:
+def normal_words(run: Result, at: int) -> str:
     """'size = 3.1 instead of 145': what would make a row look ordinary; nothing where that is not known."""
     changes = run.anomalies[at].nearest_normal or {}
     rows = run.explanation.data if run.table_rows is None else run.table_rows

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tellwhy.core.optional import require
-from tellwhy.results.run import Run
+from tellwhy.results.result import Result
 from tellwhy.storage.csv_cells import FORMULA_STARTS
 from tellwhy.verdicts.sheet_rows import (
     REASONS,
@@ -39,7 +39,7 @@ def can_write_workbook() -> bool:
     return importlib.util.find_spec("openpyxl") is not None
 
 
-def write_workbook(run: Run, path: Path) -> None:
+def write_workbook(run: Result, path: Path) -> None:
     """Write the sheets 'anomalies', 'findings' and 'summary'. Nothing in them is a formula."""
     openpyxl = require("openpyxl", "Writing Excel files")
     book = openpyxl.Workbook(write_only=True)
@@ -57,7 +57,7 @@ def write_workbook(run: Run, path: Path) -> None:
         for found in run.findings
     ]
     _sheet(book, "findings", FINDING_COLUMNS, findings)
-    told = [*run.headline, run.summary, *run.notices]
+    told = [*run.headline, run.summary, *run.notes]
     _sheet(book, "summary", (f"What is odd in {Path(run.source).name}",), [[text] for text in told])
     book.save(path)
     _without_clock(path, run.created)
@@ -75,7 +75,7 @@ def _without_clock(path: Path, created: str) -> None:
             archive.writestr(zipfile.ZipInfo(name, _FIRST_DAY), content, zipfile.ZIP_DEFLATED)
 
 
-def _anomalies(book: Any, run: Run) -> None:
+def _anomalies(book: Any, run: Result) -> None:
     names = header(run)
     columns = table_columns(run)
     first = len(names) - len(columns)  # position of the table's first column

@@ -10,7 +10,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
-from tellwhy.results.run import Detection
+from tellwhy.results.result import Detection
 
 THIN = "\u202f"  # narrow no-break space: thousands, and before a percent sign
 MINUS = "\u2212"
@@ -100,7 +100,7 @@ def share(part: float) -> str:
     return f"{text}{THIN}%"
 
 
-def percentile(value: float, decimals: int = 2) -> str:
+def percentile(value: float | None, decimals: int = 2) -> str:
     """Write a percentile, never rounded up: 99.996 is not 100.
 
     Examples
@@ -108,7 +108,7 @@ def percentile(value: float, decimals: int = 2) -> str:
     >>> percentile(99.996), percentile(100), percentile(87.5), percentile(99.96, 1)
     ('99.99', '100.00', '87.50', '99.9')
     """
-    if not math.isfinite(value):
+    if value is None or not math.isfinite(value):
         return NOTHING
     unit = 10**decimals
     # 99.9 × 10 is a little less than 999 in floating point: floor alone would take off one more.

@@ -130,11 +130,11 @@ def test_two_gigabytes_of_addresses(here):
 def test_files_that_cannot_grow(size, here):
     """As on a full disk: an error, and nothing that is half written."""
     ran(here)
-    before = (here / "run" / "run.json").read_bytes()
+    before = (here / "run" / "result.json").read_bytes()
     done = ran(here, limits=[(resource.RLIMIT_FSIZE, size)], HOME=os.devnull)
     assert done.returncode == 1
     assert b"Cannot write" in done.stderr
-    assert (here / "run" / "run.json").read_bytes() == before
+    assert (here / "run" / "result.json").read_bytes() == before
     assert is_whole(here)
     assert sorted(os.listdir(here)) == ["data.csv", "run"]
 
@@ -179,12 +179,12 @@ def test_a_folder_that_was_removed(here, tmp_path):
 def test_a_folder_of_somebody_else(here):
     """The reproduction: any run.json marked a folder as ours."""
     (here / "run").mkdir()
-    (here / "run" / "run.json").write_text("{}\n")
+    (here / "run" / "result.json").write_text("{}\n")
     (here / "run" / "precious.txt").write_text("x\n")
     done = ran(here)
     assert done.returncode == 1
     assert b"was not written by tellwhy" in done.stderr
-    assert sorted(os.listdir(here / "run")) == ["precious.txt", "run.json"]
+    assert sorted(os.listdir(here / "run")) == ["precious.txt", "result.json"]
 
 
 @pytest.mark.slow

@@ -97,7 +97,7 @@ def test_json_and_nothing_else_on_stdout(data):
     assert found["seed"] == 7
     stored = load_run(data.parent / "tellwhy-orders")
     assert (found["threshold"], found["out"]) == (stored.threshold, "tellwhy-orders")
-    assert (found["source"], found["notices"]) == (str(data), list(stored.notices))
+    assert (found["source"], found["notices"]) == (str(data), stored.notes)
     assert found["detection"]["auroc"] > 0.95
     assert "committee" in found["detector"]
 
@@ -110,8 +110,8 @@ def test_the_run_folder(data):
         "explanation",
         "manifest.json",
         "report.html",
+        "result.json",
         "rows.parquet",
-        "run.json",
         "scores.parquet",
     ]
     with open("found/anomalies.csv", encoding="utf-8-sig", newline="") as file:

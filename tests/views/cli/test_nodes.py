@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
+from zoo.anomalies import odd_row
 
 from tellwhy.data.generated import latent_classes
 from tellwhy.data.graphs import chain, grid
-from tellwhy.results.result import Anomaly
 from tellwhy.views.cli.main import app
 from tellwhy.views.cli.nodes import records, show_nodes
 from tellwhy.views.page.nodes import pictures, png
@@ -43,7 +43,9 @@ def test_grid_from_the_command_line(place):
     assert page.count("data:image/png") == 7
     assert "<b>AI" not in page
     assert "style=" not in page
-    assert {"nodes.npz", "run.json", "scores.parquet"} <= {p.name for p in (place / "tellwhy-cube").iterdir()}
+    assert {"nodes.npz", "result.json", "scores.parquet"} <= {
+        p.name for p in (place / "tellwhy-cube").iterdir()
+    }
     again = CliRunner().invoke(app, ["report", "tellwhy-cube", "--out", "again.html"])
     assert again.exit_code == 0
     assert (place / "again.html").read_text(encoding="utf-8") == page
@@ -83,7 +85,7 @@ def test_wrong_use_is_said(place, words, said):
 
 
 def test_each_node_is_told_with_its_own_class_and_context(capsys):
-    nodes = [Anomaly(7, "(0, [7])", 12.345, 99.0, True, []), Anomaly(3, None, 0.5, 80.0, False, [])]
+    nodes = [odd_row(7, "(0, [7])", 12.345, 99.0, True, []), odd_row(3, None, 0.5, 80.0, False, [])]
     extras = {"class": np.array([1, 0, 2]), "context_share": np.array([0.25, 0.915, 0.5])}
     found = SimpleNamespace(
         run=SimpleNamespace(

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from views.example_run import run_of
+from zoo.anomalies import moved, odd_row
 
 from tellwhy.core.errors import TellwhyWarning
-from tellwhy.results.result import Anomaly, Reason
-from tellwhy.results.run import Detection
+from tellwhy.results.result import Detection, Reason
 from tellwhy.views.cli import screen
 from tellwhy.workflow import Run, TableComparison
 
@@ -33,8 +33,8 @@ def reason(name: str) -> Reason:
 def run() -> Run:
     data = pd.DataFrame({"a": [145.0, 2.0], "b": ["x", None], "c": [1, 2], "d": [True, False]})
     made = run_of(np.ones((2, 4)), list("abcd"), data=data)
-    first = Anomaly(30, "A1", 12.3456, 99.97, True, [reason("a"), reason("b")], {"a": 3.5, "b": "y"})
-    second = Anomaly(4, None, 0.5, 87.04, False, [], dict.fromkeys("abcd", 0))
+    first = odd_row(30, "A1", 12.3456, 99.97, True, [reason("a"), reason("b")], {"a": 3.5, "b": "y"})
+    second = odd_row(4, None, 0.5, 87.04, False, [], dict.fromkeys("abcd", 0))
     return replace(made, anomalies=[first, second])
 
 
@@ -52,7 +52,7 @@ def test_rows_are_ranked_with_their_reasons_one_a_line(shown: Shown) -> None:
 
 
 def test_rows_without_names_are_numbered_and_only_the_asked_ones_are_shown(shown: Shown) -> None:
-    nameless = replace(run(), anomalies=[replace(a, id=None) for a in run().anomalies])
+    nameless = replace(run(), anomalies=[moved(a, name=None) for a in run().anomalies])
     screen.show_run(nameless, 1)
     head, _, *lines = shown()
     assert head.startswith("# row score")
@@ -70,7 +70,7 @@ def test_three_changes_are_listed_and_missing_cells_are_called_so(shown: Shown) 
 
 
 def test_brackets_in_the_users_words_are_shown(shown: Shown) -> None:
-    first = replace(run().anomalies[0], id="[red]A[/]", reasons=[reason("[b]")])
+    first = replace(moved(run().anomalies[0], name="[red]A[/]"), reasons=[reason("[b]")])
     screen.show_run(replace(run(), anomalies=[first]), 1)
     text = " ".join(shown())
     assert "[red]A[/]" in text

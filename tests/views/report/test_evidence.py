@@ -9,7 +9,7 @@ import pytest
 from views.example_run import example_run
 from views.report.drawn import marks
 
-from tellwhy.results.run import Agreement, Detection
+from tellwhy.results.result import Agreement, Detection
 from tellwhy.views.page.evidence import EvidenceView, detection_words, evidence
 from tellwhy.views.page.scores import curves
 from tellwhy.views.page.svg import LEFT, PLOT_HEIGHT

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from views.example_run import HOSTILE, example_run, hostile_run, said
+from zoo.anomalies import moved, odd_row
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.result import Anomaly, Group, Typical
-from tellwhy.results.run import Agreement, Run
+from tellwhy.results.result import Agreement, Group, Run, Typical, written as said_so
 from tellwhy.views.page.anomalies import cards
 from tellwhy.views.page.page import render, write_report
 from tellwhy.views.page.scores import bin_scores
@@ -88,7 +88,7 @@ def test_every_section_is_there_once(page: Page) -> None:
 def test_summary_says_what_was_done(run: Run, page: Page) -> None:
     assert run.summary in page.texts["summary"]
     assert "25 of 3772 rows stand out." in page.texts["summary"]
-    for notice in run.notices:
+    for notice in run.notes:
         assert notice in page.texts["summary"]
 
 
@@ -229,7 +229,9 @@ def test_hostile_text_stays_text() -> None:
 
 def test_unprintable_characters_are_replaced(run: Run, tmp_path: Path) -> None:
     odd = "a\x00b\ud800c\u202ed\ne"
-    changed = replace(run, summary=odd, anomalies=[replace(run.anomalies[0], id=odd), *run.anomalies[1:]])
+    changed = replace(
+        run, done=said_so(odd), anomalies=[moved(run.anomalies[0], name=odd), *run.anomalies[1:]]
+    )
     written = write_report(changed, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "a\ufffdb\ufffdc\ufffdd e" in written
     assert "\x00" not in written
@@ -295,7 +297,7 @@ def with_cells(values: list[object], typical: list[Typical], contributions: list
         columns=names,
         anomalies=[replace(run.anomalies[0], reasons=reasons, nearest_normal=None, score=sum(contributions))],
         explanation=explanation,
-        typical={t.column: t for t in typical},
+        usual={t.column: t for t in typical},
         column_shares=dict.fromkeys(names, 1 / len(names)),
         groups=[],
     )
@@ -397,12 +399,12 @@ def test_the_page_is_small_for_any_input() -> None:
     base = example_run(100, top=0)
     reasons = [said(names[j], long, [long], 0.2, f"{names[j]} = {long}") for j in range(5)]
     anomalies = [
-        Anomaly(i, long, 5.0, 99.0, True, reasons, dict.fromkeys(names[:20], long)) for i in range(n)
+        odd_row(i, long, 5.0, 99.0, True, reasons, dict.fromkeys(names[:20], long)) for i in range(n)
     ]
     run = replace(
         base,
-        summary=long,
-        notices=[long] * 5000,
+        done=said_so(long),
+        notices=[said_so(long)] * 5000,
         settings={f"{long}{k}": [long] * 200 for k in range(200)},
         columns=names,
         scores=np.random.default_rng(0).normal(size=n),
@@ -415,7 +417,7 @@ def test_the_page_is_small_for_any_input() -> None:
             feature_names=names,
             data=None,
         ),
-        typical={
+        usual={
             name: Typical(name, "category", shares={f"{long}{k}": 0.1 for k in range(10)})
             for name in names[:50]
         },

@@ -10,7 +10,7 @@ import pytest
 from views.chromium import Browser
 from views.example_run import example_run, hostile_run
 
-from tellwhy.results.run import Run
+from tellwhy.results.result import Run
 from tellwhy.views.page.page import render, write_report
 
 

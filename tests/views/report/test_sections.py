@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from views.example_run import example_run, said
 from views.report.drawn import mark, marks
+from zoo.anomalies import odd_row
 
-from tellwhy.results.result import Anomaly, Group
-from tellwhy.results.run import Run
+from tellwhy.results.result import Anomaly, Group, Run, written as said_so
 from tellwhy.views.page import anomalies, overview as sections, scores
 from tellwhy.views.page.shell import Limits
 from tellwhy.words.wording import THIN
@@ -50,7 +50,7 @@ def test_the_main_columns_are_named_only_where_something_stands_out() -> None:
 
 
 def test_notices_that_do_not_fit_are_counted() -> None:
-    run = replace(RUN, notices=[f"notice {k}" for k in range(9)])
+    run = replace(RUN, notices=[said_so(f"notice {k}") for k in range(9)])
     found = sections.overview(run, Limits(lines=4))
     assert (found.notices, found.more_notices) == ([f"notice {k}" for k in range(4)], 5)
     assert sections.overview(run, Limits()).more_notices == 0
@@ -68,15 +68,15 @@ def test_the_histogram_says_how_it_is_drawn() -> None:
     assert plain.notes == []
 
 
-def anomaly(row: int, score: float, main: str = "a", **changes: object) -> Anomaly:
+def anomaly(row: int, score: float, main: str = "a", name: str | None = None, **changes: object) -> Anomaly:
     reasons = [said(main, 1.0, [], 0.7, f"{main} = 1 · 70 %")] if main else []
-    return replace(Anomaly(row, None, score, 99.5, True, reasons), **changes)  # type: ignore[arg-type]
+    return replace(odd_row(row, name, score, 99.5, True, reasons), **changes)  # type: ignore[arg-type]
 
 
 def test_lines_are_ranked_from_one_and_say_what_is_below_the_threshold() -> None:
     given = [
-        anomaly(40, 34.4712, id="Ann", percentile=99.996),
-        anomaly(7, 9.05, main="", above_threshold=False, percentile=12.345),
+        anomaly(40, 34.4712, name="Ann", percentile=99.996),
+        anomaly(7, 9.05, main="", is_alarm=False, percentile=12.345),
     ]
     first, second = anomalies.lines(replace(RUN, anomalies=given), Limits())
     assert (first.rank, first.row, first.name, first.has_id, first.is_above) == (1, 40, "Ann", True, True)
@@ -106,7 +106,7 @@ def test_columns_to_filter_by_come_most_frequent_first() -> None:
 
 
 def test_groups_count_all_their_rows_and_link_those_with_a_card() -> None:
-    given = [anomaly(k, 9.0 - k, id=f"no {k}" if k else None) for k in range(4)]
+    given = [anomaly(k, 9.0 - k, name=f"no {k}" if k else None) for k in range(4)]
     groups = [Group(["a", "b"], [0, 1, 2, 3]), Group(["c"], [3, 99])]
     run = replace(RUN, anomalies=given, groups=groups)
     first, second = sections.groups(run, Limits(links=3, cards=2))

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from views.example_run import example_run
 from views.report.test_page import Page
+from zoo.anomalies import moved
 
-from tellwhy.results.result import AlarmRule, Finding, Headline, Notice
-from tellwhy.results.run import Run
+from tellwhy.results.result import AlarmRule, Finding, Headline, Notice, Run
 from tellwhy.views.page.anomalies import p_words, place_words
 from tellwhy.views.page.evidence import evidence
 from tellwhy.views.page.overview import findings
@@ -28,9 +28,8 @@ def run() -> Run:
         holds = anomaly.above_threshold and rank != 1
         reasons = [replace(reason, holds=holds) for reason in anomaly.reasons]
         doubt = None if holds else Notice("odd_together")
-        told = replace(
-            anomaly, reasons=reasons, doubt=doubt, line=anomaly.row + 2, p_value=10.0 ** -(9 - rank / 9)
-        )
+        placed = moved(anomaly, line=anomaly.row + 2)
+        told = replace(placed, reasons=reasons, doubt=doubt, p_value=10.0 ** -(9 - rank / 9))
         anomalies.append(replace(told, unattributed=0.3 if rank == 1 else 0.0))
     rows = [anomaly.row for anomaly in anomalies[:3]]
     found = [
@@ -108,10 +107,10 @@ def test_each_alarm_says_how_sure_its_reason_is(run: Run, page: Page) -> None:
 
 
 def test_places_and_chances_in_words(run: Run) -> None:
-    anomaly = replace(run.anomalies[0], line=17, file="b.csv")
+    anomaly = moved(run.anomalies[0], line=17, file="b.csv")
     assert place_words(anomaly) == "line 17 of b.csv"
-    assert place_words(replace(anomaly, file=None)) == "line 17"
-    assert place_words(replace(anomaly, line=None)) == f"row {anomaly.row}"
+    assert place_words(moved(anomaly, file=None)) == "line 17"
+    assert place_words(moved(anomaly, line=None)) == f"row {anomaly.row}"
     assert [p_words(p) for p in (1.0, 0.05, 2.34e-7, 0.0)] == ["1", "0.05", "2.3 × 10⁻⁷", "< 10⁻³⁰⁰"]
 
 

@@ -192,7 +192,7 @@ def test_a_corrupt_row_group_is_named_and_the_rest_delivered(place, tmp_path, sm
     for part in (tmp_path / "out" / "parts").glob("*-scores.parquet"):
         rows |= set(pd.read_parquet(part)["row"])
     assert rows == set(range(ROWS)) - set(range(3 * GROUP, 4 * GROUP))
-    assert any("row group 3" in text for text in load_run(tmp_path / "out" / "run").notices)
+    assert any("row group 3" in text for text in load_run(tmp_path / "out" / "run").notes)
     assert json.loads((tmp_path / "out" / "parts.json").read_text())["failed"]
 
 
@@ -206,7 +206,7 @@ def test_what_the_fitting_did_not_see_is_counted_over_all_blocks(place, tmp_path
     told = json.loads((tmp_path / "out" / "parts.json").read_text())["beyond"]
     assert told["b"] == {"n": n, "n_filled": ROWS, "labels": {}}
     assert told["kind"] == {"n": 2, "n_filled": ROWS, "labels": {"z": 2}}
-    since = [text for text in result.run.notices if text.startswith("Since the model was fitted: ")]
+    since = [text for text in result.run.notes if text.startswith("Since the model was fitted: ")]
     assert len(since) == 1
     assert f"b: {n} of {ROWS} (" in since[0]
     assert f"kind: 2 of {ROWS} have labels not seen: z (2)" in since[0]
@@ -222,10 +222,10 @@ def test_counts_of_one_block_are_not_told_of_all(tmp_path, small_blocks, in_proc
     after.to_parquet(tmp_path / "new.parquet", row_group_size=GROUP)
     path = tellwhy.save(fit_model(before), tmp_path / "m.tellwhy")
     run = explain_bulk(tmp_path / "new.parquet", model=path, out=tmp_path / "out").run
-    told = " ".join(run.notices)
+    told = " ".join(run.notes)
     n = int((after["day"] > before["day"].max()).sum())
     assert f"day: {n} of {len(after)} (" in told
-    assert "day: dates later than those of the fitting are not compared." in run.notices
+    assert "day: dates later than those of the fitting are not compared." in run.notes
     assert "dates are later" not in told
     texts = [finding.text for finding in run.findings]
     assert [text for text in texts if text.startswith("2 rows: ") and "does not hold" in text]

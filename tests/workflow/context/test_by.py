@@ -88,7 +88,7 @@ def test_a_reference_with_other_segments():
     frame.loc[8, ["role", "salary"]] = ["intern", 9000.0]
     run = explain_table(frame, reference=reference, by=["role"])
     assert run.anomalies[0].row == 8
-    assert any("2 rows have no role, or a new one" in notice for notice in run.notices)
+    assert any("2 rows have no role, or a new one" in notice for notice in run.notes)
     assert not [a for a in run.anomalies if a.above_threshold and a.row in (3, 4)] or run.findings
 
 
@@ -119,7 +119,7 @@ def test_a_name_per_row_is_no_segment_but_no_error():
     frame, _ = planted(1)
     frame["badge"] = [f"b{i}" for i in range(len(frame))]
     run = explain_table(frame, by=["badge"])
-    assert any("have fewer than 5 rows" in notice for notice in run.notices)
+    assert any("have fewer than 5 rows" in notice for notice in run.notes)
     assert run.n_flagged <= 1
 
 

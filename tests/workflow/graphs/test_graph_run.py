@@ -57,8 +57,8 @@ def test_grid(cube, tmp_path):
     assert " in its class)" in run.anomalies[k].reasons[0].text
     assert run.columns == ["AI", "SI"]
     assert len(run.scores) == 1200 - 3
-    assert any("3 nodes have missing values" in text for text in run.notices)
-    assert any("'note'" in text for text in run.notices)
+    assert any("3 nodes have missing values" in text for text in run.notes)
+    assert any("'note'" in text for text in run.notes)
     assert picture.shape == (30, 40)
     assert (picture.classes.reshape(30, 40)[0, :3] == -1).all()
     np.testing.assert_allclose(np.nansum(picture.values, axis=1)[5:], picture.scores[5:])
@@ -151,7 +151,7 @@ def test_noise_has_one_class():
         pd.DataFrame({"t": np.arange(200.0), "a": rng.normal(size=200)}), time="t", contamination=0.1
     )
     assert found.run.settings["n_classes"] == 1
-    assert any("by its values alone" in text for text in found.run.notices)
+    assert any("by its values alone" in text for text in found.run.notes)
     assert (np.asarray(found.run.explanation.extras["context_share"]) == 0).all()
     assert sum(a.above_threshold for a in found.run.anomalies) == 20
 

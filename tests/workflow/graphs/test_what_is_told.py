@@ -107,7 +107,7 @@ def test_settings_are_as_used(found):
     assert found.run.settings["method"] == "LatentClassDTD"
     assert found.run.settings["time"] == "hour"
     assert found.run.settings["seed"] == 0
-    assert not any("values alone" in text for text in found.run.notices)
+    assert not any("values alone" in text for text in found.run.notes)
 
 
 def test_the_picture_shows_every_row_where_it_is(frame, found):

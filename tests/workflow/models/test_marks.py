@@ -39,7 +39,7 @@ def test_a_placeholder_is_marked_by_its_value(model):
     later = explain_new(marked, month(2, age={70: 999.0, 80: 999.0, 90: -999.0}))
     assert not alarms(later) & {70, 80}
     assert 90 in alarms(later)
-    assert any("2 rows were held back by 1 mark: unknown age (2)." in text for text in later.notices)
+    assert any("2 rows were held back by 1 mark: unknown age (2)." in text for text in later.notes)
     assert later.n_flagged == len(alarms(later))
 
 
@@ -105,4 +105,4 @@ def test_block_by_block_marks_hold_back_too(model, tmp_path):
     assert after.run.n_flagged == after.n_alarms
     scores = pd.read_parquet(tmp_path / "b" / "parts" / "00000-scores.parquet")
     assert not scores["is_alarm"].iloc[[3, 10]].any()
-    assert any("2 rows were held back" in text for text in after.run.notices)
+    assert any("2 rows were held back" in text for text in after.run.notes)

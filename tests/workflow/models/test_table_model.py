@@ -144,7 +144,7 @@ def test_later_dates_are_no_oddity(model):
     assert explain_new(model, late).n_flagged <= 1
     assert any(
         "born: " in text and "later than those that the model" in text
-        for text in explain_new(model, late).notices
+        for text in explain_new(model, late).notes
     )
 
 
@@ -196,7 +196,7 @@ def test_numbers_that_arrive_as_text_are_read_or_told(model):
         explain_new(model, new).scores, explain_new(model, orders(100, seed=1, month=2)).scores
     )
     new.loc[3, "age"] = "about forty"
-    assert any("age" in text and "missing" in text for text in explain_new(model, new).notices)
+    assert any("age" in text and "missing" in text for text in explain_new(model, new).notes)
 
 
 def test_drift_schema_and_ranges():

@@ -72,7 +72,7 @@ def test_nothing_happens(seed):
     run, found = events(sensor(20 + seed))
     assert found == []
     assert run.n_flagged <= 1
-    assert any("Compared with the same hour of the week" in text for text in run.notices)
+    assert any("Compared with the same hour of the week" in text for text in run.notes)
 
 
 def test_stuck_readings_are_missing_afterwards():

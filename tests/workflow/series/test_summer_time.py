@@ -22,7 +22,7 @@ def plant(zone, seed=0, days=16):
 @pytest.mark.parametrize(("zone", "rule"), [("Europe/Paris", "Europe"), ("America/Chicago", "North America")])
 def test_the_change_of_the_clock_is_no_event(zone, rule):
     run = explain_graph(plant(zone), time="time", n_classes=2).run
-    assert any(f"the summer time of {rule}" in text for text in run.notices)
+    assert any(f"the summer time of {rule}" in text for text in run.notes)
     assert [finding.text for finding in run.findings if finding.kind == "passing_shift"] == []
 
 
@@ -30,7 +30,7 @@ def test_without_a_change_nothing_is_told():
     frame = plant("Europe/Paris")
     still = frame.assign(time=frame["time"] + pd.Timedelta(days=60))
     run = explain_graph(still, time="time", n_classes=2).run
-    assert not any("summer time" in text for text in run.notices)
+    assert not any("summer time" in text for text in run.notes)
 
 
 def test_events_are_told_by_the_times_of_the_table():

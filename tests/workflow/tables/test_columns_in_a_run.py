@@ -42,7 +42,7 @@ def test_a_later_month_is_no_anomaly(tmp_path):
     assert np.mean(run.scores > run.threshold) < 0.03
     assert all(anomaly.reasons[0].feature != "order_date" for anomaly in run.anomalies)
     assert "order_date only tells in which order the rows came; its hour of day is compared" in " ".join(
-        run.notices
+        run.notes
     )
 
 
@@ -70,7 +70,7 @@ def test_both_tables_are_read_alike_and_said_once():
         assert frame["order_date"].dtype.kind == "M"
     assert sum(text.startswith("price:") for text in found.notices) == 1
     run = explain_table(february, reference=january)
-    assert sum(text.startswith("price:") for text in run.notices) == 1
+    assert sum(text.startswith("price:") for text in run.notes) == 1
 
 
 def test_a_table_that_could_be_read_in_two_ways_is_read_like_its_reference():
@@ -107,7 +107,7 @@ def test_a_word_among_numbers_is_missing_and_said():
     table.loc[6, "size"] = "99"
     run = explain_table(table, top=3)
     assert run.anomalies[0].row == 6
-    assert "size: read as numbers; one cell, 'broken', is not written so" in " ".join(run.notices)
+    assert "size: read as numbers; one cell, 'broken', is not written so" in " ".join(run.notes)
 
 
 def test_whole_numbers_that_were_named_are_used_though_they_look_like_names():
@@ -131,7 +131,7 @@ def test_a_sequence_is_read_as_people_write_it_too():
     found = explain_graph(table, time="time", n_classes=1, top=3)
     assert found.run.anomalies[0].row == 70
     assert found.run.anomalies[0].reasons[0].feature == "cost"
-    assert any(text.startswith("flow: volumes in l, read as numbers; one cell") for text in found.run.notices)
+    assert any(text.startswith("flow: volumes in l, read as numbers; one cell") for text in found.run.notes)
 
 
 def office(start, n, seed):
@@ -151,7 +151,7 @@ def test_an_odd_hour_is_found_though_the_date_only_tells_the_order():
     for run in (alone, beside):
         assert (run.anomalies[0].row, run.anomalies[0].reasons[0].feature) == (200, "at")
         assert run.anomalies[0].reasons[0].text.startswith("at = 3 (usually 1")
-        assert "its hour of day is compared." in " ".join(run.notices)
+        assert "its hour of day is compared." in " ".join(run.notes)
 
 
 def test_days_without_hours_are_left_out():
@@ -159,4 +159,4 @@ def test_days_without_hours_are_left_out():
     table["at"] = table["at"].dt.normalize()
     run = explain_table(table, top=1)
     assert "at" not in run.columns
-    assert "Left out 'at': it only tells in which order the rows came." in run.notices
+    assert "Left out 'at': it only tells in which order the rows came." in run.notes

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles import one_class as oracle
+from zoo.anomalies import odd_row
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.kinds.comparison import recommendation
-from tellwhy.results.result import Anomaly, Reason, Typical
+from tellwhy.results.result import Reason, Typical
 from tellwhy.storage.csv_cells import neutral
 from tellwhy.verdicts.reasons import groups_of, is_usual, usual_values
 from tellwhy.verdicts.words import plain_cell
@@ -139,7 +140,7 @@ def test_a_large_table_is_learned_from_a_stated_sample():
     rows[77, 1] = 30.0
     run = explain_table(rows, top=1)
     assert run.anomalies[0].row == 77
-    assert any("5,000 of 6,000" in text for text in run.notices)
+    assert any("5,000 of 6,000" in text for text in run.notes)
     assert "a random 5,000 of them" in run.summary
 
 
@@ -155,14 +156,14 @@ def test_the_folder_round_trip(run, tmp_path):
     np.testing.assert_array_equal(loaded.scores, run.scores)
     np.testing.assert_array_equal(loaded.explanation.values, run.explanation.values)
     assert (loaded.evidence.agreement, loaded.groups) == (run.evidence.agreement, run.groups)
-    head = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**head, "schema": 9}))
-    with pytest.raises(UnreadableFile, match="schema 9; this version of tellwhy reads schema 2"):
+    head = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**head, "schema": 9}))
+    with pytest.raises(UnreadableFile, match="schema 9; this version of tellwhy reads schema 3"):
         load_run(folder)
-    (folder / "run.json").write_text(json.dumps({k: v for k, v in head.items() if k != "evidence"}))
-    with pytest.raises(UnreadableFile, match="lacks something"):
+    (folder / "result.json").write_text(json.dumps({k: v for k, v in head.items() if k != "settings"}))
+    with pytest.raises(UnreadableFile, match="settings"):
         load_run(folder)
-    with pytest.raises(UnreadableFile, match="cannot be read as a run"):
+    with pytest.raises(UnreadableFile, match="cannot be read as a result"):
         load_run(tmp_path)
 
 
@@ -237,7 +238,7 @@ def test_numbers_and_cells_in_words():
 
 def test_groups_need_two_rows_and_the_same_main_columns():
     def anomaly(row, *parts):
-        return Anomaly(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share) for name, share in parts])
+        return odd_row(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share) for name, share in parts])
 
     found = groups_of(
         [anomaly(1, ("a", 0.6)), anomaly(2, ("a", 0.4), ("b", 0.3)), anomaly(5, ("a", 0.7), ("c", 0.2))]

@@ -120,27 +120,27 @@ def test_what_is_usual_is_what_the_reference_has(table):
 def test_a_sample_is_stated_with_both_numbers():
     rows = np.random.default_rng(1).normal(size=(6_000, 2))
     run = explain_table(rows, top=1)
-    assert "The detector learned from a random 5,000 of 6,000 reference rows." in run.notices
+    assert "The detector learned from a random 5,000 of 6,000 reference rows." in run.notes
     assert "all rows of the table (a random 5,000 of them)" in run.summary
     few = explain_table(rows[:100], top=1)
-    assert not any("random" in text for text in [*few.notices, few.summary])
+    assert not any("random" in text for text in [*few.notes, few.summary])
 
 
 def test_how_a_file_was_read_is_told_first(table, tmp_path):
     table[["a", "b"]].round(3).to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False)
     run = explain_table(tmp_path / "t.csv", top=1)
-    assert run.notices[0] == "Columns are separated by semicolon."
-    assert run.notices[1].startswith("Numbers have a decimal comma (")
+    assert run.notes[0] == "Columns are separated by semicolon."
+    assert run.notes[1].startswith("Numbers have a decimal comma (")
 
 
 def test_what_was_left_out_or_filled_in_is_told(table):
     gaps = table.assign(a=table["a"].where(np.arange(120) % 4 > 0), constant=7)
     run = explain_table(gaps, id_column="name", top=1)
-    assert any("'constant'" in text for text in run.notices)
-    assert any("'a'" in text and "30" in text for text in run.notices)
+    assert any("'constant'" in text for text in run.notes)
+    assert any("'a'" in text and "30" in text for text in run.notes)
     apart = explain_table(gaps.iloc[:40], reference=table.assign(constant=7), id_column="name", top=1)
     assert any(
-        text.startswith("In the scored rows: ") and "'a'" in text and "10" in text for text in apart.notices
+        text.startswith("In the scored rows: ") and "'a'" in text and "10" in text for text in apart.notes
     )
 
 

@@ -56,7 +56,7 @@ def test_words_are_told_inside_the_share_of_their_column():
     assert "body" in run.columns
     assert run.settings["text"] == ["body"]
     assert run.table_rows["body"].iloc[[a.row for a in run.anomalies].index(40)].startswith("hello transfer")
-    assert not any("Left out 'body'" in notice for notice in run.notices)
+    assert not any("Left out 'body'" in notice for notice in run.notes)
     assert all("body" not in (a.nearest_normal or {}) for a in run.anomalies)
 
 
@@ -92,7 +92,7 @@ def test_a_column_without_recurring_words_is_left_out_as_before():
     frame = tickets().assign(order=[f"no{k}x" for k in range(200)])
     run = explain_table(frame, text=["order"], top=2)
     assert "order" not in run.columns
-    assert any("'order'" in notice for notice in run.notices)
+    assert any("'order'" in notice for notice in run.notes)
     with pytest.raises(InvalidInput, match="nowhere"):
         explain_table(frame, text=["nowhere"])
 

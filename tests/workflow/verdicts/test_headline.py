@@ -1,8 +1,9 @@
 """The first sentences of a report, in good English whatever their numbers are."""
 
 import pytest
+from zoo.anomalies import odd_row
 
-from tellwhy.results.result import AlarmRule, Anomaly, Reason
+from tellwhy.results.result import AlarmRule, Reason
 from tellwhy.verdicts.headline import headline_of
 
 RULE = "at most 10 % false alarms expected"
@@ -10,7 +11,7 @@ RULE = "at most 10 % false alarms expected"
 
 def alarm(row, *, holds):
     reason = Reason("age", 300, [20, 70], 0.9, holds, facts={"column": "number"})
-    return Anomaly(row, None, 9.0, 99.0, True, [reason])
+    return odd_row(row, None, 9.0, 99.0, True, [reason])
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from zoo.anomalies import odd_row
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.result import Anomaly, Reason, Typical
+from tellwhy.results.result import Reason, Typical
 from tellwhy.verdicts.reasons import groups_of, is_usual, reason_of_cell, reasons_of
 from tellwhy.verdicts.words import plain_cell
 from tellwhy.words.numbers import number_text
@@ -120,7 +121,7 @@ def test_what_is_called_usual_is_usual():
 
 
 def anomaly(row, *parts):
-    return Anomaly(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share) for name, share in parts])
+    return odd_row(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share) for name, share in parts])
 
 
 def test_groups_share_the_columns_that_make_up_half_of_the_score():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tellwhy.bulk.run import BulkResult
     from tellwhy.kinds.new_data import NewData
     from tellwhy.kinds.table_model import TableModel
-    from tellwhy.results.run import Run
+    from tellwhy.results.result import Result
 
 
 NEW_DATA = "new_data.json"
@@ -62,7 +62,7 @@ def asked_of_model(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def explain_with_model(
     named: Mapping[str, Any], model_file: Path, folder: Path, asked: dict[str, Any], *, quiet: bool
-) -> tuple[Run, NewData]:
+) -> tuple[Result, NewData]:
     """Judge and explain new rows, compare them with those of the fitting, and write the folder."""
     from tellwhy.kinds.explain_new import explain_and_compare
     from tellwhy.kinds.table_model import load_table_model
@@ -244,7 +244,7 @@ def _tell(result: BulkResult, folder: Path, top: int, *, as_json: bool, quiet: b
         screen.print_json({**told, "anomalies": [anomaly_record(each) for each in anomalies]})
         return
     if result.run is not None:
-        screen.notes(result.run.notices, quiet=quiet)
+        screen.notes(result.run.notes, quiet=quiet)
         screen.show_findings(result.run)
         screen.show_run(result.run, top)
         screen.say(result.run.summary)

@@ -18,7 +18,7 @@ from tellwhy.views.cli import bulk, options, screen
 if TYPE_CHECKING:
     from tellwhy.bulk.run import BulkResult
     from tellwhy.results.media_run import MediaRun
-    from tellwhy.results.run import Run
+    from tellwhy.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class Request:
         return {**self.common, **self.table, **self.ways, **self.kinds}
 
 
-def explain_as_asked(request: Request) -> Run | MediaRun | BulkResult:
-    """Run what the options ask for: media by what the files are, nodes, blocks of rows, or rows."""
+def explain_as_asked(request: Request) -> Result | MediaRun | BulkResult:
+    """Result what the options ask for: media by what the files are, nodes, blocks of rows, or rows."""
     if (kind := _kind_of_media(request)) is not None:
         return _explain_media(kind, request)
     if any(request.nodes[name] not in (None, False) for name in ("grid", "time", "edges")):
@@ -114,7 +114,7 @@ def _explain_media(kind: str, request: Request) -> MediaRun:
     )
 
 
-def _explain_nodes(request: Request) -> Run:
+def _explain_nodes(request: Request) -> Result:
     from tellwhy.views.cli import nodes
 
     ways = {f"--{name}": request.nodes[name] for name in ("grid", "time", "edges")}
@@ -141,7 +141,7 @@ def _explain_blocks(request: Request) -> BulkResult:
     )
 
 
-def _explain_rows(request: Request) -> Run:
+def _explain_rows(request: Request) -> Result:
     from tellwhy.kinds.explain_new import explain_table
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.verdicts.run_io import check_place, save_run
@@ -155,7 +155,7 @@ def _explain_rows(request: Request) -> Run:
     return run
 
 
-def _explain_by_model(request: Request, model: Path) -> Run:
+def _explain_by_model(request: Request, model: Path) -> Result:
     from tellwhy.views.cli import bulk as with_model
 
     told = with_model.asked_of_model(request.of_rows)
@@ -168,7 +168,7 @@ def _explain_by_model(request: Request, model: Path) -> Run:
     return run
 
 
-def _tell(run: Run, request: Request, more: dict[str, Any] | None = None) -> None:
+def _tell(run: Result, request: Request, more: dict[str, Any] | None = None) -> None:
     """Print what was found, for people or for programs."""
     top = request.shared["top"]
     if request.as_json:
@@ -176,7 +176,7 @@ def _tell(run: Run, request: Request, more: dict[str, Any] | None = None) -> Non
 
         print_run(run, [anomaly_record(anomaly) for anomaly in run.anomalies[:top]], request.folder, more)
         return
-    screen.notes(run.notices, quiet=request.quiet)
+    screen.notes(run.notes, quiet=request.quiet)
     screen.show_findings(run)
     screen.show_run(run, top)
     screen.show_summary(run)
@@ -187,16 +187,16 @@ def _tell(run: Run, request: Request, more: dict[str, Any] | None = None) -> Non
 
 
 def print_run(
-    run: Run, found: list[dict[str, Any]], folder: Path, more: dict[str, Any] | None = None
+    run: Result, found: list[dict[str, Any]], folder: Path, more: dict[str, Any] | None = None
 ) -> None:
     """Print a run as JSON: what was found, how, and where it was written."""
-    from tellwhy.results.records import finding_record
+    from tellwhy.results.schema import to_plain
 
     detection = None if run.detection is None else vars(run.detection)
     told: dict[str, Any] = {"anomalies": found, "detection": detection, "out": str(folder), **run.settings}
-    told |= {"n_flagged": run.n_flagged, "findings": [finding_record(finding) for finding in run.findings]}
+    told |= {"n_flagged": run.n_flagged, "findings": [to_plain(finding) for finding in run.findings]}
     told |= {"headline": list(run.headline), "roles": dict(run.roles)}
-    told |= {"threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
+    told |= {"threshold": run.threshold, "source": run.source, "notices": run.notes}
     screen.print_json(told | (more or {}))
 
 
@@ -313,7 +313,7 @@ def explain_command(
     """Rank the odd rows of a table and tell why each is odd.
 
     Writes a folder with `report.html` (a page to send to a colleague), `anomalies.csv` and `anomalies.xlsx`
-    (the odd rows with their reasons), `scores.parquet`, `rows.parquet`, `explanation/` and `run.json`.
+    (the odd rows with their reasons), `scores.parquet`, `rows.parquet`, `explanation/` and `result.json`.
 
     Examples
     --------
@@ -357,11 +357,12 @@ def explain_command(
     fail_above(explain_as_asked(request), fail_on_alarms)
 
 
-def fail_above(run: Run | MediaRun | BulkResult, most: int | None) -> None:
+def fail_above(run: Result | MediaRun | BulkResult, most: int | None) -> None:
     """Leave with a status of its own where more rows are alarms than a job allows."""
     n_alarms = run.n_flagged
     if most is not None and n_alarms > most:
-        what = getattr(run, "kind", "rows")
+        kind = getattr(run, "kind", "table")
+        what = {"table": "rows", "graph": "nodes"}.get(kind, kind)
         screen.note(
             f"{n_alarms:,} {what} are alarms, more than the {most:,} of --fail-on-alarms: status {TOO_MANY}."
         )

@@ -18,7 +18,7 @@ from tellwhy.views.cli.bulk import is_large
 
 if TYPE_CHECKING:
     from tellwhy.kinds.table_model import TableModel
-    from tellwhy.results.run import Run
+    from tellwhy.results.result import Result
 
 
 def fit_command(
@@ -190,14 +190,14 @@ def mark_command(
         _list(place, found.marks)
 
 
-def _run(run_dir: Path) -> Run:
+def _run(run_dir: Path) -> Result:
     from tellwhy.verdicts.run_io import load_run
 
     inside = run_dir / "run"  # of a run block by block
-    return load_run(inside if (inside / "run.json").exists() else run_dir)
+    return load_run(inside if inside.is_dir() else run_dir)
 
 
-def _model(run_dir: Path, run: Run, told: Path | None) -> Path:
+def _model(run_dir: Path, run: Result, told: Path | None) -> Path:
     known = str(run.settings.get("model") or "")
     if told is None and not known:
         raise InvalidParameter(

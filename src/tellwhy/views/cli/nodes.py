@@ -10,7 +10,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.kinds.graph import GraphRun, explain_graph
 from tellwhy.kinds.table_rows import named_source
 from tellwhy.results.node_picture import save_picture
-from tellwhy.results.run import Run
+from tellwhy.results.result import Result
 from tellwhy.verdicts.run_io import anomaly_record, check_place, save_run
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.explain import print_run
@@ -33,7 +33,7 @@ def check_options(ways: Mapping[str, object], table_only: Mapping[str, object]) 
 
 def explain_and_tell(
     named: Mapping[str, Any], folder: Path, asked: Mapping[str, Any], *, as_json: bool, quiet: bool
-) -> Run:
+) -> Result:
     """Find odd nodes, write the folder of the run, and print what was found."""
     is_grid = asked["time"] is None and asked["edges"] is None
     if is_grid and (len(named["names"]) != 1 or named["names"][0] == "-"):
@@ -46,7 +46,7 @@ def explain_and_tell(
     if as_json:
         print_run(found.run, records(found, top), folder)
         return found.run
-    screen.notes(found.run.notices, quiet=quiet)
+    screen.notes(found.run.notes, quiet=quiet)
     screen.show_findings(found.run)
     show_nodes(found, top)
     screen.say(f"Report: {folder / 'report.html'}")

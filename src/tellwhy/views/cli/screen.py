@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tellwhy.kinds.comparison import TableComparison
-    from tellwhy.results.result import Anomaly
-    from tellwhy.results.run import Detection, Run
+    from tellwhy.results.result import Anomaly, Detection, Result
 
 MOST_CHANGES = 3
 MOST_FINDINGS = 12
@@ -129,7 +128,7 @@ def plain_table(**settings: Any) -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, **settings)
 
 
-def show_run(run: Run, top: int) -> None:
+def show_run(run: Result, top: int) -> None:
     """Print the ranked anomalies with their reasons."""
     named = any(anomaly.id is not None for anomaly in run.anomalies)
     table = plain_table()
@@ -153,7 +152,7 @@ def show_run(run: Run, top: int) -> None:
     out().print(table)
 
 
-def p_text(p_value: float) -> str:
+def p_text(p_value: float | None) -> str:
     """A p-value in the width of a column; what is too small for a computer's arithmetic is no zero.
 
     Examples
@@ -161,6 +160,8 @@ def p_text(p_value: float) -> str:
     >>> p_text(0.0123), p_text(0.0)
     ('1.2e-02', '<1e-300')
     """
+    if p_value is None:
+        return ""
     return "<1e-300" if p_value < 1e-300 else f"{p_value:.1e}"
 
 
@@ -174,7 +175,7 @@ def below_mark(anomaly: Anomaly) -> str:
     return "" if anomaly.above_threshold else " [dim](below the threshold)[/]"
 
 
-def _normal_words(run: Run, at: int) -> str:
+def _normal_words(run: Result, at: int) -> str:
     """'would look normal with A = 3.1 instead of 145'."""
     from tellwhy.verdicts.words import plain_cell
     from tellwhy.words.numbers import plain_words
@@ -190,7 +191,7 @@ def _normal_words(run: Run, at: int) -> str:
     return f"would look normal with {' and '.join(parts)}"
 
 
-def show_findings(run: Run) -> None:
+def show_findings(run: Result) -> None:
     """Print what a manager reads, and what is wrong with the data: one line each."""
     console = out()
     for sentence in run.headline:
@@ -202,7 +203,7 @@ def show_findings(run: Run) -> None:
         console.print(f"[dim]… and {len(shown) - MOST_FINDINGS} more findings in the report.[/]")
 
 
-def show_summary(run: Run) -> None:
+def show_summary(run: Result) -> None:
     """Print what was done, and how far to trust it."""
     console = out()
     console.print(escape(run.summary))

@@ -14,8 +14,7 @@ from markupsafe import Markup
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats
-from tellwhy.results.result import Anomaly, Typical
-from tellwhy.results.run import Run
+from tellwhy.results.result import Anomaly, Result, Typical
 from tellwhy.views.page.overview import KIND_WORDS
 from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
 from tellwhy.views.page.svg import Quantiles, bar, range_strip
@@ -26,7 +25,7 @@ MOST_PRINTED = 40  # ranked rows on paper
 _KEY_QUANTILES = Quantiles(0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)  # of the example in the key
 
 
-def show_anomalies(run: Run, limits: Limits) -> Panel:
+def show_anomalies(run: Result, limits: Limits) -> Panel:
     """Return the panel of ranked rows."""
     table = lines(run, limits)
     return make_panel(
@@ -155,7 +154,7 @@ def place_words(anomaly: Anomaly) -> str:
     return f"line {anomaly.line}" + (f" of {anomaly.file}" if anomaly.file else "")
 
 
-def p_words(p_value: float) -> str:
+def p_words(p_value: float | None) -> str:
     """A p-value with two digits.
 
     Examples
@@ -163,6 +162,8 @@ def p_words(p_value: float) -> str:
     >>> p_words(0.0123), p_words(0.0), p_words(4.4e-14)
     ('0.012', '< 10⁻³⁰⁰', '4.4 × 10⁻¹⁴')
     """
+    if p_value is None:
+        return wording.NOTHING
     return "< 10⁻³⁰⁰" if p_value < SMALLEST_P else wording.number(p_value, 2)
 
 
@@ -211,7 +212,7 @@ class Line:
     left_over: str
 
 
-def lines(run: Run, limits: Limits) -> list[Line]:
+def lines(run: Result, limits: Limits) -> list[Line]:
     """Return the ranked table."""
     listed = run.anomalies[: limits.listed]
     scores = wording.aligned([anomaly.score for anomaly in listed])
@@ -228,13 +229,13 @@ def _line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
         score=score,
         raw_score=f"{anomaly.score:.9g}",
         percentile=wording.percentile(anomaly.percentile),
-        raw_percentile=f"{anomaly.percentile:.9g}",
+        raw_percentile="" if anomaly.percentile is None else f"{anomaly.percentile:.9g}",
         is_above=bool(anomaly.above_threshold),
         reasons=[clipped(_kept_together(reason.text), 200) for reason in anomaly.reasons[: limits.reasons]],
         main=wording.shortened(anomaly.reasons[0].feature) if anomaly.reasons else "",
         place=clipped(place_words(anomaly), 40),
         p_value=p_words(anomaly.p_value),
-        raw_p=f"{anomaly.p_value:.9g}",
+        raw_p="" if anomaly.p_value is None else f"{anomaly.p_value:.9g}",
         sureness=sureness(anomaly),
         note=note_words(anomaly),
         left_over=left_over_words(anomaly),
@@ -320,7 +321,7 @@ class Row:
         return self.cells(column)
 
 
-def cards(run: Run, limits: Limits) -> list[Card]:
+def cards(run: Result, limits: Limits) -> list[Card]:
     """Return the cards of the first anomalies, in their order."""
     n = min(limits.cards, limits.listed, len(run.anomalies))
     if not n:
@@ -333,7 +334,7 @@ def cards(run: Run, limits: Limits) -> list[Card]:
     for i, anomaly in enumerate(run.anomalies[:n]):
         left_over = None if residual is None else float(residual[i])
         row = Row(anomaly, explanation[i], shares[i], left_over, partial(cell, i))
-        made.append(_card({**run.typical, **anomaly.usual}, row, limits))
+        made.append(_card({**run.usual, **anomaly.usual}, row, limits))
     return made
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy.results.run import Agreement, Detection, Evidence, Run
+from tellwhy.results.result import Agreement, Detection, Evidence, Result
 from tellwhy.views.page.overview import KIND_WORDS
 from tellwhy.views.page.scores import MOST_CURVES, curves
 from tellwhy.views.page.shell import Limits, Panel, clipped, make_panel
@@ -69,12 +69,12 @@ class EvidenceView:
     agreement: list[Agreeing]
 
 
-def show_trust(run: Run, _limits: Limits) -> Panel:
+def show_trust(run: Result, _limits: Limits) -> Panel:
     """Return the panel of how far the reasons can be trusted: one test each."""
     return make_panel("trust", ("trust", "Trust"), evidence=evidence(run))
 
 
-def show_evidence(run: Run, _limits: Limits) -> Panel:
+def show_evidence(run: Result, _limits: Limits) -> Panel:
     """Return the panel of the tests behind it, and of how well scores find labelled rows."""
     found = run.detection
     return make_panel(
@@ -87,7 +87,7 @@ def show_evidence(run: Run, _limits: Limits) -> Panel:
     )
 
 
-def evidence(run: Run) -> EvidenceView:
+def evidence(run: Result) -> EvidenceView:
     """Return the evidence panel."""
     found = run.evidence
     drawn = _chosen_curves(found, run.explanation.method)
@@ -134,7 +134,7 @@ def _area(found: Evidence, name: str) -> str:
     return wording.number(found.flipping_area.get(name), 3)
 
 
-def _verified(run: Run) -> list[Finding]:
+def _verified(run: Result) -> list[Finding]:
     """How many alarms have a reason that held when it was tried; nothing for runs that try none."""
     alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
     if run.alarms is None or not alarms:
@@ -154,7 +154,7 @@ def _verified(run: Run) -> list[Finding]:
     return [Finding(title, "weak", figure, words)]
 
 
-def _left_over(run: Run) -> Finding:
+def _left_over(run: Result) -> Finding:
     title = "Is the whole score explained?"
     if run.explanation.kind != "attribution":
         words = (
@@ -176,7 +176,7 @@ def _left_over(run: Run) -> Finding:
     return Finding(title, "weak", figure, words)
 
 
-def _flipping(run: Run) -> Finding:
+def _flipping(run: Result) -> Finding:
     title = "Do the named columns matter?"
     areas = run.evidence.flipping_area
     ours = areas.get(run.explanation.method)

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy.results.result import Finding
-from tellwhy.results.run import Run
+from tellwhy.results.result import Finding, Result
 from tellwhy.verdicts.sheet_rows import shown_places
 from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
 from tellwhy.views.page.svg import bar
@@ -57,12 +56,12 @@ def shorten_notices(notices: Sequence[str], limits: Limits) -> dict[str, Any]:
     return {"notices": shown, "more_notices": max(0, len(notices) - limits.lines)}
 
 
-def title_of(run: Run) -> Text:
+def title_of(run: Result) -> Text:
     """Return what the page is called."""
     return Markup("What is odd in {}").format(clipped(file_name(run.source), 80))
 
 
-def overview(run: Run, limits: Limits) -> Overview:
+def overview(run: Result, limits: Limits) -> Overview:
     """Return the head of the page on the rows of a table."""
     n = len(run.scores)
     n_above = count_above(run)
@@ -79,11 +78,11 @@ def overview(run: Run, limits: Limits) -> Overview:
         because=_main_columns(run) if n_above else [],
         summary=wording.shortened(run.summary, 2000),
         sentences=[wording.shortened(sentence, 400) for sentence in run.headline],
-        **shorten_notices(run.notices, limits),
+        **shorten_notices(run.notes, limits),
     )
 
 
-def _sureness(run: Run) -> tuple[str, Text]:
+def _sureness(run: Result) -> tuple[str, Text]:
     """How many alarms have a reason that held; for runs that try none, the method."""
     alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
     if run.alarms is None or not alarms:
@@ -97,9 +96,9 @@ def file_name(source: str) -> str:
     return PureWindowsPath(source).name or source  # it also splits at slashes
 
 
-def count_above(run: Run) -> int:
+def count_above(run: Result) -> int:
     """Count the rows above the threshold."""
-    return int((np.asarray(run.scores) > run.threshold).sum())
+    return int((np.asarray(run.scores) > run.line).sum())
 
 
 def _headline(n: int, n_above: int) -> str:
@@ -109,7 +108,7 @@ def _headline(n: int, n_above: int) -> str:
     return f"{wording.number(n_above)} of {wording.count(n, 'row')} {verb} out."
 
 
-def _main_columns(run: Run) -> list[str]:
+def _main_columns(run: Result) -> list[str]:
     return [wording.shortened(name, 40) for name, part in by_share(run.column_shares)[:3] if part >= 0.05]
 
 
@@ -132,7 +131,7 @@ class DataFinding:
     links: list[int]  # rows of it that have a card
 
 
-def show_findings(run: Run, limits: Limits) -> Panel | None:
+def show_findings(run: Result, limits: Limits) -> Panel | None:
     """Return the panel of what was found, cause by cause."""
     found = findings(run, limits)
     if not found:
@@ -140,7 +139,7 @@ def show_findings(run: Run, limits: Limits) -> Panel | None:
     return make_panel("findings", ("findings", "Findings"), findings=found, n_findings=len(run.findings))
 
 
-def findings(run: Run, limits: Limits) -> list[DataFinding]:
+def findings(run: Result, limits: Limits) -> list[DataFinding]:
     """Return what was found, most important first."""
     with_card = {anomaly.row for anomaly in run.anomalies[: limits.cards]}
     made = []
@@ -189,7 +188,7 @@ class RowGroup:
     more: int
 
 
-def show_groups(run: Run, limits: Limits) -> Panel | None:
+def show_groups(run: Result, limits: Limits) -> Panel | None:
     """Return the panel of rows that are odd for the same reasons; where there are findings, they tell it."""
     if run.findings:
         return None
@@ -198,7 +197,7 @@ def show_groups(run: Run, limits: Limits) -> Panel | None:
     return make_panel("groups", *contents, groups=shown, n_groups=len(run.groups))
 
 
-def groups(run: Run, limits: Limits) -> list[RowGroup]:
+def groups(run: Result, limits: Limits) -> list[RowGroup]:
     """Return the groups, with links to the cards of their rows."""
     chosen = run.groups[: limits.groups]
     largest = max((len(group.rows) for group in chosen), default=1)
@@ -229,7 +228,7 @@ def show_settings(lists: Mapping[str, Mapping[str, object]]) -> Panel:
     return make_panel("settings", ("settings", "Settings"), lists=filled)
 
 
-def show_settings_of_run(run: Run, limits: Limits) -> Panel:
+def show_settings_of_run(run: Result, limits: Limits) -> Panel:
     """Return what is needed to repeat the run of a table."""
     return show_settings(
         {
@@ -240,7 +239,7 @@ def show_settings_of_run(run: Run, limits: Limits) -> Panel:
     )
 
 
-def settings(run: Run, limits: Limits) -> dict[str, object]:
+def settings(run: Result, limits: Limits) -> dict[str, object]:
     """Return what the user chose, and what came of it."""
     return {
         "input": file_name(run.source),

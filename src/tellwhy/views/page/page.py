@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellwhy.results.node_picture import NodePicture
-from tellwhy.results.run import Run
+from tellwhy.results.result import Result
 from tellwhy.views.page.anomalies import show_anomalies
 from tellwhy.views.page.evidence import show_evidence, show_trust
 from tellwhy.views.page.nodes import show_nodes
@@ -22,13 +22,13 @@ from tellwhy.views.page.scores import show_scores
 from tellwhy.views.page.shell import Limits, clipped, fit_page, make_page, write_page
 
 
-def render(run: Run, picture: NodePicture | None = None) -> str:
+def render(run: Result, picture: NodePicture | None = None) -> str:
     """Return the report of a run: one HTML page of at most 8 MB that makes no request.
 
     Parameters
     ----------
     run
-        What `tellwhy explain` produced, or `Run` filled by other means.
+        What `tellwhy explain` produced, or `Result` filled by other means.
     picture
         What to draw of the nodes of a grid, a sequence or a graph.
 
@@ -40,12 +40,12 @@ def render(run: Run, picture: NodePicture | None = None) -> str:
     return fit_page(lambda limits: _draw(run, limits, picture))
 
 
-def write_report(run: Run, path: str | Path, picture: NodePicture | None = None) -> Path:
+def write_report(run: Result, path: str | Path, picture: NodePicture | None = None) -> Path:
     """Write the report of a run to a file, whole or not at all, and return its path."""
     return write_page(render(run, picture), path)
 
 
-def _draw(run: Run, limits: Limits, picture: NodePicture | None) -> str:
+def _draw(run: Result, limits: Limits, picture: NodePicture | None) -> str:
     panels = [
         show_overview(overview(run, limits)),
         show_trust(run, limits),

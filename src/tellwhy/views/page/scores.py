@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
-from tellwhy.results.run import Run
+from tellwhy.results.result import Result
 from tellwhy.views.page.overview import KIND_WORDS, by_share, count_above
 from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
 from tellwhy.views.page.svg import (
@@ -34,7 +34,7 @@ FEW = 0.04  # of the tallest bar: lower ones cannot be seen
 HEAVY_TAIL = 10.0  # the highest score in thresholds, from which the axis of scores is logarithmic
 
 
-def show_scores(run: Run, limits: Limits) -> Panel:
+def show_scores(run: Result, limits: Limits) -> Panel:
     """Return the panel of the histogram, and that of columns beside it."""
     return make_panel(
         "scores",
@@ -57,16 +57,16 @@ class Scores:
     notes: list[str]
 
 
-def scores(run: Run) -> Scores:
+def scores(run: Result) -> Scores:
     """Return the histogram of all scores."""
-    bins = bin_scores(np.asarray(run.scores, dtype=np.float64), float(run.threshold))
+    bins = bin_scores(np.asarray(run.scores, dtype=np.float64), run.line)
     n = len(run.scores)
     n_above = count_above(run)
     part = wording.share(n_above / n) if n else wording.NOTHING
     verb = "scores" if n_above == 1 else "score"
     words = (
         f"{wording.number(n_above)} of {wording.count(n, 'row')} ({part}) {verb} above the threshold of "
-        f"{wording.number(run.threshold)}."
+        f"{wording.number(run.line)}."
     )
     notes = []
     if bins.log_counts:
@@ -92,7 +92,7 @@ class ColumnBar:
     role: Text = ""  # what the column was taken for
 
 
-def columns(run: Run, limits: Limits) -> list[ColumnBar]:
+def columns(run: Result, limits: Limits) -> list[ColumnBar]:
     """Return which columns make rows odd, the small ones together, and what no column received."""
     ranked = by_share(run.column_shares)
     left_over = float(np.mean([anomaly.unattributed for anomaly in run.anomalies])) if run.anomalies else 0.0

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tellwhy.results.records import reason_of
-from tellwhy.results.result import Finding
+from tellwhy.results.result import Finding, Reason
+from tellwhy.results.schema import from_plain
 from tellwhy.words.english.reasons import explain_reason
 from tellwhy.words.numbers import (
     cell_words,
@@ -367,7 +367,7 @@ def _tell_stuck(f: Finding, _subject: str) -> str:
 @says("odd_rows", shows=True)
 def _tell_odd_rows(f: Finding, _subject: str) -> str:
     """Alarms with one cause: the cells that they have in common, and one of them."""
-    example = explain_reason(reason_of(f.facts["example"]))
+    example = explain_reason(from_plain(Reason, f.facts["example"]))
     if f.facts.get("is_one_value", True):
         return example
     ends = f.facts["ends"]

@@ -66,12 +66,12 @@ def test_new_rows_are_explained_and_compared(place):
     assert "Since the model was fitted:" in done.stdout
     assert "price: median" in done.stdout
     assert "A1-17" in done.stdout
-    assert {"run.json", "new_data.json", "report.html", "anomalies.csv"} <= {
+    assert {"result.json", "new_data.json", "report.html", "anomalies.csv"} <= {
         path.name for path in (place / "run").iterdir()
     }
     kept = json.loads((place / "run" / "new_data.json").read_text())
     assert "price" in [drift["column"] for drift in kept["drifts"] if drift["drifted"]]
-    assert json.loads((place / "run" / "run.json").read_text())["settings"]["model"].endswith("m.tellwhy")
+    assert json.loads((place / "run" / "result.json").read_text())["settings"]["model"].endswith("m.tellwhy")
 
 
 def test_json_has_it_all(place):

@@ -1,0 +1,132 @@
+"""The folder of a result: result.json, scores, rows, explanation and arrays; views may add files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.explanation import Explanation
+from tellwhy.results.result import SCHEMA, WRITTEN, Result
+from tellwhy.results.schema import from_plain, to_plain
+from tellwhy.storage.documents import (
+    ARRAYS,
+    Misfit,
+    read_arrays,
+    read_stored_table,
+    read_versioned,
+    write_arrays,
+    write_json,
+    write_stored_table,
+)
+from tellwhy.storage.folders import new_folder, standing
+
+HEAD = "result.json"
+SCORES = "scores.parquet"
+ROWS = "rows.parquet"
+EXPLANATION = "explanation"
+WHAT = "a result of tellwhy"
+BEFORE = {"run.json": 2}  # heads of earlier versions that are still read, and their schema
+Record = dict[str, Any]
+
+
+def save_result(result: Result, folder: Path, *, add: Callable[[Path], Any] | None = None) -> Path:
+    """Write the folder, whole or not at all; `add(folder)` may write more into it before it appears."""
+    import pandas as pd
+
+    with new_folder(folder, marker=HEAD) as work:
+        write_json(work / HEAD, to_plain(result))
+        scores = {"row": range(len(result.scores)) if result.rows is None else result.rows}
+        write_stored_table(pd.DataFrame({**scores, "score": result.scores}), work / SCORES, index=False)
+        if result.table_rows is not None:
+            write_stored_table(result.table_rows, work / ROWS, index=False)
+        if result.explanation.method:
+            result.explanation.save(work / EXPLANATION)
+        if result.arrays:
+            write_arrays(work / ARRAYS, result.arrays)
+        if add is not None:
+            add(work)
+    return folder
+
+
+def load_result(folder: Path) -> Result:
+    """Read a folder that `save_result` wrote, or one that an earlier version wrote."""
+    folder = standing(folder)
+    path = next((folder / name for name in BEFORE if (folder / name).is_file()), folder / HEAD)
+    try:
+        if path.name in BEFORE:
+            head = _of_schema_2(read_versioned(path, BEFORE[path.name], WHAT))
+        else:
+            head = read_versioned(path, SCHEMA, WHAT)
+        found: Result = from_plain(Result, head)
+        return replace(found, **_files(folder))
+    except UnreadableFile:
+        raise
+    except Misfit as error:
+        raise UnreadableFile(f"{path} is damaged: key {error.key!r}, {error.why}.") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UnreadableFile(f"{path} lacks something a result must have: {error}.") from error
+
+
+def _files(folder: Path) -> Record:
+    """The fields of a result that stand in files of their own."""
+    scores = read_stored_table(folder / SCORES)
+    found: Record = {"scores": scores["score"].to_numpy(), "rows": scores["row"].to_numpy()}
+    if (folder / ROWS).exists():
+        found["table_rows"] = read_stored_table(folder / ROWS)
+    if (folder / EXPLANATION).exists():
+        found["explanation"] = Explanation.load(folder / EXPLANATION)
+    if (folder / ARRAYS).exists():
+        found["arrays"] = read_arrays(folder / ARRAYS)
+    return found
+
+
+def _of_schema_2(head: Record) -> Record:
+    """The record of a run of an earlier version as one of today."""
+    opening = head.get("opening")
+    if opening is None and head["headline"]:
+        rule = {"rule": "", "n_flagged": 0, "expected_false": 0.0}
+        said = [_written(text) for text in head["headline"]]
+        opening = {"n_rows": len(head["columns"]), "alarms": rule, "is_written": True, "more": said}
+    changed = {
+        "usual": head["typical"],
+        "done": _written(head["summary"]),
+        "notices": [_written(text) for text in head["notices"]],
+        "opening": opening,
+        "anomalies": [anomaly_of_schema_2(each) for each in head["anomalies"]],
+        "findings": [finding_of_schema_2(each) for each in head["findings"]],
+        "schema": SCHEMA,
+    }
+    return head | changed
+
+
+def _written(text: str) -> Record:
+    return {"kind": WRITTEN, "facts": {"text": text}}
+
+
+def anomaly_of_schema_2(record: Mapping[str, Any]) -> Record:
+    """An anomaly of an earlier version, whose reasons may hold sentences alone."""
+    part = {"kind": "row", "name": record["id"], **{k: record.get(k) for k in ("row", "file", "line")}}
+    doubt = record.get("doubt")
+    if "doubt" not in record and record.get("note"):
+        doubt = _written(record["note"])
+    reasons = [_reason_of_schema_2(each) for each in record["reasons"]]
+    now = {"part": part, "is_alarm": record["above_threshold"], "reasons": reasons, "doubt": doubt}
+    return dict(record) | now
+
+
+def _reason_of_schema_2(record: Mapping[str, Any]) -> Record:
+    if "facts" in record:
+        return dict(record)
+    before_share = record["text"].rpartition(" · ")[0]
+    facts = {"text": before_share or record["text"]}
+    return dict(record) | {"kind": WRITTEN, "facts": facts, "is_share": bool(before_share)}
+
+
+def finding_of_schema_2(record: Mapping[str, Any]) -> Record:
+    """A finding of an earlier version, which may hold a sentence alone."""
+    if "facts" in record:
+        return dict(record)
+    return dict(record) | {"form": WRITTEN, "facts": {"text": record["text"]}}
