@@ -33,7 +33,7 @@ def test_they_have_the_members_of_an_explainer(method):
     if hasattr(explainer, "fit"):
         explainer.fit(x)
     assert explainer.explain(x).kind == explainer.kind
-    wanted = ["X", "progress", "output", "differentiable"]
+    wanted = ["X", "progress", "output", "differentiable", "compile"]
     assert list(inspect.signature(explainer.explain).parameters) == wanted
 
 

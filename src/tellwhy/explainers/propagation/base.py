@@ -101,6 +101,7 @@ class NetworkExplainer(TakesOldNames, ABC):
         progress: bool | None = None,
         output: str = "numpy",
         differentiable: bool = False,
+        compile: bool | str = "auto",
     ) -> Any:
         """Explain the model's output for each row of X.
 
@@ -117,6 +118,9 @@ class NetworkExplainer(TakesOldNames, ABC):
         differentiable
             Whether the values, as tensors (`output="torch"`), can be differentiated with respect to X and to
             the model's parameters. All rows' computations are then kept in memory.
+        compile
+            "auto": where many batches are alike, all that is done for one becomes a program, and where that
+            pays it is compiled. True: at once, for later batches and later calls. False: never.
 
         Returns
         -------
@@ -125,12 +129,13 @@ class NetworkExplainer(TakesOldNames, ABC):
         """
         validate_value(type(self).__name__, "output", output, one_of("numpy", "torch"))
         validate_value(type(self).__name__, "differentiable", differentiable, boolean)
+        validate_value(type(self).__name__, "compile", compile, (boolean, one_of("auto")))
         if differentiable and output != "torch":
             raise InvalidParameter('differentiable=True gives tensors: use it with output="torch".')
         with shown(progress):
             if differentiable:
                 return explain_differentiably(self, X)
-            return explain_together([self], X, output=output)[0]
+            return explain_together([self], X, output=output, compile=compile)[0]
 
     def ledger(self, X: Any) -> pd.DataFrame:
         """Relevance that arrived at each operation, that it handed on, and that it absorbed.

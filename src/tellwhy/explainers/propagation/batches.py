@@ -22,10 +22,9 @@ from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.params import generator
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats
-from tellwhy.explainers.propagation.cuda_graphs import Repeated, Work, may_repeat
 from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.passes import needs_capture, run_backward, run_forward
-from tellwhy.explainers.propagation.engine.replay import Course
+from tellwhy.explainers.propagation.programs import Programmed, Work, record_of
 from tellwhy.explainers.propagation.results import Collector, DeviceCollector, Result, on_device
 from tellwhy.scoring.network_inputs import Inputs
 from tellwhy.scoring.network_passes import (
@@ -89,7 +88,9 @@ class Explained:
     extras: dict[str, Any]
 
 
-def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: str = "numpy") -> list[Any]:
+def explain_together(
+    explainers: Sequence[NetworkExplainer], X: Any, *, output: str = "numpy", compile: bool | str = "auto"
+) -> list[Any]:
     """Explain X by explainers of one model, device and batch size, which share each forward pass."""
     lead = explainers[0]
     model, rows = lead.prepare(X)
@@ -99,12 +100,14 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
     collector_of = DeviceCollector if output == "torch" else Collector
     collectors = [collector_of(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
-    work = _work(explainers, model, is_alone=len(rows) <= lead.rows_at_once)
+    work = _work(explainers, model)
+    size = min(lead.rows_at_once, len(rows))
+    record = record_of(explainers, model, rows, targets, size)
     with untouched(rows.tensors[0].device), torch.enable_grad():
-        is_alike = lead.shares_forward and may_repeat(model, rows, targets, lead.rows_at_once)
-        explained: Work = Repeated(work, lead.rows_at_once) if is_alike else work
+        if record is not None:
+            work = Programmed(work, record, size, len(rows) // size, compile)
         for batch, part in batches(rows, lead.rows_at_once, label):
-            results = explained(batch, [of_rows(target, part) for target in targets])
+            results = work(batch, [of_rows(target, part) for target in targets])
             for result, collector in zip(results, collectors, strict=True):
                 collector.put(batch, part, result)
         wholes = [collector.all_rows() for collector in collectors]
@@ -115,16 +118,15 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
     ]
 
 
-def _work(explainers: Sequence[NetworkExplainer], model: Module, *, is_alone: bool) -> Work:
-    """How each batch is explained; where a batch is not alone, the next ones repeat its course."""
+def _work(explainers: Sequence[NetworkExplainer], model: Module) -> Work:
+    """How each batch is explained."""
     lead = explainers[0]
     rng = generator(lead.random_state)
-    course = None if is_alone else Course()
 
     def work(batch: Inputs, wanted: Sequence[CheckedTarget]) -> list[Result]:
         if len(explainers) == 1 and not lead.goes_down_only:
             return [lead.explain_batch(model, batch, wanted[0], rng=rng)]
-        return share_forward(explainers, model, batch, wanted, course)
+        return share_forward(explainers, model, batch, wanted)
 
     return work
 
@@ -134,16 +136,15 @@ def share_forward(
     model: Module,
     rows: Inputs,
     targets: Sequence[CheckedTarget],
-    course: Course | None = None,
 ) -> list[Result]:
     """Run the model once on some rows, then the ways down of every explainer."""
     try:
-        return _down(explainers, model, rows, targets, course)
+        return _down(explainers, model, rows, targets)
     except RuntimeError as error:
         if "inplace operation" not in str(error):
             raise
     needs_capture.add(model)  # it changes in place what autograd kept: capture works on copies
-    return _down(explainers, model, rows, targets, None)
+    return _down(explainers, model, rows, targets)
 
 
 def _down(
@@ -151,10 +152,9 @@ def _down(
     model: Module,
     rows: Inputs,
     targets: Sequence[CheckedTarget],
-    course: Course | None,
 ) -> list[Result]:
     ways = [(k, way) for k, explainer in enumerate(explainers) for way in explainer.passes()]
-    forward = run_forward(model, rows, [way.method for _, way in ways], course=course)
+    forward = run_forward(model, rows, [way.method for _, way in ways])
     sums: dict[int, list[Tensor]] = {}
     scores: dict[int, Tensor] = {}
     promised: dict[int, bool] = {}

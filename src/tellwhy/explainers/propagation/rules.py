@@ -42,7 +42,7 @@ import torch
 from torch import Tensor
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.explainers.propagation.engine.calls import Operation
+from tellwhy.explainers.propagation.engine.calls import Operation, is_traced
 from tellwhy.explainers.propagation.engine.kinds import OpenTable
 from tellwhy.explainers.propagation.engine.layers import LinearMap
 
@@ -271,8 +271,10 @@ class Part:
 
 def part(layer: LinearMap, x: Tensor, *, positive: bool) -> Part:
     """Positive (or negative) part of the products of a layer's inputs and weights."""
-    # Looking at the signs of x would make the processor wait for a GPU: there they are taken to differ.
-    some_below = not layer.nonnegative and (x.is_cuda or bool((x < 0).any()))
+    # Looking at the signs of x would make the processor wait for a GPU, and a program has to serve all signs:
+    # there they are taken to differ.
+    is_seen = not x.is_cuda and not is_traced.get()
+    some_below = not layer.nonnegative and (not is_seen or bool((x < 0).any()))
     return Part(layer, x, positive, some_below)
 
 

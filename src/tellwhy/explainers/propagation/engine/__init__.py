@@ -25,9 +25,11 @@ step
     An operation as autograd sees it, if its plain derivative does not serve all methods: the way up is the
     operation's own, the way down is what the current method says.
 way
-    How an operation is run: as it is, or in a step. It is chosen once (`follow`), and knows no tensor.
-course
-    The calls of the first batch and their ways, which later batches repeat (`inside.course`).
+    How an operation is run: as it is, or in a step.
+program
+    All that is done for a batch, up and down, as one graph of PyTorch's operators (`program`).
+pass
+    A function that makes the graph of a program simpler (`graph_passes`).
 leaf
     A tensor that relevance is handed down to: a copy of the input, or the embedding of its tokens.
 ledger
@@ -39,6 +41,7 @@ trailing softmax
 Where to start reading
 ----------------------
 `passes` runs the model under a `Capture` (`capture`), which sees each call. `recording` finds out of what
-kind it is, and runs it in the way that `follow` chooses: as it is, or in a step (`steps`,
-`derivative_steps`). `passes.run_backward` then goes down for one method.
+kind it is, and runs it as it is or in a step (`steps`, `derivative_steps`). `passes.run_backward` then goes
+down for one method. Where many batches are alike, `program` writes all of this down once, `graph_passes`
+folds and merges it, and the graph serves the other batches, as it is or compiled.
 """

@@ -19,6 +19,7 @@ a second tensor of the same values: its history.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from operator import is_
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.layers import LinearMap
     from tellwhy.explainers.propagation.rules import Rule
 
+
+# Whether what is done is written down as a program, which has to serve other rows too (`program`).
+is_traced: ContextVar[bool] = ContextVar("is_traced", default=False)
 
 # Names of functions that do the same as another one, which has an entry in the table of kinds.
 SAME = {

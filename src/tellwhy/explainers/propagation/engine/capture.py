@@ -3,9 +3,8 @@
 Capture: the model runs once, and each operation on activations is carried out so that methods can go back.
 
 While a `Capture` is active, PyTorch hands it every function that the model calls (a `TorchFunctionMode`).
-Functions on activations are run and recorded (`recording`), or repeated as an earlier batch ran them
-(`inside.course`); all others run as they are. Parameters, and whatever is computed from them alone, are
-constants.
+Functions on activations are run and recorded (`recording`); all others run as they are. Parameters, and
+whatever is computed from them alone, are constants.
 
 Places inside a network at whose outputs relevance is collected: modules, and operations in them.
 
@@ -45,7 +44,6 @@ from tellwhy.explainers.propagation.engine.kinds import KINDS, OTHERS
 from tellwhy.explainers.propagation.engine.methods import Current, Method
 from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of, reaches
 from tellwhy.explainers.propagation.engine.recording import run_and_record
-from tellwhy.explainers.propagation.engine.replay import Course, inputs_of_layer
 from tellwhy.explainers.propagation.engine.steps import Followed, collected, tapped
 from tellwhy.explainers.propagation.engine.tokens import Lookup, TokenPlaces, run_constant, token_leaf
 from tellwhy.explainers.propagation.rules import Handover
@@ -161,7 +159,7 @@ class ModulePaths:
 
     @cached_property
     def _names(self) -> dict[int, str]:
-        """Paths by module; not asked for where a batch repeats what an earlier one did."""
+        """Paths by module."""
         return {id(module): name for name, module in self._model.named_modules()}
 
     @property
@@ -256,10 +254,6 @@ class Capture(TorchFunctionMode):
         Whether relevance itself travels for some method, and not contributions.
     needs_layer_inputs
         Whether some method looks at the values that go into layers.
-    course, repeats
-        The course that this batch is noted in, and that of an earlier batch which it repeats.
-    is_repeatable
-        Whether later batches may repeat what is done here.
     """
 
     histories: Histories | None = None  # kept by a capture for explanations that are differentiated
@@ -307,28 +301,12 @@ class Capture(TorchFunctionMode):
         self.may_overwrite = not ledger and not places and all(method.ignores_idle for method in methods)
         self.rectifies = any(method.rectifier is not None for method in methods)
         self.must_see = self.follows_rules or self.rectifies  # every operation
-        self.course: Course | None = None
-        self.repeats: Course | None = None
-        self.n_repeated = 0
-        watches = ledger or tolerant or bool(places) or self.rectifies or self.histories is not None
-        self.is_repeatable = not watches and not any(method.own for method in methods)
         self.constant_roles = frozenset().union(*(method.constant_roles for method in methods))
 
     def add_leaf(self, leaf: Tensor, number: int, *, nonnegative: bool = False) -> None:
         """Let a tensor be one that relevance is handed to, for the input of that number."""
         self.leaves.append((leaf, number))
-        course = self.repeats or self.course
-        if course is not None:
-            course.place_leaf(leaf, len(self.leaves))
         self.origins.keep(leaf, Origin(_INPUT, nonnegative=nonnegative))
-
-    def repeat(self, course: Course) -> None:
-        """Take the course of an earlier batch, whose operations and steps serve again."""
-        assert course.current is not None
-        course.start()
-        self.repeats = course
-        self.operations = course.operations
-        self.current = course.current
 
     def is_activation(self, tensor: Tensor) -> bool:
         """Whether a tensor depends on the explained input."""
@@ -337,8 +315,6 @@ class Capture(TorchFunctionMode):
         # Parameters require a gradient too, but have no grad_fn: only computed tensors have one.
         if tensor.is_leaf:
             return any(tensor is leaf for leaf, _ in self.leaves)
-        if self.repeats is not None and self.repeats.place_of(tensor) is not None:
-            return True
         # A model may keep what it computed of its parameters alone in an earlier call.
         return self.origins.of(tensor) is not None or reaches(tensor, [leaf for leaf, _ in self.leaves])
 
@@ -351,11 +327,6 @@ class Capture(TorchFunctionMode):
         if self.origins.has_replaced and self.origins.may_be_replaced(all_tensors((args, kwargs))):
             args = map_tensors(self.origins.newest, args)
             kwargs = map_tensors(self.origins.newest, kwargs)
-        if self.repeats is not None and torch.is_grad_enabled():
-            turn, found = self.repeats.turn_of(self.n_repeated, func, args, kwargs)
-            if turn is not None:
-                self.n_repeated += 1
-                return self.repeats.take(self, turn, args, kwargs, found)
         name, in_place = operation_name(func)
         is_query = getattr(func, "__name__", "") == "__get__" and name not in _COMPUTED
         # Under no_grad nothing depends on the input; an embedding of tokens is the exception.
@@ -408,8 +379,6 @@ class Capture(TorchFunctionMode):
 
     def inputs_of_layer(self, output: Tensor) -> Sequence[Tensor]:
         """Inputs of the layer whose output this is."""
-        if self.repeats is not None:
-            return inputs_of_layer(output)
         origin = self.origins.of(output)
         return () if origin is None else origin.inputs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -18,7 +17,6 @@ from tellwhy.explainers.propagation.engine.calls import Operation, tensors_in
 from tellwhy.explainers.propagation.engine.capture import Capture, ModulePaths
 from tellwhy.explainers.propagation.engine.kinds import OUT_OF_SIGHT, RECOMPUTES, hint
 from tellwhy.explainers.propagation.engine.methods import Method
-from tellwhy.explainers.propagation.engine.replay import Course
 from tellwhy.explainers.propagation.engine.tokens import add_to_tokens
 from tellwhy.scoring.network_inputs import Inputs
 from tellwhy.scoring.network_passes import TrailingSoftmax, not_one_tensor
@@ -56,43 +54,17 @@ def run_forward(
     ledger: bool = False,
     tolerant: bool = False,
     places: Sequence[str] = (),
-    course: Course | None = None,
 ) -> Forward:
     """Run the model under capture, so that each of the methods can be carried out backwards.
 
-    Gradients alone need no capture: they are PyTorch's own. Where a `course` is given, a batch notes in it
-    what it did, and later ones of the same shape and methods repeat that.
+    Gradients alone need no capture: they are PyTorch's own.
     """
     if not ledger and not tolerant and not places and all(method.is_gradient for method in methods):
         plain = plain_forward(model, inputs, methods)
         if plain is not None:
             return plain
-    if course is not None and course.fits(inputs):
-        repeated = _repeated_forward(model, inputs, methods, course)
-        if repeated is not None:
-            return repeated
     capture = Capture(methods, ModulePaths(model), ledger=ledger, tolerant=tolerant, places=places)
-    if course is not None:
-        course.begin(inputs, capture)
     return captured_forward(model, inputs, capture)
-
-
-def _repeated_forward(
-    model: Module, inputs: Inputs, methods: Sequence[Method], course: Course
-) -> Forward | None:
-    """Run the model as with an earlier batch; None where it takes another course."""
-    capture = Capture(methods, ModulePaths(model))
-    capture.repeat(course)
-    try:
-        outputs = capture.origins.newest(_captured(model, inputs, capture))
-        strayed = capture.n_repeated != len(course.turns) or course.place_of(outputs) != course.output
-    except Exception:  # whatever it was: the ordinary way tells, or does better
-        strayed = True
-    if strayed:
-        course.give_up()
-        return None
-    capture.origins.clear()
-    return Forward(inputs, outputs, capture)
 
 
 def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward:
@@ -112,9 +84,6 @@ def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward
     if capture.must_verify:
         _verify(model, inputs, outputs)
     _check_rectifiers(capture)
-    if capture.course is not None:
-        capture.is_repeatable &= not forward.softmax
-        capture.course.end(capture, forward.outputs)
     layers = [operation for operation in capture.operations if operation.kind == "layer"]
     if layers:
         layers[-1].last = True
@@ -169,8 +138,7 @@ def _captured(model: Module, inputs: Inputs, capture: Capture) -> Any:
             capture.add_leaf(copy.requires_grad_(), number, nonnegative=nonnegative)
         else:
             capture.tokens[number] = copy
-    # Operations that are repeated know their modules.
-    with capture.paths.followed() if capture.repeats is None else nullcontext(), capture:
+    with capture.paths.followed(), capture:
         return inputs.apply(model, copies)
 
 

@@ -5,8 +5,7 @@ Recording an operation on activations: its kind, the way it is run, and where it
 Following an operation: the way to run it so that every method can go back through it.
 
 Where the plain derivative serves all methods, the operation runs as it is and autograd does the rest.
-Elsewhere it runs inside a step of its kind (`steps`, `derivative_steps`). A way is chosen once, and may be
-taken again with the next batch (`inside.course`): it knows the operation, and none of the tensors.
+Elsewhere it runs inside a step of its kind (`steps`, `derivative_steps`).
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ from tellwhy.explainers.propagation.engine.origins import (
     roles_of,
     written_function,
 )
-from tellwhy.explainers.propagation.engine.replay import OtherCourse, plain_way
 from tellwhy.explainers.propagation.engine.steps import (
     AdditionStep,
     LayerStep,
@@ -91,7 +89,6 @@ def way_of(
 ) -> Way:
     """The way to run an operation of a known kind."""
     if written is not None:
-        capture.is_repeatable = False  # this way knows a tensor of this batch
         return lambda capture, call: _written(capture, call, operation, written)
     if operation.kind == "attention":
         return partial(_attention, operation)
@@ -133,6 +130,11 @@ def _way(capture: Capture, call: Call, operation: Operation, origins: OriginsOfI
     if evenly and not capture.carries_relevance:
         return partial(_in_portions, operation)
     return partial(_stepped, _step(capture, call, operation, origins))
+
+
+def plain_way(operation: Operation, capture: Capture, call: Call) -> Any:
+    """Run a call as it is given: its derivative serves all methods."""
+    return call.run(capture.watch(operation, call.activations))
 
 
 def _remembered(operation: Operation, capture: Capture, call: Call) -> Any:
@@ -231,7 +233,6 @@ def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Orig
         return _merged(capture, call, operation, origin)
     operation.kind = "layer"
     if treatment == "two_linear":
-        capture.is_repeatable = False  # two operations are recorded
         return lambda capture, call: _two_linear(capture, call, operation)
     if treatment == "four_coefficients":
         operation.own_rule = four_coefficients()
@@ -276,8 +277,6 @@ def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin |
 
 def run_and_record(capture: Capture, call: Call) -> Any:
     """Run an operation on activations, and record it."""
-    if capture.repeats is not None:
-        raise OtherCourse
     origins = [capture.origins.of(t) for t in call.activations]
     for origin in origins:
         if origin is not None:
@@ -338,19 +337,14 @@ def _take(
     capture: Capture, way: Way, call: Call, operation: Operation, origins: Sequence[Origin | None]
 ) -> Any:
     """Run an operation in the way that was chosen for it, and record it."""
-    arguments = None if capture.course is None else capture.course.described(call.args, call.kwargs, [])
     result = way(capture, call)
     if operation.kind == "unknown":
         if not any(capture.is_activation(t) for t in tensors_in(result)):
             # x.argmax(), x > 0: nothing can be handed down, no rule is missing
-            if capture.course is not None:
-                capture.course.note(call, arguments, None, (way, result))
             return result
         note_unknown(capture, call, operation)
     result = capture.record(operation, result)
     _keep(capture, call, operation, result, origins)
-    if capture.course is not None:
-        capture.course.note(call, arguments, operation, (way, result))
     return result
 
 

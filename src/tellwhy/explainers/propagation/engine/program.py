@@ -1,0 +1,178 @@
+"""Programs: everything that is done for a batch, up the network and down again, as one graph of operators.
+
+A program is traced once: the engine runs as ever, and every operator that PyTorch carries out is written down
+(`torch.fx`). `graph_passes` then makes the graph simpler. What depends on parameters alone is computed before
+the first batch. The rest runs for each batch without the model's own code, as it is or compiled.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+import warnings
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
+from torch.overrides import TorchFunctionMode
+
+from tellwhy.explainers.propagation.engine.calls import is_traced
+from tellwhy.explainers.propagation.engine.graph_passes import simplified
+
+Explained = Callable[..., list[Tensor]]  # tensors of a batch -> tensors of its result
+_READ = frozenset(("tolist", "numpy", "__array__", "item", "is_nonzero", "equal", "allclose"))
+_READ |= {"__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__"}
+
+
+class NotTraceable(Exception):
+    """The model, or a rule, looks at values: what it then does holds for this batch only."""
+
+
+class _WithoutReading(TorchFunctionMode):
+    """Refuses functions that give Python a number out of a tensor."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in _READ:
+            raise NotTraceable(f"{func.__name__} reads values of a tensor")
+        return func(*args, **(kwargs or {}))
+
+
+class Program:
+    """What is done for batches of one shape, as a graph.
+
+    Attributes
+    ----------
+    graph
+        The graph of a batch; its parameters, and what was computed of them, are its attributes.
+    n_operators
+        Operators in the graph.
+    is_compiled
+        Whether the graph was compiled.
+    """
+
+    def __init__(self, graph: GraphModule):
+        self._constants, self.graph = _apart(graph)
+        self._names = [name for name in self.graph._buffers if name.startswith(_CONSTANT)]
+        self.n_operators = sum(node.op == "call_function" for node in self.graph.graph.nodes)
+        self._run: Callable[..., Any] = self.graph
+        self.is_compiled = False
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        """Tensors of the result of a batch."""
+        with torch.no_grad():
+            return list(self._run(*tensors))
+
+    def refresh(self) -> None:
+        """Compute anew what depends on parameters alone, which may have changed."""
+        with torch.no_grad():
+            for name, value in zip(self._names, self._constants(), strict=True):
+                held = getattr(self.graph, name)
+                if held.data_ptr() != value.data_ptr():  # a view of a parameter shows its changes
+                    held.copy_(value)
+
+    def compile(self, tensors: Sequence[Tensor], **options: Any) -> None:
+        """Compile the graph by Inductor; `tensors` are a batch."""
+        from torch._inductor import compile as compiled
+
+        with torch.no_grad(), _quiet():
+            self._run = compiled(self.graph, list(tensors), options=options or None)
+            self._run(*tensors)  # what is compiled when it first runs
+        self.is_compiled = True
+
+    def run_plainly(self) -> None:
+        """Run the graph as it is from now on."""
+        self._run = self.graph
+        self.is_compiled = False
+
+
+def traced(explained: Explained, tensors: Sequence[Tensor]) -> Program:
+    """Program of a function of a batch's tensors; `NotTraceable` where it looks at values."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    given = [t.detach() for t in tensors]
+    try:
+        with _quiet(), _tracing():
+            written = make_fx(explained)(*given)
+        with _quiet(), torch.no_grad():  # the same without changes in place
+            pure = torch.func.functionalize(written, remove="mutations")
+            made = make_fx(pure, tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
+            return Program(simplified(made))
+    except Exception as error:  # whatever it is, following each batch works, or tells what is wrong
+        raise NotTraceable(str(error) or type(error).__name__) from error
+
+
+@contextmanager
+def _tracing() -> Iterator[None]:
+    """A block in which operators are written down, those of the way back too."""
+    mark = is_traced.set(True)
+    try:
+        # Only this thread writes.
+        with torch.enable_grad(), torch.autograd.set_multithreading_enabled(False), _WithoutReading():
+            yield
+    finally:
+        is_traced.reset(mark)
+
+
+_CONSTANT = "constant_"
+
+
+def _apart(module: GraphModule) -> tuple[GraphModule, GraphModule]:
+    """The graph of what depends on parameters alone, and that of a batch, which has its results."""
+    # Tensors that depend on nothing, such as zeros, are made anew: keeping them would cost memory.
+    constant: dict[Node, None] = {}  # in their order
+    free: dict[Node, None] = {}
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            constant[node] = None
+        elif node.op == "call_function" and all(i in constant or i in free for i in node.all_input_nodes):
+            (constant if any(i in constant for i in node.all_input_nodes) else free)[node] = None
+    wanted = [node for node in constant if node.op != "get_attr" and _is_read_outside(node, constant)]
+    constants = _computing(module, wanted, constant | free)
+    with torch.no_grad():
+        values = constants()
+    for k, (node, value) in enumerate(zip(wanted, values, strict=True)):
+        module.register_buffer(f"{_CONSTANT}{k}", value)
+        with module.graph.inserting_before(node):
+            held = module.graph.get_attr(f"{_CONSTANT}{k}")
+        node.replace_all_uses_with(held)
+    module.graph.eliminate_dead_code()
+    module.delete_all_unused_submodules()
+    module.recompile()
+    return constants, module
+
+
+def _is_read_outside(node: Node, constant: Container[Node]) -> bool:
+    """Whether a constant tensor is used by what depends on the batch; of several in one, each is asked."""
+    several = any(user.target is operator.getitem for user in node.users)
+    return not several and any(user not in constant for user in node.users)
+
+
+def _computing(module: GraphModule, wanted: Sequence[Node], among: Container[Node]) -> GraphModule:
+    """Module that computes some constants."""
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    for node in module.graph.nodes:
+        if node in among:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(copies[node] for node in wanted))
+    graph.eliminate_dead_code()
+    return GraphModule(module, graph)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A block in which PyTorch's tools for graphs keep their remarks to themselves."""
+    loggers = [logging.getLogger(name) for name in ("torch._inductor", "torch.fx", "torch._dynamo")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

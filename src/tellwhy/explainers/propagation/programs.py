@@ -1,0 +1,270 @@
+"""Which batches run as a program: where many are alike, and a program wins back what making it costs.
+
+Following a network's operations in Python takes time, the same for every batch. A program
+(`engine.program`) does without it; compiled, it also does several operators at once. Tracing takes seconds
+and compiling up to a minute, so both are done for many batches only, or where the caller asks for it.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.errors import TellwhyWarning
+from tellwhy.explainers.propagation.engine.program import NotTraceable, Program, traced
+from tellwhy.explainers.propagation.results import Result
+from tellwhy.scoring.network_inputs import Inputs
+
+if TYPE_CHECKING:
+    from tellwhy.explainers.propagation.base import NetworkExplainer
+
+Work = Callable[[Inputs, Sequence[Any]], list[Result]]  # rows of a batch and their targets -> results
+N_CHECKED = 2  # batches that are explained in both ways before a program goes on alone
+
+
+# Tracing takes as long as Python needs for the operations of so many batches.
+LEAST_BATCHES = 300
+# Seconds that compiling takes for each operator, and the part of a batch's time that it then saves.
+COMPILING = {"cuda": (0.012, 0.35), "cpu": (0.08, 0.0)}
+
+
+@dataclass
+class Record:
+    """What is known of batches of one shape, one model and one method.
+
+    Attributes
+    ----------
+    n_seen
+        Batches so far.
+    seconds
+        What a batch takes by a program that is not compiled; 0 before it is known.
+    program
+        Their program, where there is one.
+    like
+        Results of a batch, which say how the tensors of the program are put together.
+    n_checked
+        Batches for which the program gave what following gives.
+    is_settled
+        Whether nothing more is tried: no program can be made, or it was compiled.
+    """
+
+    n_seen: int = 0
+    seconds: float = 0.0
+    program: Program | None = None
+    like: list[Result] = field(default_factory=list)
+    n_checked: int = 0
+    is_settled: bool = False
+
+    def by_program(self, rows: Inputs) -> list[Result]:
+        """Results of the program."""
+        assert self.program is not None
+        found = iter(self.program(*rows.tensors))
+        return [
+            replace(
+                result, values=[next(found) for _ in result.values], scores=next(found), outputs=next(found)
+            )
+            for result in self.like
+        ]
+
+    def refuse(self) -> None:
+        """Follow all batches from now on."""
+        self.program = None
+        self.is_settled = True
+
+
+class Programmed:
+    """`work`, which becomes a program where that pays.
+
+    A program has to give for two batches what following their operations gives; a model that looks at values,
+    or that changes from call to call, is followed as ever.
+
+    Parameters
+    ----------
+    work
+        Explains a batch.
+    record
+        What is known of such batches.
+    size
+        Rows of a full batch.
+    n_batches
+        Full batches to come.
+    compile
+        "auto": where it pays; True: at once; False: never.
+    """
+
+    def __init__(self, work: Work, record: Record, size: int, n_batches: int, compile: bool | str):
+        self._work = work
+        self._record = record
+        self._size = size
+        self._n_left = n_batches
+        self._compile = compile
+        if record.program is not None:
+            record.program.refresh()
+
+    def __call__(self, rows: Inputs, targets: Sequence[Any]) -> list[Result]:
+        """Results of a batch."""
+        if len(rows) != self._size or self._compile is False:
+            return self._work(rows, targets)
+        record = self._record
+        record.n_seen += 1
+        self._n_left -= 1
+        if record.program is None or record.n_checked < N_CHECKED:
+            return self._followed(rows, targets)
+        if not record.is_settled and self._pays_compiling(record, rows):
+            self._finish(record.program, rows)
+        return record.by_program(rows)
+
+    def _followed(self, rows: Inputs, targets: Sequence[Any]) -> list[Result]:
+        """Results by following the operations; they tell whether a program is right."""
+        record = self._record
+        found = self._work(rows, targets)
+        # As many batches as there have been so far may come again.
+        is_worth = self._compile is True or self._n_left + record.n_seen >= LEAST_BATCHES
+        if record.program is None and not record.is_settled and is_worth:
+            self._trace(rows, targets)
+        if record.program is not None:
+            self._check(record.program, rows, found)
+        return found
+
+    def _pays_compiling(self, record: Record, rows: Inputs) -> bool:
+        """Whether the batches to come win back the time of the compiler."""
+        assert record.program is not None
+        seconds, saved = COMPILING.get(rows.tensors[0].device.type, (0.0, 0.0))
+        if saved == 0:
+            return False
+        if record.seconds == 0:
+            record.seconds = _seconds(record.program, rows)
+        won = (self._n_left + record.n_seen) * record.seconds * saved
+        return won > seconds * record.program.n_operators
+
+    def _trace(self, rows: Inputs, targets: Sequence[Any]) -> None:
+        def explained(*tensors: Tensor) -> list[Tensor]:
+            results = self._work(replace(rows, tensors=tensors), targets)
+            return [t for result in results for t in result.tensors]
+
+        try:
+            self._record.program = traced(explained, rows.tensors)
+        except NotTraceable as reason:
+            self._record.refuse()
+            if self._compile is True:
+                _tell(f"This network cannot be compiled, and is followed instead: {reason}.")
+
+    def _check(self, program: Program, rows: Inputs, wanted: list[Result]) -> None:
+        """Compare a program with what following gave; one that gives something else is not used."""
+        record = self._record
+        record.like = [replace(r, values=[t[:0] for t in r.values]) for r in wanted]
+        if self._compile is True and not record.is_settled:
+            self._finish(program, rows)
+        try:
+            found = record.by_program(rows)
+            is_right = all(map(_are_alike, found, wanted))
+        except Exception:  # whatever it is, following works
+            is_right = False
+        if is_right:
+            record.n_checked += 1
+        else:
+            record.refuse()
+
+    def _finish(self, program: Program, rows: Inputs) -> None:
+        """Compile a program; it stays as it is where the compiler fails, or makes nothing faster."""
+        self._record.is_settled = True
+        try:
+            plain = _seconds(program, rows)
+            program.compile(rows.tensors)
+            if _seconds(program, rows) > plain:
+                program.run_plainly()
+        except Exception as error:
+            program.run_plainly()
+            _tell(f"PyTorch's compiler failed, and the network runs without it: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _now(rows: Inputs) -> float:
+    """Time when all that was asked of the device is done."""
+    if rows.tensors[0].is_cuda:
+        torch.cuda.synchronize(rows.tensors[0].device)
+    return time.perf_counter()
+
+
+def _seconds(program: Program, rows: Inputs) -> float:
+    """What a program takes for a batch, the better of two times."""
+    taken = []
+    for _ in range(2):
+        started = _now(rows)
+        program(*rows.tensors)
+        taken.append(_now(rows) - started)
+    return min(taken)
+
+
+def _are_alike(found: Result, wanted: Result) -> bool:
+    """Whether two results are the same, but for the order of sums."""
+    far = 3 * torch.finfo(wanted.scores.dtype).eps ** 0.5  # of the largest value: 1e-3 in single precision
+    return all(
+        bool(torch.linalg.vector_norm((a - b).double(), ord=torch.inf) <= far * b.abs().max())
+        for a, b in zip(found.tensors, wanted.tensors, strict=True)
+    )
+
+
+def _tell(what: str) -> None:
+    warnings.warn(what, TellwhyWarning, stacklevel=2)
+
+
+_records: WeakKeyDictionary[NetworkExplainer, dict[Any, Record]] = WeakKeyDictionary()
+
+
+def record_of(
+    explainers: Sequence[NetworkExplainer], model: Module, rows: Inputs, targets: Sequence[Any], size: int
+) -> Record | None:
+    """What is known of such batches; None where no program can serve them all.
+
+    It is kept as long as the explainer lives, for the same settings, model and shape.
+    """
+    lead = explainers[0]
+    ways = [way.method for explainer in explainers for way in explainer.passes()]
+    is_followed = any(method.own for method in ways) or not all(isinstance(t, (str, int)) for t in targets)
+    if not lead.shares_forward or is_followed or _is_watched(model):
+        return None
+    if len(explainers) > 1:
+        return Record()
+    batch = [(t.shape[1:], t.stride(), t.dtype, t.device) for t in rows.tensors]
+    key = (size, str(batch), rows.names, rows.nonnegative, _settings(lead), _state(model))
+    return _records.setdefault(lead, {}).setdefault(key, Record())
+
+
+def _is_watched(model: Module) -> bool:
+    """Whether somebody's functions are called when modules run."""
+    return any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
+
+
+def _settings(owner: Any) -> tuple[Any, ...]:
+    """Attributes as they can be compared: numbers and words themselves, all else by which object it is."""
+    return tuple((name, _plain(value)) for name, value in vars(owner).items() if not name.startswith("__"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (int, float, str, bool, type(None))):
+        return value
+    return (id(value), repr(value)) if isinstance(value, (tuple, dict, list)) else id(value)
+
+
+def _state(model: Module) -> tuple[Any, ...]:
+    """Which modules and parameters a model is made of, and the settings of its modules."""
+    tensors = [*model.parameters(), *model.buffers()]
+    parts = tuple((id(t), t.data_ptr(), t.dtype, t.shape) for t in tensors)
+    return parts, tuple((id(module), _own_settings(module)) for module in model.modules())
+
+
+def _own_settings(module: Module) -> tuple[Any, ...]:
+    given = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    return tuple((name, _plain(value)) for name, value in given.items())

@@ -1,0 +1,147 @@
+"""Each pass makes a graph simpler, and leaves its numbers as they are."""
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from tellwhy.explainers.propagation.engine.graph_passes import (
+    drop_copies,
+    fold_batch_norm,
+    hoist_constants,
+    merge_equal,
+    read_rectified,
+    simplified,
+)
+from tellwhy.explainers.propagation.engine.program import NotTraceable, Program, traced
+
+aten = torch.ops.aten
+
+
+def graph_of(function, *tensors):
+    with torch.no_grad():
+        return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+
+
+def count(module, *targets):
+    return sum(node.target in targets for node in module.graph.nodes)
+
+
+def changed(module, *passes):
+    for each in passes:
+        each(module.graph)
+        module.graph.eliminate_dead_code()
+    module.graph.lint()
+    module.recompile()
+    return module
+
+
+@pytest.fixture
+def x():
+    return torch.randn(3, 4, 5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_copies_are_dropped_and_changes_of_order_kept(x):
+    def function(x):
+        y = aten.alias(x.detach().clone()) + 1
+        return y.contiguous(memory_format=torch.channels_last).clone()
+
+    module = changed(graph_of(function, x), drop_copies)
+    assert count(module, aten.detach.default, aten.alias.default) == 0
+    assert count(module, aten.clone.default) == 1
+    assert module(x).is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(module(x), x + 1)
+
+
+def test_equal_operators_are_merged_and_others_kept(x):
+    module = changed(graph_of(lambda x: (x * 2) + (x * 2) + (x * 2.5) + (x + 1) + (x + True), x), merge_equal)
+    assert count(module, aten.mul.Tensor) == 2
+    torch.testing.assert_close(module(x), 6.5 * x + 2 * x + 2)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("affine", [False, True])
+def test_batch_norm_is_folded(x, transposed, bias, affine):
+    torch.manual_seed(0)
+    layer = (nn.ConvTranspose2d if transposed else nn.Conv2d)(4, 6, 3, bias=bias)
+    norm = nn.BatchNorm2d(6, affine=affine)
+    nn.init.uniform_(norm.running_var, 0.5, 2)
+    nn.init.normal_(norm.running_mean)
+    model = nn.Sequential(layer, norm).double().eval()
+    module = changed(graph_of(model, x), drop_copies, merge_equal, hoist_constants, fold_batch_norm)
+    names = {str(node.target) for node in module.graph.nodes}
+    assert not any("batch_norm" in name for name in names)
+    torch.testing.assert_close(module(x), model(x), rtol=1e-10, atol=1e-12)
+
+
+def test_batch_norm_stays_where_something_else_sees_its_input(x):
+    layer = nn.Conv2d(4, 6, 3).double()
+    norm = nn.BatchNorm2d(6).double().eval()
+
+    def function(x):
+        z = layer(x)
+        return norm(z) + z
+
+    module = changed(graph_of(function, x), hoist_constants, fold_batch_norm)
+    assert any("batch_norm" in str(node.target) for node in module.graph.nodes)
+    torch.testing.assert_close(module(x), function(x))
+
+
+def epsilon_behind_relu(x, c):
+    z = x * 3
+    y = torch.relu(z)
+    down = aten.threshold_backward(c, z, 0)
+    return y, torch.addcdiv(down, down, z.abs() + 1e-6, value=-1e-6), down * z
+
+
+def test_a_rectified_output_is_read_on_the_way_down(x):
+    c = torch.randn_like(x)
+    module = changed(graph_of(epsilon_behind_relu, x, c), read_rectified)
+    relu = next(node for node in module.graph.nodes if node.target is aten.relu.default)
+    assert list(relu.args[0].users) == [relu]
+    for found, wanted in zip(module(x, c), epsilon_behind_relu(x, c), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_an_output_that_is_read_below_zero_is_kept(x):
+    def function(x, c):
+        z = x * 3
+        y = torch.relu(z)
+        return y, c / (z.abs() + 1e-6)  # c did not come through the ReLU
+
+    c = torch.randn_like(x)
+    module = changed(graph_of(function, x, c), read_rectified)
+    relu = next(node for node in module.graph.nodes if node.target is aten.relu.default)
+    assert len(relu.args[0].users) == 2
+    torch.testing.assert_close(module(x, c)[1], function(x, c)[1])
+
+
+def test_parameters_are_computed_with_once_and_zeros_anew(x):
+    weight = nn.Parameter(torch.randn(4, dtype=torch.float64))
+
+    def function(x):
+        return [x * weight.clamp(min=0)[:, None, None] + torch.zeros(5, dtype=x.dtype) + 1]
+
+    program = traced(function, [x])
+    assert count(program.graph, aten.clamp.default, aten.clamp_min.default) == 0
+    assert count(program.graph, aten.zeros.default, aten.full.default) == 1
+    torch.testing.assert_close(program(x), function(x))
+    with torch.no_grad():
+        weight.mul_(-1)
+    program.refresh()
+    torch.testing.assert_close(program(x), function(x))
+
+
+def test_all_passes_leave_the_numbers(x):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(54, 2))
+    model = model.double().eval()
+    program = Program(simplified(graph_of(lambda x: [model(x)], x)))
+    torch.testing.assert_close(program(x)[0], model(x).detach(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("read", [lambda t: t.tolist(), lambda t: float(t.sum()), lambda t: bool(t.any())])
+def test_functions_that_look_at_values_are_refused(read, x):
+    with pytest.raises(NotTraceable):
+        traced(lambda x: [x * float(len(str(read(x))))], [x])
