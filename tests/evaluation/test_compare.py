@@ -6,7 +6,7 @@ from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.detectors import KernelDensity
 from tellwhy.evaluation import compare
-from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _interval, _Trial, unattributed_share
+from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _interval, unattributed_share
 from tellwhy.explainers import OneClassDTD
 from tellwhy.scoring import as_score
 
@@ -147,14 +147,12 @@ def test_repeats_of_a_row_are_not_independent_rows(rows, model):
 
 def test_interval_resamples_normal_rows_with_all_their_repeats():
     """Three repeats of two rows, which are all 0 or all 1: only resamples of whole rows give 0, ½ or 1."""
-    measured = np.tile([0.0, 1.0], 3)  # row 0, row 1, row 0, row 1, …, as the anomalies are listed
-    trial = _Trial(score=None, X=None, truth=None, n_rows=2, background=None, seed=4, confidence=0.4)
+    measured = np.tile([0.0, 1.0], (3, 1))
     means = np.random.default_rng(4).integers(2, size=(RESAMPLES, 2)).mean(axis=1)
-    assert _interval(measured, trial) == tuple(np.quantile(means, [0.3, 0.7]))
-    wider = _Trial(score=None, X=None, truth=None, n_rows=2, background=None, seed=4, confidence=0.9)
-    assert _interval(measured, wider) == (0.0, 1.0)
-    unknown = np.array([0.2, np.nan, 0.4, np.nan, 0.6, np.nan])
-    assert np.isnan(_interval(unknown, wider)).all(), "one row that is known leaves nothing to resample"
+    assert _interval(measured, 4, 0.4) == tuple(np.quantile(means, [0.3, 0.7]))
+    assert _interval(measured, 4, 0.9) == (0.0, 1.0)
+    unknown = np.tile([0.2, np.nan], (3, 1))
+    assert np.isnan(_interval(unknown, 4, 0.9)).all(), "one row that is known leaves nothing to resample"
 
 
 def test_coverage_of_the_interval():

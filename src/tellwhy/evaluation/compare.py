@@ -14,6 +14,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def rank(entries: Sequence[tuple[str, Any]], asked: Pictures) -> pd.DataFrame:
     import pandas as pd
 
     shown = track(entries, len(entries), "comparing methods")
-    lines = [_line_of_pictures(label, entry, asked) for label, entry in shown]
+    lines = [_line(label, partial(_judge_pictures, entry, asked)) for label, entry in shown]
     chance = next((line["chance"] for line in lines if "chance" in line), None)
     if chance is not None:
         lines.append({"method": CHANCE, **chance, "note": "what is left to chance"})
@@ -89,22 +90,18 @@ def rank(entries: Sequence[tuple[str, Any]], asked: Pictures) -> pd.DataFrame:
     return table.sort_values("flipping", kind="stable", na_position="last", ignore_index=True)
 
 
-def _line_of_pictures(label: str, entry: Any, asked: Pictures) -> dict[str, Any]:
-    """One line of the table: measurements, or the reason why there are none."""
-    stage(f"comparing methods: {label}")
-    try:
-        explanation, seconds = _explained(_ready(entry, asked), asked)
-        curves = {name: _checked(check, explanation, asked) for name, check in CHECKS.items()}
-    except Exception as error:
-        # One method's failure must not cost the others' results: the table tells the reason.
-        return {"method": label, "note": f"{type(error).__name__}: {error}"}
+def _judge_pictures(entry: Any, asked: Pictures) -> dict[str, Any]:
+    """Explain pictures by one method, and take regions away in the order that it gives."""
+    explainer = _ready(entry, asked)
+    needs_rows = getattr(explainer, "needs_rows", True)
+    explanation, seconds = _explain(explainer, asked.X, asked.background if needs_rows else None)
+    curves = {name: _checked(check, explanation, asked) for name, check in CHECKS.items()}
     areas = {name: found.areas for name, found in curves.items()}
     chance = {name: found.random.areas for name, found in curves.items() if found.random is not None}
     return {
-        "method": label,
         **_measured(areas, asked),
         "unattributed": unattributed_share(explanation),
-        "seconds_per_row": seconds / len(explanation.values),
+        "seconds_per_row": seconds,
         "note": "",
         "chance": _measured(chance, asked),
     }
@@ -125,16 +122,6 @@ def _ready(entry: Any, asked: Pictures) -> Any:
     return entry(model if isinstance(model, NetworkOutput) else whole, **given)
 
 
-def _explained(explainer: Any, asked: Pictures) -> tuple[Explanation, float]:
-    """Explain all pictures; also the seconds that took, after a first picture that is not timed."""
-    if isinstance(explainer, LearnsFromRows) and getattr(explainer, "needs_rows", True):
-        explainer.fit(asked.background)
-    explainer.explain(asked.X[:1])
-    started = time.perf_counter()
-    found: Explanation = explainer.explain(asked.X)
-    return found, time.perf_counter() - started
-
-
 def _checked(
     check: Callable[..., RegionFlipping], explanation: Explanation, asked: Pictures
 ) -> RegionFlipping:
@@ -151,21 +138,10 @@ def _measured(areas: dict[str, Floats], asked: Pictures) -> dict[str, float]:
     for name, per_row in areas.items():
         known = per_row[np.isfinite(per_row)]
         found[name] = float(known.mean()) if len(known) else float("nan")
-        low, high = _interval_of_pictures(per_row, asked)
+        low, high = _interval(per_row[None], asked.seed, asked.confidence)
         found[f"{name}_low"] = low
         found[f"{name}_high"] = high
     return found
-
-
-def _interval_of_pictures(per_row: Floats, asked: Pictures) -> tuple[float, float]:
-    if np.isfinite(per_row).sum() < 2:
-        return float("nan"), float("nan")
-    drawn = np.random.default_rng(asked.seed).integers(len(per_row), size=(RESAMPLES, len(per_row)))
-    some = per_row[drawn]
-    counts = np.isfinite(some).sum(axis=1)
-    means = np.nansum(some[counts > 0], axis=1) / counts[counts > 0]
-    low, high = np.quantile(means, [(1 - asked.confidence) / 2, (1 + asked.confidence) / 2])
-    return float(low), float(high)
 
 
 COLUMNS = (
@@ -302,7 +278,7 @@ def compare(
         confidence=float(confidence),
     )
     entries_shown = track(entries, len(entries), "comparing methods")
-    return _table([_line(label, entry, model, trial) for label, entry in entries_shown])
+    return _table([_line(label, partial(_judge_rows, entry, model, trial)) for label, entry in entries_shown])
 
 
 def _refuse_injection(n_features: int, n_repeats: int) -> None:
@@ -348,7 +324,7 @@ def _trial(
 ) -> _Trial:
     rows = X if is_frame(X) else np.asarray(X)
     numbers = numbers_of(background)
-    many = take_rows(rows, np.tile(np.arange(len(rows)), n_repeats))  # `_interval` relies on this order
+    many = take_rows(rows, np.tile(np.arange(len(rows)), n_repeats))  # `_measure` relies on this order
     odd, truth = inject_anomalies(
         many, n_features, random, scale=column_scales(numbers), binary=binary_columns(numbers)
     )
@@ -357,39 +333,45 @@ def _trial(
     return _Trial(score, odd, truth, len(rows), background, int(random.integers(2**31)), confidence)
 
 
-def _line(label: str, entry: Any, model: Any, trial: _Trial) -> dict[str, Any]:
+def _line(label: str, judge: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """One line of the table: measurements, or the reason why there are none."""
     stage(f"comparing methods: {label}")  # some take many seconds before the next step is counted
     try:
-        explanation, seconds = _explain(entry, model, trial)
-        measured = _measure(explanation, trial)
+        return {"method": label, **judge()}
     except Exception as error:
         # One method's failure must not cost the others' results: the table tells the reason.
         return {"method": label, "note": f"{type(error).__name__}: {error}"}
-    return {"method": label, **measured, "seconds_per_row": seconds / len(trial.X), "note": ""}
 
 
-def _explain(entry: Any, model: Any, trial: _Trial) -> tuple[Explanation, float]:
-    """Explain all rows by one method; also the seconds that took."""
+def _judge_rows(entry: Any, model: Any, trial: _Trial) -> dict[str, Any]:
+    """Explain injected anomalies by one method, and measure how well it does."""
     if isinstance(entry, type):
         seeded = "random_state" in inspect.signature(entry).parameters
         explainer = entry(model, **({"random_state": trial.seed} if seeded else {}))
     else:
         explainer = copy.copy(entry)  # the user's own is not fitted again
-    if isinstance(explainer, LearnsFromRows):
-        explainer.fit(trial.background)
+    explanation, seconds = _explain(explainer, trial.X, trial.background)
+    return {**_measure(explanation, trial), "seconds_per_row": seconds, "note": ""}
+
+
+def _explain(explainer: Any, X: Any, background: Any) -> tuple[Explanation, float]:
+    """Explain all rows; also the seconds that each of them took. Without background nothing is learned."""
+    if background is not None and isinstance(explainer, LearnsFromRows):
+        explainer.fit(background)
     # One row first: it compiles and caches what all others reuse, which would count as their time otherwise.
-    explainer.explain(take_rows(trial.X, np.arange(1)))
+    explainer.explain(take_rows(X, np.arange(1)))
     started = time.perf_counter()
-    explanation = explainer.explain(trial.X)
-    return explanation, time.perf_counter() - started
+    explanation: Explanation = explainer.explain(X)
+    return explanation, (time.perf_counter() - started) / len(X)
 
 
 def _measure(explanation: Explanation, trial: _Trial) -> dict[str, float]:
     found = localisation(explanation, trial.truth, k=3)
     flipped = flipping(explanation, trial.score, background=trial.background)
-    mrr_low, mrr_high = _interval(found.reciprocal_ranks, trial)
-    flipping_low, flipping_high = _interval(flipped.areas, trial)
+    of_rows = (-1, trial.n_rows)  # (repeats, normal rows), the order of `_Trial.X`
+    asked = (trial.seed, trial.confidence)
+    mrr_low, mrr_high = _interval(found.reciprocal_ranks.reshape(of_rows), *asked)
+    flipping_low, flipping_high = _interval(flipped.areas.reshape(of_rows), *asked)
     return {
         "mrr": found.mrr,
         "mrr_low": mrr_low,
@@ -403,24 +385,21 @@ def _measure(explanation: Explanation, trial: _Trial) -> dict[str, float]:
     }
 
 
-def _interval(per_explained_row: Floats, trial: _Trial) -> tuple[float, float]:
-    """Percentile bootstrap over normal rows, each with all its repeats; the same resamples for every method.
+def _interval(by_row: Floats, seed: int, confidence: float) -> tuple[float, float]:
+    """Percentile bootstrap over rows, each with all its repeats; the same resamples for every method.
 
-    Repeats of a row are alike, so that resampling each of them by itself would make the interval too narrow.
+    `by_row` has shape (repeats, rows). Repeats of a row are alike, so that resampling each of them by itself
+    would make the interval too narrow.
     """
-    by_row = per_explained_row.reshape(-1, trial.n_rows)  # (repeats, normal rows), the order of `_Trial.X`
     known = np.isfinite(by_row)
     sums = np.where(known, by_row, 0.0).sum(axis=0)
     counts = known.sum(axis=0)
     if (counts > 0).sum() < 2:
         return float("nan"), float("nan")
-    random = np.random.default_rng(trial.seed)
-    means = []
-    for _ in range(RESAMPLES):
-        drawn = random.integers(trial.n_rows, size=trial.n_rows)
-        if counts[drawn].any():
-            means.append(sums[drawn].sum() / counts[drawn].sum())
-    low, high = np.quantile(means, [(1 - trial.confidence) / 2, (1 + trial.confidence) / 2])
+    drawn = np.random.default_rng(seed).integers(len(sums), size=(RESAMPLES, len(sums)))
+    kept = counts[drawn].sum(axis=1)
+    means = sums[drawn].sum(axis=1)[kept > 0] / kept[kept > 0]
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 
 

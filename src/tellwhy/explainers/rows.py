@@ -63,6 +63,11 @@ class Rows:
     output: Integers | None = None
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row: its own, or that of its columns."""
+        return self.shape if self.shape is not None else self.X.shape[1:]
+
+    @property
     def own(self) -> Integers | None:
         """What belongs to each row when the row is changed: what it leaves out, or the output it has."""
         return self.output if self.left_out is None else self.left_out
@@ -148,6 +153,20 @@ def mean_of_rows(rows: Rows, background: Floats, weights: Floats | None = None) 
         for output in np.unique(rows.output)
     }
     return np.array([means[int(output)] for output in rows.output])
+
+
+def replacement_row(name: str, given: Any, shape: tuple[int, ...]) -> Floats:
+    """What replaces the cells of a row, from a number or an array like one input, cell by cell."""
+    array = np.asarray(given, dtype=np.float64)
+    size = int(np.prod(shape))
+    if array.ndim and array.shape not in (shape, (size,)):
+        raise InvalidParameter(
+            f"The 'baseline' parameter of {name} must be a number, or an array like one input, of shape "
+            f"{shape}. Got shape {array.shape} instead."
+        )
+    if not np.isfinite(array).all():
+        raise InvalidParameter(f"The 'baseline' parameter of {name} must be finite. Got {given!r} instead.")
+    return array.ravel() if array.ndim else np.full(size, float(array))
 
 
 def named_outputs(rows: Rows) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import segment
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.perturbation.occlusion import Canvas, baseline_row, baseline_words
-from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
+from tellwhy.explainers.perturbation.occlusion import Canvas, baseline_words
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, replacement_row
 from tellwhy.scoring.function_scores import takes_arrays
 from tellwhy.scoring.predictions import as_class_scores, as_outputs, with_known_outputs
 
@@ -280,7 +280,11 @@ class Lime(BackgroundExplainer):
             return segment(x if rows.shape is None else x.reshape(rows.shape), self.n_segments).ravel()
         if kind == "columns":
             return np.asarray(np.unique(rows.owner, return_inverse=True)[1], dtype=np.int64)
-        usual = 0.0 if isinstance(self.baseline, str) else baseline_row("Lime", self.baseline, rows)
+        usual = (
+            0.0
+            if isinstance(self.baseline, str)
+            else replacement_row("Lime", self.baseline, rows.input_shape)
+        )
         differs = rows.X[i] != usual
         numbers = np.full(len(differs), int(differs.sum()), dtype=np.int64)
         numbers[differs] = np.arange(int(differs.sum()))
@@ -293,7 +297,7 @@ class Lime(BackgroundExplainer):
         if isinstance(given, str) and given == "auto":
             given = {"columns": "background", "segments": "mean", "present": 0.0}[kind]
         if not isinstance(given, str):
-            return baseline_row("Lime", given, rows)
+            return replacement_row("Lime", given, rows.input_shape)
         if given == "mean":
             return _means(rows.X[i], pieces, rows.shape)
         self._check_fitted("background_")

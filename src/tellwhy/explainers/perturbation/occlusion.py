@@ -4,7 +4,7 @@ How much a score falls when one column, or a patch of an input, takes other valu
 
 Scores of an input whose parts are replaced, composed where the model computes.
 
-Windows that are moved over an input, and what each of its cells gets of what they found.
+PatchWindows that are moved over an input, and what each of its cells gets of what they found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tellwhy.core.running import row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import spatial_axes
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, mean_of_rows
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, mean_of_rows, replacement_row
 from tellwhy.scoring import NetworkOutput
 from tellwhy.scoring.function_scores import FlatScore
 
@@ -83,23 +83,6 @@ def _network_of(score: Any) -> NetworkOutput | None:
     return None if score.inner.has_levels else score.inner
 
 
-def baseline_row(name: str, given: Any, rows: Rows) -> Floats:
-    """What replaces the cells of a row, from a number or an array like one input, in the score's columns."""
-    wanted = rows.shape if rows.shape is not None else (rows.X.shape[1],)
-    array = np.asarray(given, dtype=np.float64)
-    if array.ndim == 0:
-        array = np.full(wanted, float(array))
-    if array.shape not in (wanted, (rows.X.shape[1],)):
-        raise InvalidParameter(
-            f"The 'baseline' parameter of {name} must be a number, or an array like one input, of "
-            f"shape {wanted}. "
-            f"Got shape {array.shape} instead."
-        )
-    if not np.isfinite(array).all():
-        raise InvalidParameter(f"The 'baseline' parameter of {name} must be finite. Got {given!r} instead.")
-    return array.ravel()
-
-
 def baseline_words(given: Any) -> dict[str, Any]:
     """A baseline as an explanation is saved with it."""
     return {} if isinstance(given, str) or np.ndim(given) == 0 else {"baseline": "given values"}
@@ -112,7 +95,7 @@ def input_shape(rows: Rows, name: str) -> tuple[int, ...]:
             f"{name} moves patches over pictures, sequences and other arrays; the columns here are made from "
             f"{rows.n_owners} columns of a table by an encoding. Leave 'patch_size' out."
         )
-    return rows.shape if rows.shape is not None else (rows.X.shape[1],)
+    return rows.input_shape
 
 
 Sizes = int | Sequence[int] | None
@@ -138,8 +121,8 @@ WINDOW_PARAMETERS: dict[str, Rules] = {
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Windows of one size on inputs of one shape; those at the far edges are moved back inside.
+class PatchWindows:
+    """PatchWindows of one size on inputs of one shape; those at the far edges are moved back inside.
 
     Attributes
     ----------
@@ -209,8 +192,8 @@ class Windows:
 
 def windows(
     shape: tuple[int, ...], patch_size: Sizes, stride: Sizes = None, axes: Sequence[int] | None = None
-) -> Windows:
-    """Windows of a size, moved by a stride, over inputs of a shape.
+) -> PatchWindows:
+    """PatchWindows of a size, moved by a stride, over inputs of a shape.
 
     Parameters
     ----------
@@ -244,7 +227,7 @@ def windows(
         lengths[axis] = min(size, shape[axis])
         last = shape[axis] - lengths[axis]
         starts[axis] = sorted({min(place, last) for place in range(0, last + step, step)})
-    return Windows(tuple(shape), np.array(list(product(*starts)), dtype=np.int64), tuple(lengths))
+    return PatchWindows(tuple(shape), np.array(list(product(*starts)), dtype=np.int64), tuple(lengths))
 
 
 def _each(given: int | Sequence[int], axes: Sequence[int], name: str, shape: tuple[int, ...]) -> list[int]:
@@ -371,7 +354,11 @@ class Occlusion(BackgroundExplainer):
     def _by_window(self, rows: Rows) -> Attribution:
         """Move the patch over every row."""
         moved = windows(input_shape(rows, "Occlusion"), self.patch_size, self.stride, self.axes)
-        fills = self.background_ if self.needs_rows else baseline_row("Occlusion", self.baseline, rows)[None]
+        fills = (
+            self.background_
+            if self.needs_rows
+            else replacement_row("Occlusion", self.baseline, rows.input_shape)[None]
+        )
         scores = rows.scores()
         values = np.empty(rows.X.shape)
         base = np.zeros(len(rows.X))

@@ -24,8 +24,8 @@ from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.perturbation.occlusion import (
     WINDOW_PARAMETERS,
     Canvas,
+    PatchWindows,
     Sizes,
-    Windows,
     input_shape,
     windows,
 )
@@ -236,7 +236,7 @@ class PredictionDifference(BackgroundExplainer):
 class _Parts:
     """The parts of an input: the cells of each, those near them, and how cells share what is found."""
 
-    def __init__(self, cells: list[Any], near: list[Any], moved: Windows | None):
+    def __init__(self, cells: list[Any], near: list[Any], moved: PatchWindows | None):
         self.cells = cells
         self.near = near
         self.moved = moved

@@ -258,22 +258,37 @@ def solve_upper(L, b):
 
 
 @njit(nogil=True, cache=True)
+def factor_by_columns(gram, diagonal):
+    """The factor L of S(gram + diag)S = LLᵀ and S, which gives a unit diagonal; gram is overwritten.
+
+    Scales t range over many orders of magnitude, which would cost Cholesky its digits.
+    """
+    scale = 1.0 / np.sqrt(np.diag(gram) + diagonal)
+    for k in range(len(scale)):
+        gram[k] *= scale * scale[k]
+        gram[k, k] = 1.0 + JITTER
+    return np.asfortranarray(np.linalg.cholesky(gram)), scale
+
+
+@njit(nogil=True, cache=True)
+def factor_by_rows(scaled):
+    """The factor L of I + XXᵀ = LLᵀ, for the rows of X."""
+    matrix = np.dot(scaled, scaled.T)
+    for i in range(len(scaled)):
+        matrix[i, i] += 1.0
+    return np.asfortranarray(np.linalg.cholesky(matrix))
+
+
+@njit(nogil=True, cache=True)
 def normal_by_precision(gram, moment, diagonal, sigma2, rng):
     """Draw of N(M·moment, σ²M), M = (gram + diag)⁻¹, in time p³.
 
-    With gram + diag = LLᵀ, the draw is L⁻ᵀ(L⁻¹·moment + σ·noise). The matrix is scaled to a unit diagonal
-    first: scales t range over many orders of magnitude, which costs Cholesky its digits.
+    With gram + diag = LLᵀ, the draw is L⁻ᵀ(L⁻¹·moment + σ·noise).
     """
-    width = len(moment)
-    scale = 1.0 / np.sqrt(np.diag(gram) + diagonal)
-    scaled = gram.copy()
-    for k in range(width):
-        scaled[k] *= scale * scale[k]
-        scaled[k, k] = 1.0 + JITTER
-    L = np.asfortranarray(np.linalg.cholesky(scaled))
+    L, scale = factor_by_columns(gram.copy(), diagonal)
     found = moment * scale
     solve_lower(L, found)
-    for k in range(width):
+    for k in range(len(found)):
         found[k] += math.sqrt(sigma2) * rng.standard_normal()
     solve_upper(L, found)
     return found * scale
@@ -296,10 +311,7 @@ def normal_by_rows(X, y, diagonal, sigma2, rng):
     right = y - np.dot(scaled, start)
     for i in range(n):
         right[i] -= sigma * rng.standard_normal()
-    matrix = np.dot(scaled, scaled.T)
-    for i in range(n):
-        matrix[i, i] += 1.0
-    L = np.asfortranarray(np.linalg.cholesky(matrix))
+    L = factor_by_rows(scaled)
     solve_lower(L, right)
     solve_upper(L, right)
     return root * (start + np.dot(right, scaled))
@@ -403,11 +415,7 @@ def by_columns(rows, data, diagonal):
     gram = np.zeros((width, width))
     mean = np.zeros(width)
     add_products(rows, data, gram, mean, 1.0)
-    scale = 1.0 / np.sqrt(np.diag(gram) + diagonal)
-    for k in range(width):
-        gram[k] *= scale * scale[k]
-        gram[k, k] = 1.0 + JITTER
-    L = np.asfortranarray(np.linalg.cholesky(gram))
+    L, scale = factor_by_columns(gram, diagonal)
     mean *= scale
     solve_lower(L, mean)
     y = data.y[rows]
@@ -421,10 +429,7 @@ def by_columns(rows, data, diagonal):
 def by_rows(rows, data, diagonal):
     """The same, by equations of as many rows."""
     scaled = data.X[rows] / np.sqrt(diagonal)
-    matrix = np.dot(scaled, scaled.T)
-    for i in range(len(rows)):
-        matrix[i, i] += 1.0
-    L = np.asfortranarray(np.linalg.cholesky(matrix))
+    L = factor_by_rows(scaled)
     half = data.y[rows]
     solve_lower(L, half)
     quadratic = np.dot(half, half)

@@ -23,7 +23,7 @@ from tellwhy.core.params import Rule, Seed
 from tellwhy.core.score import Floats, Integers, ScoreFunction
 from tellwhy.data.pieces import neighbours
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.rows import Groups, Rows, group_numbers
+from tellwhy.explainers.rows import Groups, Rows, group_numbers, replacement_row
 from tellwhy.explainers.surrogate.mixture import RowFits
 from tellwhy.scoring.predictions import as_class_scores, as_outputs, with_known_outputs
 
@@ -111,13 +111,7 @@ class InputExplainer(BackgroundExplainer):
         """Values of replaced segments, one per column."""
         if isinstance(self.baseline, str):
             return np.asarray(self.mean_)
-        given = np.asarray(self.baseline, dtype=np.float64)
-        if (given.ndim and given.shape != self.shape_) or not np.isfinite(given).all():
-            raise InvalidParameter(
-                f"The 'baseline' parameter of {type(self).__name__} must be a finite number, or an array "
-                f"of them of shape {self.shape_}. Got shape {given.shape} instead."
-            )
-        return np.broadcast_to(given.ravel() if given.ndim else given, self.mean_.shape)
+        return replacement_row(type(self).__name__, self.baseline, self.shape_)
 
 
 def group_of_columns(groups: Groups | None, rows: Rows, names: list[str]) -> Integers | None:
