@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.data.text import OTHERS, BagOfWords, spread, stem
+from tellwhy.data.text import OTHERS, BagOfWords, pieces, stem
 
 TEXTS = ["the cat sat", "The cat ran!", "the dog sat", "a Bird sat"]
 
@@ -62,21 +62,25 @@ def test_stems_are_those_of_porters_first_step(word, stemmed):
     assert stem(word) == stemmed
 
 
-def test_relevance_is_put_where_the_words_stand():
+def test_values_of_columns_are_put_where_their_words_stand():
     bag = BagOfWords(min_documents=1).fit(["a moon, a sun"])
     text = "A moon: the Moon!"
-    tokens = bag.tokens(text)
-    pieces = spread(text, tokens, [0.0, 2.0, 0.0, 3.0])
-    assert "".join(piece for piece, _ in pieces) == text
-    assert [(piece, round(value, 9)) for piece, value in pieces if value] == [("moon", 2.0), ("Moon", 3.0)]
+    along = bag.spread_columns(text, np.array([0.0, 5.0, 0.0, 3.0]))
+    told = pieces(text, along)
+    assert "".join(piece for piece, _ in told) == text
+    assert [(piece, round(value, 9)) for piece, value in told if value] == [
+        ("moon", 2.5),
+        ("the", 3.0),
+        ("Moon", 2.5),
+    ]
 
 
-def test_relevance_of_letters_adds_up_over_words():
+def test_values_of_strings_of_letters_add_up_over_words():
     bag = BagOfWords("letters", min_documents=1).fit(["abcd efgh"])
-    tokens = bag.tokens("abcd efgh")
-    pieces = spread("abcd efgh", tokens, [1.0] * len(tokens))
-    assert sum(value for _, value in pieces) == pytest.approx(len(tokens))
-    assert [piece for piece, _ in pieces] == ["abcd", " ", "efgh"]
+    values = np.arange(float(len(bag.words_)))
+    told = pieces("abcd efgh", bag.spread_columns("abcd efgh", values))
+    assert sum(value for _, value in told) == pytest.approx(values[:-1].sum())
+    assert [piece for piece, _ in told] == ["abcd", " ", "efgh"]
 
 
 @pytest.mark.parametrize(

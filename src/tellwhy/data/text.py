@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -163,6 +163,16 @@ class BagOfWords(BaseEstimator):
         """Return the column of a word; the last one for words without their own."""
         return self.columns_.get(feature, len(self.words_) - 1)
 
+    def spread_columns(self, text: str, values: Floats) -> Floats:
+        """Return the value of each column, spread over the characters of its words in a text."""
+        tokens = self.tokens(text)
+        columns = np.array([self.column_of(token.feature) for token in tokens], dtype=np.int64)
+        n_of = np.bincount(columns, minlength=len(values))
+        found = np.zeros(len(text))
+        for token, column in zip(tokens, columns, strict=True):
+            found[token.start : token.end] += values[column] / (n_of[column] * (token.end - token.start))
+        return found
+
     def _fits(self) -> Iterator[Fit]:
         words = list(self.words_)
         yield "words_", len(words) > 1 and are_texts(*words), True
@@ -217,25 +227,20 @@ def _tidy(body: str) -> str:
     return body[:-1] if _DOUBLE.search(body) else body
 
 
-def spread(text: str, tokens: Sequence[Token], relevance: Sequence[float]) -> list[tuple[str, float]]:
-    """Return a text in pieces, words and what stands between them, each with the relevance of its tokens.
-
-    A token's relevance is spread over its letters, so that strings of letters add up to words.
+def pieces(text: str, along: Floats) -> list[tuple[str, float]]:
+    """Return words and what stands between them, each with the sum of its characters' values.
 
     Examples
     --------
-    >>> spread("So it is.", [Token(3, 5, "it")], [2.0])
+    >>> pieces("So it is.", np.array([0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
     [('So', 0.0), (' ', 0.0), ('it', 2.0), (' ', 0.0), ('is', 0.0), ('.', 0.0)]
     """
-    along = np.zeros(len(text) + 1)
-    for token, value in zip(tokens, relevance, strict=True):
-        along[token.start : token.end] += value / (token.end - token.start)
-    pieces = []
+    found = []
     at = 0
     for start, end in [match.span() for match in _WORD.finditer(text)] + [(len(text), len(text))]:
         if start > at:
-            pieces.append((text[at:start], float(along[at:start].sum())))
+            found.append((text[at:start], float(along[at:start].sum())))
         if end > start:
-            pieces.append((text[start:end], float(along[start:end].sum())))
+            found.append((text[start:end], float(along[start:end].sum())))
         at = end
-    return pieces
+    return found

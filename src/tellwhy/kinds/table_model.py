@@ -25,7 +25,7 @@ from tellwhy.kinds.learning import Learned, learn
 from tellwhy.kinds.request import Request, rows_equal_to, split_marker
 from tellwhy.kinds.table_rows import Selection, StoredRows, as_source, read_as_told
 from tellwhy.kinds.table_run import versions
-from tellwhy.kinds.text_columns import TextModel
+from tellwhy.kinds.text_model import TextModel
 from tellwhy.storage.model_file import SavedAsFile, load
 from tellwhy.verdicts.alarms import Calibration
 from tellwhy.verdicts.seen_values import SeenValues, seen_values

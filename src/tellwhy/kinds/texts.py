@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import one_of, validate_value
@@ -16,17 +15,18 @@ from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats
 from tellwhy.data import Table
 from tellwhy.data.table import TableLike
-from tellwhy.data.text import OTHERS, BagOfWords, checked_texts, spread
+from tellwhy.data.text import checked_texts, pieces
 from tellwhy.kinds.request import rows_equal_to, split_marker
 from tellwhy.kinds.table_rows import as_source
 from tellwhy.kinds.table_run import versions
-from tellwhy.kinds.text_columns import LIKENESS, TextModel
+from tellwhy.kinds.text_model import LIKENESS, TextModel, Word
 from tellwhy.results.media_run import Item, MediaRun, Place
 from tellwhy.storage import clock
-from tellwhy.verdicts.ordinary import Judged, judge
+from tellwhy.verdicts.ordinary import Judged, judge, judge_by_rank
 
 SHOWN = 2_000  # characters of a text
 NAMED = 8  # words named of each text
+LEAST_CALIBRATED = 20  # ordinary texts, for one in twenty to be an alarm
 LEAST = 2  # texts to learn from
 LEAST_SHARE = 0.01
 FOLLOWS_LENGTH = 0.8  # rank correlation of scores with the number of words, from which it is told
@@ -47,15 +47,17 @@ class TextRequest:
     id_column
         Column that names texts in the output.
     unit, stem, min_documents
-        As in `tellwhy.data.text.BagOfWords`; min_documents is 5, and less for fewer than 100 texts.
+        As in `tellwhy.data.text.BagOfWords`; min_documents is 2, but 5 for the published model (less for
+        fewer than 100 texts).
     likeness
-        "cosine": mean distance to the five texts nearest in their weighted words, whatever their lengths;
-        "paper": the published one-class SVM of binary words (σ = 10, ν = 0.3), whose score follows the
-        length; "auto": the one whose scores of the ordinary texts follow their lengths less.
+        "auto": how far a text's weighted words are from the five nearest texts, and how surprising its
+        letters are, joined; "cosine": words alone; "paper": the published one-class SVM of binary words
+        (σ = 10, ν = 0.3), whose score follows the length.
     top
         How many texts are explained.
     fdr
-        Expected share of false alarms among the alarms.
+        Expected share of false alarms among the alarms; by default, with ordinary texts to compare with, one
+        ordinary text in twenty is an alarm.
     random_state
         Seed of every draw.
     """
@@ -94,10 +96,6 @@ class _Texts:
     scores: Floats
     ordinary: _Ordinary
 
-    @property
-    def bag(self) -> BagOfWords:
-        return self.model.bag
-
 
 def explain_documents(data: str | Path | TableLike, **settings: Any) -> MediaRun:
     """Find odd texts, and tell which words they have, or lack, that make them so.
@@ -121,7 +119,7 @@ def explain_documents(data: str | Path | TableLike, **settings: Any) -> MediaRun
     (7, 'quantum')
     """
     request = TextRequest(**settings)
-    validate_value("explain_documents", "likeness", request.likeness, one_of("auto", *LIKENESS))
+    validate_value("explain_documents", "likeness", request.likeness, one_of(*LIKENESS))
     stage("reading texts")
     table = as_source(data)
     given = _column(table, request.text)
@@ -135,13 +133,18 @@ def explain_documents(data: str | Path | TableLike, **settings: Any) -> MediaRun
     model = TextModel.learn(
         good.texts,
         likeness=request.likeness,
+        is_clean=good.is_clean,
         random_state=request.random_state,
         unit=request.unit,
         stem=request.stem,
         min_documents=request.min_documents,
     )
     scores = model.scores(given, good.own)
-    judged = judge(scores, model.scores_of_learned(), fdr=request.fdr, is_clean=good.is_clean)
+    usual = model.scores_of_learned()
+    if good.is_clean and len(usual) >= LEAST_CALIBRATED:
+        judged = judge_by_rank(scores, usual, fdr=request.fdr, of_what="text")
+    else:
+        judged = judge(scores, usual, fdr=request.fdr, is_clean=good.is_clean)
     texts = _Texts(given, _names(table, request), model, judged, scores, good)
     order = np.argsort(-scores, kind="stable")[: request.top]
     return _run(table, request, texts, [_item(texts, int(k)) for k in order])
@@ -188,44 +191,32 @@ def _names(table: Table, request: TextRequest) -> list[str]:
 def _item(texts: _Texts, at: int) -> Item:
     """A text with the relevance of its words, and the words that it lacks."""
     text = texts.given[at]
-    bag = texts.bag
-    values = texts.model.relevance([text], texts.ordinary.own[[at]])[0]
-    tokens = bag.tokens(text)
-    columns = [bag.column_of(token.feature) for token in tokens]
-    counts = np.bincount(columns, minlength=len(values))
-    relevance = [values[c] / counts[c] for c in columns]  # shared among the places of a word
-    shown = [token for token in tokens if token.end <= SHOWN]
+    told = texts.model.relevance(text, int(texts.ordinary.own[at]))
     p_values = texts.judged.p_values
     threshold = texts.judged.threshold
     return Item(
         name=texts.names[at],
         score=float(texts.scores[at]),
         is_alarm=threshold is not None and bool(texts.scores[at] > threshold),
-        places=_places(bag, values, counts > 0),
+        places=[_place(k, word, told.total) for k, word in enumerate(told.words(NAMED, LEAST_SHARE))],
         p_value=None if p_values is None else float(p_values[at]),
-        notices=_notices(text, bag, columns),
-        words=spread(text[:SHOWN], shown, relevance[: len(shown)]),
+        notices=_notices(texts.model, text),
+        words=pieces(text[:SHOWN], told.along),
         start=at,
     )
 
 
-def _places(bag: BagOfWords, values: Floats, is_present: Any) -> list[Place]:
-    """The words with most relevance, those that are absent told as such."""
-    total = float(np.clip(values, 0.0, None).sum()) or 1.0
-    order = [k for k in np.argsort(-values, kind="stable")[:NAMED] if values[k] / total >= LEAST_SHARE]
-    told = []
-    for k in order:
-        name = str(bag.words_[k])
-        words = f"“{name}”" if name != OTHERS else "words that are rare or new"
-        told.append(Place(words if is_present[k] else f"lacks {words}", float(values[k] / total), (int(k),)))
-    return told
+def _place(k: int, word: Word, total: float) -> Place:
+    """A word with much relevance, one that is absent told as such."""
+    name = f"“{word.text}”"
+    return Place(name if word.is_present else f"lacks {name}", word.value / total, (k,))
 
 
-def _notices(text: str, bag: BagOfWords, columns: Sequence[int]) -> list[str]:
+def _notices(model: TextModel, text: str) -> list[str]:
     if not text.strip():
         return ["The text is empty."]
-    if all(c == len(bag.words_) - 1 for c in columns):
-        return ["None of its words is known: all are rare or new."]
+    if all(token.feature not in model.bag.columns_ for token in model.bag.tokens(text)):
+        return ["None of its words is known: all are new."]
     return []
 
 
@@ -243,7 +234,7 @@ def _run(table: Table, request: TextRequest, texts: _Texts, items: Sequence[Item
         kind="texts",
         source=table.source,
         headline=_headline(len(texts.given), n_alarms, items[0]),
-        summary=_summary(request, texts),
+        summary=_summary(texts),
         notices=notices,
         settings=settings,
         items=items,
@@ -257,10 +248,7 @@ def _run(table: Table, request: TextRequest, texts: _Texts, items: Sequence[Item
 
 def _length_notice(texts: _Texts) -> list[str]:
     """Say where scores follow the number of words: a long text differs from others in more of them."""
-    lengths = np.array([len({token.feature for token in texts.bag.tokens(text)}) for text in texts.given])
-    if np.ptp(lengths) == 0 or np.ptp(texts.scores) == 0:
-        return []
-    correlation = float(spearmanr(lengths, texts.scores).statistic)
+    correlation = texts.model.follows_length(texts.given, texts.scores)
     if abs(correlation) < FOLLOWS_LENGTH:
         return []
     return [
@@ -277,12 +265,9 @@ def _headline(n: int, n_alarms: int, first: Item) -> str:
     return f"{n_alarms:,} of {n:,} texts {verb} odd; {first.name} most of all{why}."
 
 
-def _summary(request: TextRequest, texts: _Texts) -> str:
-    unit = "words" if request.unit == "words" else "strings of letters"
-    n_words = len(texts.bag.words_) - 1
+def _summary(texts: _Texts) -> str:
+    how = "One-Class DTD" if texts.model.likeness == "paper" else "each part's own sum over words"
     return (
-        f"{len(texts.given):,} texts were compared with {texts.ordinary.words} by the {n_words:,} {unit} "
-        f"that are common enough, present or absent, by {texts.model.describes}; rarer ones count as words "
-        f"that no other text has. Alarms: {texts.judged.rule}. Relevance of words: One-Class DTD, for absent "
-        "words too."
+        f"{len(texts.given):,} texts were compared with {texts.ordinary.words} by {texts.model.describes}. "
+        f"Alarms: {texts.judged.rule}. Relevance of words: {how}, for absent words too."
     )

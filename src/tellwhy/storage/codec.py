@@ -73,8 +73,9 @@ class Parts(Protocol):
 def part_of(cls: type) -> Part:
     """A class of ours: a dataclass by its fields, an estimator by its parameters and what it learned.
 
-    A class may say of itself what must be true of one that is read (`_fits`), and what to write in its stead
-    (`_to_save`). Names that its fields had in earlier versions stand in `core.old_names`.
+    A class may say of itself what must be true of one that is read (`_fits`), what to write in its stead
+    (`_to_save`), and what fields of earlier versions are now (`_of_earlier`). Names that its fields had stand
+    in `core.old_names`.
     """
     fits = getattr(cls, "_fits", lambda _: ())
     if not dataclasses.is_dataclass(cls):
@@ -89,7 +90,8 @@ def _named(names: Iterable[str], value: Any) -> dict[str, Any]:
 
 
 def _made(cls: Any, fields: Mapping[str, Any]) -> Any:
-    return cls(**new_names(cls, fields))
+    now = getattr(cls, "_of_earlier", lambda known: known)
+    return cls(**now(new_names(cls, fields)))
 
 
 def halves(model: Any) -> dict[str, dict[str, Any]]:

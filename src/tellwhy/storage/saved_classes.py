@@ -95,7 +95,11 @@ PLACES: Mapping[str, str] = {
     "Mark": "tellwhy.kinds.table_model",
     "TableModel": "tellwhy.kinds.table_model",
     "Request": "tellwhy.kinds.request",
-    "TextModel": "tellwhy.kinds.text_columns",
+    "TextModel": "tellwhy.kinds.text_model",
+    "PaperWords": "tellwhy.kinds.text_model",
+    "WordNeighbours": "tellwhy.detectors.texts.word_neighbours",
+    "LetterSurprise": "tellwhy.detectors.texts.letter_surprise",
+    "StringCounts": "tellwhy.detectors.texts.letter_surprise",
     "Calibration": "tellwhy.verdicts.alarms",
 }
 RENAMED: Mapping[str, str] = {}

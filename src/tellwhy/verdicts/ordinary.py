@@ -11,6 +11,7 @@ import numpy as np
 from tellwhy.core.score import Floats
 from tellwhy.verdicts.alarms import Calibration, draw_alarms
 
+FALSE_ALARMS = 0.05  # share of ordinary things that are alarms
 LEAST = 10  # ordinary scores that a law of scores can be learned from
 
 
@@ -31,6 +32,33 @@ class Judged:
     p_values: Floats | None
     threshold: float | None
     rule: str
+
+
+def judge_by_rank(scores: Floats, ordinary: Floats, *, fdr: float | None, of_what: str) -> Judged:
+    """Judge scores by their ranks among those of things that are known to be ordinary, each scored as if new.
+
+    The p-value of a score that k of n ordinary ones reach is (k + 1)/(n + 1), whatever their law: as long as
+    new ordinary things are like those, a share p of them has a p-value of at most p (Vovk, Gammerman and Shafer,
+    2005). One in twenty is an alarm, unless `fdr` asks for a share of false ones among the alarms.
+    """
+    n = len(ordinary)
+    reached = n - np.searchsorted(np.sort(ordinary), scores, "left")
+    p_values = (reached + 1) / (n + 1)
+    if fdr is None:
+        level = FALSE_ALARMS
+        rule = f"one ordinary {of_what} in {round(1 / FALSE_ALARMS)} would be, as {n:,} of them tell"
+    else:
+        alarms = draw_alarms(-np.log(p_values), fdr=fdr)
+        level = float(np.exp(-alarms.level)) * (1 - 1e-12)
+        rule = f"{alarms.rule}, as {n:,} ordinary ones tell"
+    above = scores[p_values <= level]
+    others = scores[p_values > level]
+    # A number between the lowest alarm and the highest other score; without alarms, one that none is above.
+    if len(above):
+        threshold = float(np.nextafter(above.min(), -np.inf))
+    else:
+        threshold = max(float(np.quantile(ordinary, 1 - FALSE_ALARMS)), float(others.max()))
+    return Judged(p_values, threshold, rule)
 
 
 def judge(

@@ -111,7 +111,8 @@ def test_texts_in_files_are_judged_block_by_block(model, new, tmp_path):
 def test_a_made_up_list_of_words_is_refused(model, tmp_path):
     place = save(model, tmp_path / "mails.tellwhy")
     head, arrays = read_model_file(place)
-    bag = head["is"]["is"]["texts"]["is"]["mail"]["is"]["bag"]["is"]
+    words = head["is"]["is"]["texts"]["is"]["mail"]["is"]["parts"]["is"][0]["is"]
+    bag = words["bag"]["is"]
     bag["learned"]["is"]["columns_"]["is"]["cat"] = 10**6
     write_model_file(place, head, arrays)
     with pytest.raises(UnreadableFile):

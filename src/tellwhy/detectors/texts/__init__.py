@@ -1,0 +1,1 @@
+"""Detectors of texts: their letters, and their words."""
