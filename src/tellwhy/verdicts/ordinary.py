@@ -38,8 +38,8 @@ def judge_by_rank(scores: Floats, ordinary: Floats, *, fdr: float | None, of_wha
     """Judge scores by their ranks among those of things that are known to be ordinary, each scored as if new.
 
     The p-value of a score that k of n ordinary ones reach is (k + 1)/(n + 1), whatever their law: as long as
-    new ordinary things are like those, a share p of them has a p-value of at most p (Vovk, Gammerman and Shafer,
-    2005). One in twenty is an alarm, unless `fdr` asks for a share of false ones among the alarms.
+    new ordinary things are like those, a share p of them has a p-value of at most p (Vovk, Gammerman and
+    Shafer, 2005). One in twenty is an alarm, unless `fdr` asks for a share of false ones among the alarms.
     """
     n = len(ordinary)
     reached = n - np.searchsorted(np.sort(ordinary), scores, "left")

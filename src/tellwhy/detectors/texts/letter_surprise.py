@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,18 @@ MOST_CHARACTERS = 50_000  # different ones: codes of four of them fit into 63 bi
 _START = "\x02"
 _END = "\x03"
 _SOLID = re.compile(r"\S+")
+
+
+class Beside(NamedTuple):
+    """What was counted of the strings of a text: the strings, and their contexts."""
+
+    counts: Floats
+    totals: Floats
+    kinds: Floats
+
+    def mixed_with(self, p: Floats) -> Floats:
+        """Probability of each last character, p being the one by shorter strings."""
+        return np.asarray((self.counts + self.kinds * p) / np.maximum(self.totals + self.kinds, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +57,15 @@ class StringCounts:
     def of(cls, codes: Integers, base: int) -> StringCounts:
         """Count the strings with these codes."""
         found, counts = np.unique(codes, return_counts=True)
-        contexts, place, kinds = np.unique(found // base, return_inverse=True, return_counts=True)
+        contexts, place = np.unique(found // base, return_inverse=True)
+        kinds = np.bincount(place, minlength=len(contexts))
         totals = np.bincount(place, counts, len(contexts)).astype(np.int64)
         return cls(found, counts, contexts, totals, kinds)
 
-    def beside(self, codes: Integers, base: int, *, is_own: bool) -> tuple[Floats, Floats, Floats]:
+    def beside(self, codes: Integers, base: int, *, is_own: bool) -> Beside:
         """Counts of strings, totals and kinds of contexts; without these very strings where `is_own`."""
-        each, where, own = np.unique(codes, return_inverse=True, return_counts=True)
+        each, where = np.unique(codes, return_inverse=True)
+        own = np.bincount(where, minlength=len(each))
         before, place = np.unique(each // base, return_inverse=True)
         counts = _looked_up(self.codes, self.counts, each)
         totals = _looked_up(self.contexts, self.totals, before)
@@ -59,7 +74,7 @@ class StringCounts:
             kinds = kinds - np.bincount(place, counts == own, len(before))
             totals = totals - np.bincount(place, own, len(before))
             counts = counts - own
-        return counts[where], totals[place][where], kinds[place][where]
+        return Beside(counts[where], totals[place][where], kinds[place][where])
 
     def _fits(self) -> Iterator[Fit]:
         for name, others in (("codes", ("counts",)), ("contexts", ("totals", "kinds"))):
@@ -131,10 +146,9 @@ class LetterSurprise:
         goes_on = np.ones(len(p), dtype=bool)
         base = len(self.alphabet) + 1
         for codes, counted in zip(codes_of(line, self.alphabet), self.counts, strict=True):
-            counts, totals, kinds = counted.beside(codes, base, is_own=is_own)
-            goes_on &= totals > 0
-            mixed = (counts + kinds * p) / np.maximum(totals + kinds, 1.0)
-            p = np.where(goes_on, mixed, p)
+            counted_here = counted.beside(codes, base, is_own=is_own)
+            goes_on &= counted_here.totals > 0
+            p = np.where(goes_on, counted_here.mixed_with(p), p)
         return np.asarray(-np.log(p))
 
     def score(self, text: str, *, is_own: bool = False) -> float:
