@@ -56,7 +56,7 @@ def is_usual_beside_one_value(values: Floats, rows: Integers) -> bool:
     return n_exceptions > max(FEW_OF_OTHERS * len(np.unique(values[is_other])), 1)
 
 
-def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Below:
+def below_zero(seen: Floats, known: Floats, *, step: float | None = None) -> Below:
     """Find the few values below 0, and weigh whether they belong to the tail of the others.
 
     They do not where the others end at a hard edge at or above 0 (`edge_evidence`), or where a tail that
@@ -64,12 +64,12 @@ def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Bel
     """
     with np.errstate(invalid="ignore"):
         rows = np.flatnonzero(seen < 0)
-        n_below = int((learn < 0).sum())
+        n_below = int((known < 0).sum())
         if not len(rows) or max(len(rows), n_below) > max(FEW * len(seen), 1):
             return NONE  # most columns end here, before anything is sorted
         if is_usual_beside_one_value(seen, rows):
             return NONE
-        rest = np.sort(learn[learn >= 0])
+        rest = np.sort(known[known >= 0])
     if len(rest) < FEWEST:
         return NONE
     if rest[0] == rest[-1]:
@@ -79,8 +79,8 @@ def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Bel
     is_near = seen[rows] >= rest[0] - edge_window(rest, step) - step / 2
     edge = edge_evidence(rest, beyond=int(is_near.sum()), step=step)
     # A handful of values that are asked about do not tell how the tail falls; more may be the tail itself.
-    known = rest if len(rows) <= _HANDFUL else np.sort(np.concatenate([rest, seen[rows]]))
-    tail = fit_tail(-known[::-1], step=step, lightest=0.0)
+    falling = rest if len(rows) <= _HANDFUL else np.sort(np.concatenate([rest, seen[rows]]))
+    tail = fit_tail(-falling[::-1], step=step, lightest=0.0)
     far = tail.surprise(-seen[rows]) - math.log(len(rest))
     beyond = np.where(is_near, 0, edge)
     return Below(rows, np.maximum(far, beyond), beyond, rest)
@@ -94,24 +94,24 @@ _FEWEST = 100
 _WHOLE_FEW = 0.004  # halves among whole hours are more frequent than errors
 
 
-def find_out_of_bounds(seen: Facts, learn: Facts) -> list[Finding]:
+def find_out_of_bounds(seen: Facts, known: Facts) -> list[Finding]:
     """Cells below 0, above 1 or above 100 where the others never are."""
     findings: list[Finding] = []
     for column in seen.numbers:
-        findings += _beyond(seen, learn, column, 0.0, 1.0)
+        findings += _beyond(seen, known, column, 0.0, 1.0)
         for bound in _UPPER:
-            findings += _beyond(seen, learn, column, bound, -1.0)
+            findings += _beyond(seen, known, column, bound, -1.0)
     return findings
 
 
-def find_fractions(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+def find_fractions(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
     """Numbers with decimals where nearly all are whole, once slips of the decimal point are told."""
     return [finding for column in seen.numbers for finding in _fractions(seen, column)]
 
 
-def _beyond(seen: Facts, learn: Facts, column: str, bound: float, sign: float) -> Iterator[Finding]:
+def _beyond(seen: Facts, known: Facts, column: str, bound: float, sign: float) -> Iterator[Finding]:
     here = sign * (seen.numbers[column].values - bound)
-    there = here if seen is learn else sign * (learn.numbers[column].values - bound)
+    there = here if seen is known else sign * (known.numbers[column].values - bound)
     below = below_zero(here, there)
     if not len(below.rows):
         return
@@ -150,11 +150,11 @@ def _fractions(seen: Facts, column: str) -> Iterator[Finding]:
     yield DECIMAL_SLIP.report(seen, column, rows, {}, usual, form="not_whole", surprise=surprise)
 
 
-def find_sign_flips(seen: Facts, learn: Facts) -> list[Finding]:
+def find_sign_flips(seen: Facts, known: Facts) -> list[Finding]:
     """Negative values in a column of positive ones, whose sizes are as usual there."""
     findings = []
     for column, numbers in seen.numbers.items():
-        below = below_zero(numbers.values, learn.numbers[column].values)
+        below = below_zero(numbers.values, known.numbers[column].values)
         if not len(below.rows):
             continue
         size = -numbers.values[below.rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,24 @@ from numpy.typing import NDArray
 
 from tellwhy.checks.bounds import find_fractions, find_out_of_bounds, find_sign_flips
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
-from tellwhy.checks.dependencies import find_broken_dependencies, find_filled_cells
+from tellwhy.checks.dependencies import (
+    Dependency,
+    find_broken_dependencies,
+    find_filled_cells,
+    learn_dependencies,
+)
 from tellwhy.checks.facts import Facts, HasKind, facts_of
 from tellwhy.checks.gaps import find_empty_rows, find_gaps
-from tellwhy.checks.labels import find_changed_constants, find_levels, find_odd_patterns, find_rare_pairs
-from tellwhy.checks.orders import find_broken_orders
+from tellwhy.checks.labels import (
+    find_changed_constants,
+    find_levels,
+    find_odd_patterns,
+    find_rare_pairs,
+    learn_scales,
+)
+from tellwhy.checks.orders import Order, find_broken_orders, learn_orders
 from tellwhy.checks.placeholders import find_placeholders
-from tellwhy.checks.relations import find_broken_relations
+from tellwhy.checks.relations import Relation, find_broken_relations, learn_relations
 from tellwhy.checks.repeats import find_repeats
 from tellwhy.checks.slips import find_slips
 from tellwhy.checks.spelling import find_misspellings
@@ -46,29 +58,40 @@ class Quality:
     explained: dict[str, NDArray[np.bool_]]
 
 
-Check = Callable[[Facts, Facts], list[Finding]]
+@dataclass(frozen=True)
+class Check:
+    """A kind of mistake: how it is found in rows beside known ones, and what is learned from those.
+
+    What `find` is given second knows the rules that `learn` makes (`Facts.recall`).
+    """
+
+    find: Callable[[Facts, Facts], list[Finding]]
+    learn: Callable[[Facts], list[Any]] | None = None
+    rule: type | None = None
+
+
 # In this order: what makes cells useless for others (placeholders) before what compares them.
 CHECKS: tuple[Check, ...] = (
-    find_gaps,
-    find_placeholders,
-    find_unread_cells,
-    find_future_dates,
-    find_repeats,
-    find_empty_rows,
-    find_stuck_values,
-    find_broken_relations,
-    find_sign_flips,
-    find_out_of_bounds,
-    find_slips,
-    find_fractions,
-    find_broken_orders,
-    find_misspellings,
-    find_broken_dependencies,
-    find_filled_cells,
-    find_levels,
-    find_changed_constants,
-    find_odd_patterns,
-    find_rare_pairs,
+    Check(find_gaps),
+    Check(find_placeholders),
+    Check(find_unread_cells),
+    Check(find_future_dates),
+    Check(find_repeats),
+    Check(find_empty_rows),
+    Check(find_stuck_values),
+    Check(find_broken_relations, learn_relations, Relation),
+    Check(find_sign_flips),
+    Check(find_out_of_bounds),
+    Check(find_slips),
+    Check(find_fractions),
+    Check(find_broken_orders, learn_orders, Order),
+    Check(find_misspellings),
+    Check(find_broken_dependencies, learn_dependencies, Dependency),
+    Check(find_filled_cells),
+    Check(find_levels, learn_scales, str),
+    Check(find_changed_constants),
+    Check(find_odd_patterns),
+    Check(find_rare_pairs),
 )
 
 
@@ -111,26 +134,43 @@ def check_table(
     2
     """
     seen = facts_of(frame, roles, now=now, raw=raw)
-    learn = seen
+    known = seen
     if isinstance(reference, Facts):
-        learn = reference.like(seen)
-        seen = seen.like(learn)
+        known = reference.like(seen)
+        seen = seen.like(known)
     elif reference is not None and len(reference):
-        learn = facts_of(reference[[c for c in frame.columns if c in reference.columns]], seen.roles).like(
+        known = facts_of(reference[[c for c in frame.columns if c in reference.columns]], seen.roles).like(
             seen
         )
-        seen = seen.like(learn)
+        seen = seen.like(known)
     findings: list[Finding] = []
     for check in CHECKS if len(frame) else ():
-        stage(f"checking the data: {check.__name__.removeprefix('find_').replace('_', ' ')}")
-        found = check(seen, learn)
+        stage(f"checking the data: {check.find.__name__.removeprefix('find_').replace('_', ' ')}")
+        found = check.find(seen, known)
         findings += found
-        is_same = learn is seen
+        is_same = known is seen
         seen = seen.without(found)
-        learn = seen if is_same else learn
+        known = seen if is_same else known
     findings.sort(key=lambda finding: (-finding.surprise, -len(finding.rows)))
     explained = _explained(findings, len(frame))
     return Quality(tuple(findings), _emptied(frame, explained), explained)
+
+
+def learn_rules(facts: Facts) -> dict[str, Any]:
+    """What all checks learn from a table: kept with a model, it need not be learned again."""
+    for check in CHECKS:
+        if check.learn is not None:
+            facts.recall(check.learn)
+    return facts.rules
+
+
+def are_rules(rules: Mapping[str, Any]) -> bool:
+    """Whether rules that were read from a file are such as checks learn."""
+    kinds = {check.learn.__name__: check.rule for check in CHECKS if check.learn and check.rule}
+    return set(rules) <= set(kinds) and all(
+        isinstance(found, list) and all(isinstance(rule, kinds[name]) for rule in found)
+        for name, found in rules.items()
+    )
 
 
 def _explained(findings: list[Finding], n: int) -> dict[str, NDArray[np.bool_]]:

@@ -21,7 +21,7 @@ _LOOKS_LIKE_DATE = re.compile(
 _MOST_UNREAD = 0.02  # more unreadable dates than this are another way of writing dates
 
 
-def find_unread_cells(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+def find_unread_cells(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
     """Cells written like a date that no calendar has, and words in columns of numbers and dates."""
     findings: list[Finding] = []
     for column, values in seen.measured().items():
@@ -48,11 +48,11 @@ def _unread(seen: Facts, column: str, rows: Integers, mistake: Mistake) -> Itera
     yield mistake.report(seen, column, rows, facts, form=form, surprise=surprise, cells={column: cell})
 
 
-def find_future_dates(seen: Facts, learn: Facts) -> list[Finding]:
+def find_future_dates(seen: Facts, known: Facts) -> list[Finding]:
     """Dates after now, where the others end before it."""
     findings = []
     for column, days in seen.dates.items():
-        below = below_zero(seen.now - days.values, seen.now - learn.dates[column].values, step=days.step)
+        below = below_zero(seen.now - days.values, seen.now - known.dates[column].values, step=days.step)
         evidence = below.evidence - math.log(max(len(seen.dates), 1))
         chosen = evidence > LEVEL
         if not chosen.any():

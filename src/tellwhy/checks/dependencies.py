@@ -8,22 +8,26 @@ Cells that are filled where they are otherwise always empty: a closing date of a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
 from tellwhy.checks.chance import LEVEL, agreement
-from tellwhy.checks.facts import Coded, Facts, coded_labels, coded_numbers
+from tellwhy.checks.facts import Coded, Facts, code_column
 from tellwhy.checks.mistakes import BROKEN_DEPENDENCY, DECIMAL_SLIP
 from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import Labels
 from tellwhy.results.result import Finding
 
 RARE = 0.02  # exceptions more frequent than this are no errors
 _MOST_COLUMNS = 30
+_UNKNOWN = -1  # of a level: what it usually goes with
+_NOWHERE = -2  # in the table: what it usually goes with
 _SMALLEST = 5  # rows of a level from which its usual partner is known
 _LIKELY = 0.9
 _GROUP = 3.0
@@ -32,30 +36,44 @@ _SECOND_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class _Dependency:
-    """`source` → `target`: the usual code of the target for each code of the source, −1 where not known."""
+class Dependency:
+    """`source` → `target`: the level of the target that each level of the source usually has."""
 
     source: str
     target: str
-    usual: Integers
     evidence: float
-    broken: Integers  # rows
-    holds: np.ndarray  # of each row: whether it has the usual partner
+    usual: Mapping[Any, Any]
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "source", are_texts(self.source, self.target), True
+        yield "evidence", are_finite(self.evidence), True
+        yield "usual", isinstance(self.usual, Mapping), True
 
 
-def find_broken_dependencies(seen: Facts, learn: Facts) -> list[Finding]:
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A dependency in a table: the rows that break it, and of each row whether it has the usual partner."""
+
+    rule: Dependency
+    broken: Integers
+    holds: np.ndarray
+
+
+def find_broken_dependencies(seen: Facts, known: Facts) -> list[Finding]:
     """Rows whose value in one column is not the one that another column's value always goes with."""
-    columns = _coded_columns(seen, learn)
-    everything = list(_dependencies(columns, seen))
-    found = [dependency for dependency in everything if len(dependency.broken)]
+    rules = [rule for rule in known.recall(learn_dependencies) if _can_be_asked(rule, seen)]
+    columns = {name: code_column(seen, name) for rule in rules for name in (rule.source, rule.target)}
+    everything = [_judge_rows(rule, columns[rule.source], columns[rule.target]) for rule in rules]
+    found = [state for state in everything if len(state.broken)]
     findings = []
     told: set[tuple[int, str]] = set()
-    for one in sorted(found, key=lambda d: -d.evidence):
-        guilty = _guilty(everything, one)
+    for state in sorted(found, key=lambda each: -each.rule.evidence):
+        one = state.rule
+        guilty = _guilty(everything, state)
         for name in (one.target, one.source):
             chosen = [
                 row
-                for row, g in zip(one.broken, guilty, strict=True)
+                for row, g in zip(state.broken, guilty, strict=True)
                 if g == name and not {(row, one.target), (row, one.source)} & told
             ]
             if chosen:
@@ -64,18 +82,26 @@ def find_broken_dependencies(seen: Facts, learn: Facts) -> list[Finding]:
     return findings
 
 
-def dependent_columns(seen: Facts, learn: Facts) -> list[tuple[str, str]]:
+def dependent_columns(seen: Facts, known: Facts) -> list[tuple[str, str]]:
     """(source, target) of the dependencies that hold."""
-    return [(one.source, one.target) for one in _dependencies(_coded_columns(seen, learn), seen)]
+    rules = known.recall(learn_dependencies)
+    return [(rule.source, rule.target) for rule in rules if _can_be_asked(rule, seen)]
 
 
-def _coded_columns(seen: Facts, learn: Facts) -> dict[str, Coded]:
+def _can_be_asked(rule: Dependency, seen: Facts) -> bool:
+    return rule.source in seen.labels and (rule.target in seen.labels or rule.target in seen.numbers)
+
+
+def learn_dependencies(known: Facts) -> list[Dependency]:
+    """Pairs of columns of which one follows from the other, with what follows from each level."""
+    columns = _coded_columns(known)
+    return list(_dependencies(columns, known))
+
+
+def _coded_columns(known: Facts) -> dict[str, Coded]:
     """Labels, and numbers that repeat."""
-    columns = {name: coded_labels(seen, learn, name) for name in learn.labels}
-    if "repeating" not in learn.remembered:
-        learn.remembered["repeating"] = [name for name in learn.numbers if _repeats(learn, name)]
-    for name in learn.remembered["repeating"]:
-        columns[name] = coded_numbers(seen, learn, name)
+    names = [*known.labels, *(name for name in known.numbers if _repeats(known, name))]
+    columns = {name: code_column(known, name) for name in names}
     columns = {name: c for name, c in columns.items() if len(c.names) > 1}
     return dict(list(columns.items())[:_MOST_COLUMNS])
 
@@ -87,20 +113,20 @@ def _repeats(facts: Facts, column: str) -> bool:
     return 1 < len(np.unique(probe)) <= len(probe) / _GROUP
 
 
-def _dependencies(columns: dict[str, Coded], seen: Facts) -> Iterator[_Dependency]:
+def _dependencies(columns: dict[str, Coded], known: Facts) -> Iterator[Dependency]:
     tried = math.log(max(len(columns) * (len(columns) - 1), 1))
     for source, target in permutations(columns, 2):
-        if source not in seen.labels:
+        if source not in known.labels:
             continue  # equal numbers need not mean the same thing; equal labels do
         x = columns[source]
         y = columns[target]
-        rows = np.flatnonzero((x.learn >= 0) & (y.learn >= 0))
+        rows = np.flatnonzero((x.known >= 0) & (y.known >= 0))
         sample = rows[evenly_spread(len(rows), 20_000)]
-        if _weight(x.learn[sample], y.learn[sample], len(y.names)) - tried <= LEVEL:
+        if _weight(x.known[sample], y.known[sample], len(y.names)) - tried <= LEVEL:
             continue
-        evidence = _weight(x.learn[rows], y.learn[rows], len(y.names)) - tried
+        evidence = _weight(x.known[rows], y.known[rows], len(y.names)) - tried
         if evidence > LEVEL:
-            yield _dependency(source, target, x, y, evidence)
+            yield Dependency(source, target, evidence, _usual_partners(x, y, rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,49 +177,56 @@ def _weight(x: Integers, y: Integers, n_y: int) -> float:
     return agreement(hits, n, chance) if chance <= _LIKELY else 0.0
 
 
-def _dependency(source: str, target: str, x: Coded, y: Coded, evidence: float) -> _Dependency:
-    rows = np.flatnonzero((x.learn >= 0) & (y.learn >= 0))
-    known = _groups(x.learn[rows], y.learn[rows], len(y.names)).known(0.8).with_one_partner()
-    usual = np.full(len(x.names) + 1, -1, dtype=np.int64)  # the last is for what is missing
-    usual[known.level] = known.usual
+def _usual_partners(x: Coded, y: Coded, rows: Integers) -> dict[Any, Any]:
+    groups = _groups(x.known[rows], y.known[rows], len(y.names)).known(0.8).with_one_partner()
+    pairs = zip(groups.level.tolist(), groups.usual.tolist(), strict=True)
+    return {x.names[level]: y.names[usual] for level, usual in pairs}
+
+
+def _judge_rows(rule: Dependency, x: Coded, y: Coded) -> _State:
+    place = {name: code for code, name in enumerate(y.names)}
+    usual = np.full(len(x.names) + 1, _UNKNOWN)  # the last is for what is missing
+    for code, name in enumerate(x.names):
+        if name in rule.usual:
+            usual[code] = place.get(rule.usual[name], _NOWHERE)
     expected = usual[x.seen]
-    can_tell = (expected >= 0) & (y.seen >= 0)
+    can_tell = (expected != _UNKNOWN) & (y.seen >= 0)
     broken = np.flatnonzero(can_tell & (y.seen != expected))
     if len(broken) > RARE * len(x.seen):
         broken = broken[:0]
-    return _Dependency(source, target, usual, evidence, broken, can_tell & (y.seen == expected))
+    return _State(rule, broken, can_tell & (y.seen == expected))
 
 
-def _guilty(everything: list[_Dependency], one: _Dependency) -> list[str]:
+def _guilty(everything: list[_State], state: _State) -> list[str]:
     """Of each broken row: the column that breaks most dependencies and keeps fewest; in doubt the target."""
+    one = state.rule
     score = {}
     for name in (one.target, one.source):
-        votes = np.zeros(len(one.broken))
+        votes = np.zeros(len(state.broken))
         for other in everything:
-            if name in (other.source, other.target) and other is not one:
-                votes += np.isin(one.broken, other.broken)
-                votes -= other.holds[one.broken]
+            if name in (other.rule.source, other.rule.target) and other is not state:
+                votes += np.isin(state.broken, other.broken)
+                votes -= other.holds[state.broken]
         score[name] = votes
     return [
         one.source if s > t else one.target for s, t in zip(score[one.source], score[one.target], strict=True)
     ]
 
 
-def _finding(
-    seen: Facts, columns: dict[str, Coded], one: _Dependency, guilty: str, rows: Integers
-) -> Finding:
+def _finding(seen: Facts, columns: dict[str, Coded], one: Dependency, guilty: str, rows: Integers) -> Finding:
     x = columns[one.source]
     y = columns[one.target]
-    code = int(x.seen[rows[0]])
-    usual = y.names[one.usual[code]]
-    same = int(((x.seen == code) & (y.seen == one.usual[code])).sum())
+    level = x.names[x.seen[rows[0]]]
+    usual = one.usual[level]
+    is_same = y.seen == (y.names.index(usual) if usual in y.names else _NOWHERE)
+    same = int((is_same & (x.seen == x.seen[rows[0]])).sum())
     mistake = BROKEN_DEPENDENCY
     if one.target in seen.numbers and guilty == one.target:
         values = seen.numbers[one.target].values[rows]
-        if _are_slips(values, [y.names[one.usual[c]] for c in x.seen[rows]]):
+        if _are_slips(values, [one.usual[x.names[code]] for code in x.seen[rows]]):
             mistake = DECIMAL_SLIP
     names = (guilty, one.source if guilty == one.target else one.target)
-    pair = {"level": x.names[code], "expected": usual, "n": same}
+    pair = {"level": level, "expected": usual, "n": same}
     facts = {"source": one.source, "target": one.target}
     others = {**pair, "are_several": len(np.unique(x.seen[rows])) > 1}
     return mistake.report(seen, names, rows, facts, others, form="dependency", surprise=one.evidence)
@@ -214,7 +247,7 @@ _RARE = 0.03  # of a level's rows
 _OFTEN = 0.5  # share of filled cells that some other level has
 
 
-def find_filled_cells(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+def find_filled_cells(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
     """Columns that are empty for a level of a label, but for a few rows."""
     labels = {name: values for name, values in seen.labels.items() if len(values.names) <= _MOST_LEVELS}
     findings: list[Finding] = []

@@ -5,11 +5,11 @@ Levels are coded alike in a table and in its reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from tellwhy.data.columns.reading import Labels, labels_of, stored_kind
 from tellwhy.results.result import MISSING, Finding
 from tellwhy.storage import clock
 
+Rule = TypeVar("Rule")
 SAMPLE = 20_000  # rows on which candidates are chosen; claims are verified on all
 LONGEST_CELL = 200  # letters of a cell that a finding keeps
 _MOST_DECIMALS = 6
@@ -127,6 +128,7 @@ class Facts:
     now: float  # days since 1970
     raw: pd.DataFrame  # as written, before columns were read
     copies: frozenset[int] = frozenset()  # rows that repeat another row
+    rules: dict[str, Any] = field(default_factory=dict)  # what checks learned from these rows
 
     @property
     def n(self) -> int:
@@ -165,10 +167,12 @@ class Facts:
         """Columns of numbers and of dates."""
         return {**self.numbers, **self.dates}
 
-    @cached_property
-    def remembered(self) -> dict[str, Any]:
-        """What checks learned from these rows, for tables that are checked beside them in turn."""
-        return {}
+    def recall(self, learn: Callable[[Facts], Rule]) -> Rule:
+        """Return what a check learned from these rows; it learns when it is first asked."""
+        if learn.__name__ not in self.rules:
+            self.rules[learn.__name__] = learn(self)
+        rule: Rule = self.rules[learn.__name__]
+        return rule
 
     def like(self, other: Facts) -> Facts:
         """Keep the columns that were read as the same thing in both tables: others cannot be compared."""
@@ -177,7 +181,7 @@ class Facts:
         labels = {c: v for c, v in self.labels.items() if c in other.labels}
         if (len(numbers), len(dates), len(labels)) == (len(self.numbers), len(self.dates), len(self.labels)):
             return self
-        return replace(self, numbers=numbers, dates=dates, labels=labels)
+        return replace(self, numbers=numbers, dates=dates, labels=labels, rules={})
 
     def without(self, findings: list[Finding]) -> Facts:
         """Return the facts with the cells missing that these findings explain."""
@@ -192,6 +196,7 @@ class Facts:
             return self
         return replace(
             self,
+            rules={},
             copies=frozenset(copies),
             numbers={c: _emptied_numbers(v, gone.get(c)) for c, v in self.numbers.items()},
             dates={c: _emptied_numbers(v, gone.get(c)) for c, v in self.dates.items()},
@@ -310,23 +315,23 @@ def default_kind(series: pd.Series) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """`names[seen[i]]` is what row i of the table holds, code −1 where it is missing; `learn` alike."""
+    """`names[seen[i]]` is what row i of the table holds, code −1 where it is missing; `known` alike."""
 
     seen: Integers
-    learn: Integers
+    known: Integers
     names: tuple[Any, ...]  # texts; of numbers themselves
 
     def counts(self) -> Integers:
         """How often each level occurs in the rows to learn from."""
-        return np.bincount(self.learn[self.learn >= 0], minlength=len(self.names))
+        return np.bincount(self.known[self.known >= 0], minlength=len(self.names))
 
 
-def coded_labels(seen: Facts, learn: Facts, column: str) -> Coded:
+def coded_labels(seen: Facts, known: Facts, column: str) -> Coded:
     """Labels of a column, coded alike in both tables."""
     labels = seen.labels[column]
-    if seen is learn:
+    if seen is known:
         return Coded(labels.codes, labels.codes, labels.names)
-    other = learn.labels[column]
+    other = known.labels[column]
     names = tuple(dict.fromkeys([*other.names, *labels.names]))
     place = {name: i for i, name in enumerate(names)}
     return Coded(_recoded(labels, place), _recoded(other, place), names)
@@ -337,11 +342,18 @@ def _recoded(labels: Labels, place: dict[str, int]) -> Integers:
     return lookup[labels.codes]
 
 
-def coded_numbers(seen: Facts, learn: Facts, column: str) -> Coded:
+def coded_numbers(seen: Facts, known: Facts, column: str) -> Coded:
     """Different values of a column of numbers or dates, as levels."""
     values = seen.measured()[column].values
-    both = values if seen is learn else np.concatenate([values, learn.measured()[column].values])
+    both = values if seen is known else np.concatenate([values, known.measured()[column].values])
     codes, found = pd.factorize(both)
     codes = codes.astype(np.int64)
     names = tuple(seen.value(column, float(value)) for value in found)
-    return Coded(codes[: len(values)], codes if seen is learn else codes[len(values) :], names)
+    return Coded(codes[: len(values)], codes if seen is known else codes[len(values) :], names)
+
+
+def code_column(facts: Facts, column: str) -> Coded:
+    """Labels or different numbers of one table as levels."""
+    if column in facts.labels:
+        return coded_labels(facts, facts, column)
+    return coded_numbers(facts, facts, column)

@@ -21,27 +21,26 @@ _FEW_GAPS = 3  # missing cells, in a column that is filled everywhere else
 _MANY_ROWS = 300
 
 
-def find_gaps(seen: Facts, learn: Facts) -> list[Finding]:
+def find_gaps(seen: Facts, known: Facts) -> list[Finding]:
     """Single missing cells of columns that are always filled; they are told, but make no row odd.
 
     A column may lack a cell in a thousand by its nature: chance cannot be ruled out.
     """
     findings: list[Finding] = []
-    if learn.n < _MANY_ROWS:
+    if known.n < _MANY_ROWS:
         return findings
     for column in seen.frame.columns:
         is_empty = seen.frame[column].isna().to_numpy()
         if column in seen.raw:  # what stands there and could not be read is told as that
             is_empty = is_empty & seen.raw[column].isna().to_numpy()
         rows = np.flatnonzero(is_empty)
-        known = learn.frame.get(column)
-        n_known = 0 if learn is seen or known is None else int(known.isna().sum())
-        if 0 < len(rows) <= _FEW_GAPS and n_known == 0:
+        has_gaps = known is not seen and column in known.frame and known.frame[column].hasnans
+        if 0 < len(rows) <= _FEW_GAPS and not has_gaps:
             findings.append(GAP.report(seen, column, rows))
     return findings
 
 
-def find_empty_rows(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+def find_empty_rows(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
     """Rows with far fewer filled cells than all others."""
     columns = [c for c in seen.frame.columns if seen.roles[c].kind not in ("identifier", "empty", "constant")]
     if len(columns) < _FEWEST_COLUMNS:

@@ -37,18 +37,18 @@ _ODD_SHARE = 0.002
 _FEW = 5
 
 
-def find_levels(seen: Facts, learn: Facts) -> list[Finding]:
+def find_levels(seen: Facts, known: Facts) -> list[Finding]:
     """New and vanished levels against a reference, and single ones among common ones."""
     findings: list[Finding] = []
     columns = [name for name in seen.labels if seen.roles[name].kind != "boolean"]
     for column in columns:
-        coded = coded_labels(seen, learn, column)
-        if seen is not learn:
+        coded = coded_labels(seen, known, column)
+        if seen is not known:
             findings += _new(seen, column, coded, len(columns))
             findings += _vanished(seen, column, coded, len(columns))
         findings += _rare(seen, column, coded, len(columns))
-    for column in _scales(learn):
-        findings += _off_scale(seen, column, coded_numbers(seen, learn, column))
+    for column in (name for name in known.recall(learn_scales) if name in seen.numbers):
+        findings += _off_scale(seen, column, coded_numbers(seen, known, column))
     return findings
 
 
@@ -89,8 +89,8 @@ def _vanished(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterato
     for code in np.flatnonzero((here == 0) & (expected > 0)):
         if few(0, float(expected[code])) - math.log(n_columns * len(coded.names)) > LEVEL:
             level = coded.names[code]
-            known = {"n": int(counts[code])}
-            yield VANISHED_LEVEL.report(seen, column, (), {"level": level}, known, cells={column: level})
+            usual = {"n": int(counts[code])}
+            yield VANISHED_LEVEL.report(seen, column, (), {"level": level}, usual, cells={column: level})
 
 
 def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
@@ -129,14 +129,16 @@ def rare_codes(
     return order[:0]
 
 
-def _scales(learn: Facts) -> Iterator[str]:
+def learn_scales(known: Facts) -> list[str]:
     """Columns of few whole numbers: ratings, grades, numbers of children."""
-    for column, numbers in learn.numbers.items():
+    found = []
+    for column, numbers in known.numbers.items():
         probe = numbers.filled
         if len(probe) >= 50 and numbers.grain == 1 and probe[-1] - probe[0] < 1000:
             n_values = len(np.unique(probe))
             if 4 <= n_values <= _MOST_WHOLE:
-                yield column
+                found.append(column)
+    return found
 
 
 def _off_scale(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
@@ -180,9 +182,9 @@ _FORBIDDEN = 0.02
 _USUAL = 0.3  # a level's other partners come together at least so often as independent ones would
 
 
-def find_rare_pairs(seen: Facts, learn: Facts) -> list[Finding]:
+def find_rare_pairs(seen: Facts, known: Facts) -> list[Finding]:
     """Rows with a pair of levels, each common, that is much rarer than if the columns were independent."""
-    columns = dict(list(_coded_columns(seen, learn).items())[:_MOST_COLUMNS])
+    columns = dict(list(_coded_columns(seen, known).items())[:_MOST_COLUMNS])
     tables = {
         pair: _counted(columns[pair[0]], columns[pair[1]])
         for pair in combinations(columns, 2)
@@ -195,21 +197,21 @@ def find_rare_pairs(seen: Facts, learn: Facts) -> list[Finding]:
     return findings
 
 
-def _coded_columns(seen: Facts, learn: Facts) -> dict[str, Coded]:
+def _coded_columns(seen: Facts, known: Facts) -> dict[str, Coded]:
     """Labels, and beside labels also numbers with few values, such as doors of a car."""
-    names = [name for name in seen.labels if 2 <= len(learn.labels[name].counts()) <= _MOST_LEVELS]
-    columns = {name: coded_labels(seen, learn, name) for name in names}
-    for name, numbers in learn.numbers.items():
+    names = [name for name in seen.labels if 2 <= len(known.labels[name].counts()) <= _MOST_LEVELS]
+    columns = {name: coded_labels(seen, known, name) for name in names}
+    for name, numbers in known.numbers.items():
         if columns and 2 <= numbers.n_different <= _MOST_VALUES:
-            columns[name] = coded_numbers(seen, learn, name)
+            columns[name] = coded_numbers(seen, known, name)
     return columns
 
 
 def _counted(x: Coded, y: Coded) -> Integers:
     """How often each pair of levels occurs in the rows to learn from."""
-    rows = (x.learn >= 0) & (y.learn >= 0)
+    rows = (x.known >= 0) & (y.known >= 0)
     n_y = len(y.names)
-    pairs = np.bincount(x.learn[rows] * n_y + y.learn[rows], minlength=len(x.names) * n_y)
+    pairs = np.bincount(x.known[rows] * n_y + y.known[rows], minlength=len(x.names) * n_y)
     return pairs.reshape(len(x.names), n_y)
 
 
@@ -261,7 +263,7 @@ _MOST_RARE_PATTERNS = 5
 _RARE_PATTERN = 0.005
 
 
-def find_odd_patterns(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+def find_odd_patterns(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
     """Texts whose letters, digits and signs follow another pattern than those of all other rows."""
     columns = [c for c in seen.frame.columns if seen.roles[c].kind in ("category", "text", "identifier")]
     findings: list[Finding] = []
@@ -321,24 +323,25 @@ def _told(seen: Facts, column: str, codes: np.ndarray, n_columns: int) -> Iterat
 _NEW_USUAL = 0.5  # values of a larger share of the rows are the new usual ones, and no errors
 
 
-def find_changed_constants(seen: Facts, learn: Facts) -> list[Finding]:
+def find_changed_constants(seen: Facts, known: Facts) -> list[Finding]:
     """Values that a column has beside the single one of the reference, where there is a reference."""
-    if seen is learn:
+    if seen is known:
         return []
-    names = [name for name, role in learn.roles.items() if role.kind == "constant"]
-    names = [name for name in names if name in learn.frame and name in seen.frame]
-    found = [_changed(seen, learn, name, len(names)) for name in names]
+    names = [name for name, role in known.roles.items() if role.kind == "constant"]
+    names = [name for name in names if name in known.frame and name in seen.frame]
+    found = [_changed(seen, known, name, len(names)) for name in names]
     return [finding for finding in found if finding is not None]
 
 
-def _changed(seen: Facts, learn: Facts, name: str, n_columns: int) -> Finding | None:
-    known = learn.frame[name].dropna()
-    rows = _others(seen.frame[name], known.iloc[0]) if known.nunique() == 1 else np.zeros(0, dtype=np.int64)
+def _changed(seen: Facts, known: Facts, name: str, n_columns: int) -> Finding | None:
+    constant = known.frame[name].dropna()
+    is_one = constant.nunique() == 1
+    rows = _others(seen.frame[name], constant.iloc[0]) if is_one else np.zeros(0, dtype=np.int64)
     if not len(rows):
         return None
     values = pd.unique(seen.frame[name].iloc[rows].astype(str))
     # By the rule of succession, one more row is otherwise with this probability.
-    surprise = math.log(len(known) + 1) - math.log(n_columns)
+    surprise = math.log(len(constant) + 1) - math.log(n_columns)
     is_odd = surprise >= _SURE and len(rows) <= _NEW_USUAL * seen.n
     facts = {"level": str(values[0]), "n": len(values)}
     return NEW_LEVEL.report(seen, name, rows, facts, surprise=surprise if is_odd else 0.0)

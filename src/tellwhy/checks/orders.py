@@ -15,6 +15,7 @@ from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import BROKEN_ORDER
 from tellwhy.checks.relations import oddness
 from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import words_of
 from tellwhy.results.result import Finding
@@ -34,9 +35,20 @@ _ENDS = (
 )
 
 
+@dataclass(frozen=True)
+class Order:
+    """`low` ≤ `high` in nearly all rows."""
+
+    low: str
+    high: str
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "low", are_texts(self.low, self.high), True
+
+
 @dataclass(frozen=True, eq=False)
 class _Order:
-    """`low` ≤ `high` in nearly all rows; where not, with what evidence."""
+    """Where an order does not hold, and with what evidence."""
 
     low: str
     high: str
@@ -46,9 +58,9 @@ class _Order:
     distance: float
 
 
-def find_broken_orders(seen: Facts, learn: Facts) -> list[Finding]:
+def find_broken_orders(seen: Facts, known: Facts) -> list[Finding]:
     """Rows in which one column is above another that it never exceeds elsewhere."""
-    orders = sorted(_orders(seen, learn), key=lambda order: order.distance)
+    orders = sorted(_orders(seen, known), key=lambda order: order.distance)
     votes: dict[tuple[int, str], int] = {}
     for order in orders:
         for row in order.rows:
@@ -57,7 +69,7 @@ def find_broken_orders(seen: Facts, learn: Facts) -> list[Finding]:
     findings = []
     told: set[tuple[int, str]] = set()
     for order in orders:
-        guilty = _guilty(learn, seen, order, votes)
+        guilty = _guilty(known, seen, order, votes)
         for name in (order.high, order.low):
             is_new = [(int(row), name) not in told for row in order.rows]
             chosen = (guilty == name) & np.array(is_new, dtype=np.bool_)
@@ -67,12 +79,13 @@ def find_broken_orders(seen: Facts, learn: Facts) -> list[Finding]:
     return findings
 
 
-def _orders(seen: Facts, learn: Facts) -> Iterator[_Order]:
-    pairs = _pairs(learn)
+def _orders(seen: Facts, known: Facts) -> Iterator[_Order]:
+    pairs = [(order.low, order.high) for order in known.recall(learn_orders)]
+    pairs = [pair for pair in pairs if seen.measured().keys() >= set(pair)]
     for low, high in pairs:
         apart = seen.measured()[high].values - seen.measured()[low].values
-        known = apart if seen is learn else learn.measured()[high].values - learn.measured()[low].values
-        below = below_zero(apart, known)
+        usual = apart if seen is known else known.measured()[high].values - known.measured()[low].values
+        below = below_zero(apart, usual)
         evidence = below.evidence - math.log(len(pairs))
         chosen = evidence > _ALSO
         if (evidence > LEVEL).any():
@@ -80,17 +93,17 @@ def _orders(seen: Facts, learn: Facts) -> Iterator[_Order]:
             yield _Order(low, high, below.rows[chosen], evidence[chosen], len(below.rest), middle)
 
 
-def _pairs(learn: Facts) -> list[tuple[str, str]]:
+def learn_orders(known: Facts) -> list[Order]:
     """Pairs of columns in one order in nearly all rows, although their ranges overlap."""
     found = []
-    for family in (learn.numbers, learn.dates):
+    for family in (known.numbers, known.dates):
         names = [name for name, values in family.items() if len(values.filled) >= _FEWEST][:_MOST_COLUMNS]
         for pair in combinations(names, 2):
-            if family is learn.numbers and not _are_related(*pair):
+            if family is known.numbers and not _are_related(*pair):
                 continue  # among many columns some are in one order by chance of their scales
             for low, high in (pair, pair[::-1]):
-                if _is_ordered(learn, low, high):
-                    found.append((low, high))
+                if _is_ordered(known, low, high):
+                    found.append(Order(low, high))
     return found
 
 
@@ -113,10 +126,10 @@ def _are_related(one: str, other: str) -> bool:
     return bool(shared) or ends
 
 
-def _is_ordered(learn: Facts, low: str, high: str) -> bool:
-    rows = learn.sample[evenly_spread(len(learn.sample), 5000)]
-    below = learn.measured()[low].values[rows]
-    above = learn.measured()[high].values[rows]
+def _is_ordered(known: Facts, low: str, high: str) -> bool:
+    rows = known.sample[evenly_spread(len(known.sample), 5000)]
+    below = known.measured()[low].values[rows]
+    above = known.measured()[high].values[rows]
     filled = np.flatnonzero(~np.isnan(below) & ~np.isnan(above))
     if len(filled) < _FEWEST:
         return False
@@ -127,16 +140,16 @@ def _is_ordered(learn: Facts, low: str, high: str) -> bool:
         return False
     chance = float((np.roll(above, len(above) // 3 + 1) < below).mean())
     # Dates are of one kind, whatever their ranges; numbers only where these overlap.
-    return low in learn.dates or (chance >= _OVERLAP and share < 0.2 * chance)
+    return low in known.dates or (chance >= _OVERLAP and share < 0.2 * chance)
 
 
-def _guilty(learn: Facts, seen: Facts, order: _Order, votes: dict[tuple[int, str], int]) -> np.ndarray:
+def _guilty(known: Facts, seen: Facts, order: _Order, votes: dict[tuple[int, str], int]) -> np.ndarray:
     """The column that breaks most orders of the row; else the one whose value is odder."""
     score = {}
     for name in (order.low, order.high):
         counted = np.array([votes[int(row), name] for row in order.rows], dtype=np.float64)
         values = seen.measured()[name].values[order.rows]
-        score[name] = 10 * counted + oddness(learn.measured()[name].filled, values)
+        score[name] = 10 * counted + oddness(known.measured()[name].filled, values)
     is_low = score[order.low] > score[order.high] + 2
     return np.where(is_low, order.low, order.high)
 

@@ -48,17 +48,17 @@ class _Ends:
     high: tuple[float, ...] = ()
 
 
-def find_placeholders(seen: Facts, learn: Facts) -> list[Finding]:
+def find_placeholders(seen: Facts, known: Facts) -> list[Finding]:
     """Point masses far from the rest of a column, or beyond its edge, and words among labels."""
     findings = []
-    n_tried = max(len(learn.measured()), 1) * _TRIED
-    for column, numbers in learn.measured().items():
-        ends = _ends(numbers, seen.measured()[column], column in learn.dates)
+    n_tried = max(len(known.measured()), 1) * _TRIED
+    for column, numbers in known.measured().items():
+        ends = _ends(numbers, seen.measured()[column], column in known.dates)
         for value in (*ends.low, *ends.high):
             rows = np.flatnonzero(seen.measured()[column].values == value)
             is_low = value < ends.core[0]
             k = len(rows)
-            if seen is not learn:
+            if seen is not known:
                 k += int((numbers.values == value).sum())
             evidence = _evidence(ends.core, value, k, is_low, numbers.step) - math.log(n_tried)
             if evidence > LEVEL and len(rows):
@@ -70,10 +70,10 @@ def find_placeholders(seen: Facts, learn: Facts) -> list[Finding]:
     return findings
 
 
-def _ends(learn: Numbers, seen: Numbers, is_date: bool) -> _Ends:
+def _ends(known: Numbers, seen: Numbers, is_date: bool) -> _Ends:
     """Take known placeholders off both ends; then ends that are repeated, as far away as the rest is wide."""
-    both = learn.filled if seen is learn else _merged(learn.filled, seen.filled)
-    ends = _peeled(both, DAYS if is_date else SENTINELS, learn.step)
+    both = known.filled if seen is known else _merged(known.filled, seen.filled)
+    ends = _peeled(both, DAYS if is_date else SENTINELS, known.step)
     if len(ends.core) < _FEWEST_ROWS or ends.core[0] == ends.core[-1]:
         return _Ends(ends.core)
     if not is_date:

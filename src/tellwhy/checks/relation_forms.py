@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, permutations
 from typing import Any
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from tellwhy.checks.facts import Facts
 from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Floats
 
 Columns = Sequence[Floats]
@@ -31,8 +33,8 @@ class Form:
 
     Attributes
     ----------
-    words
-        How it is written, with a place for each column.
+    pattern
+        How it is written, with a place for each column; it names the form.
     predict
         f of the columns after the first.
     residual
@@ -42,24 +44,25 @@ class Form:
         Whether factors of 0 and 1 say nothing about it.
     """
 
-    words: str
+    pattern: str
     predict: Callable[[Columns], Floats]
     residual: Callable[[Columns], Floats]
     is_product: bool = False
+    signs: tuple[int, ...] = ()  # of a sum of any length
 
 
-def _discount(sign: float, scale: float, words: str) -> Form:
+def _discount(sign: float, scale: float, pattern: str) -> Form:
     return Form(
-        words,
+        pattern,
         lambda x: x[0] * (1 + sign * x[1] / scale),
         lambda x: x[0] - x[1] * (1 + sign * x[2] / scale),
         is_product=True,
     )
 
 
-def _discounted_product(sign: float, scale: float, words: str) -> Form:
+def _discounted_product(sign: float, scale: float, pattern: str) -> Form:
     return Form(
-        words,
+        pattern,
         lambda x: x[0] * x[1] * (1 + sign * x[2] / scale),
         lambda x: x[0] - x[1] * x[2] * (1 + sign * x[3] / scale),
         is_product=True,
@@ -117,19 +120,22 @@ def signed_sum(signs: Sequence[int]) -> Form:
     Examples
     --------
     >>> form = signed_sum([1, -1, 1])
-    >>> form.words
+    >>> form.pattern
     '{0} = {1} − {2} + {3}'
     >>> form.predict([np.array([5.0]), np.array([2.0]), np.array([1.0])])
     array([4.])
     """
     parts = [f"{'+' if sign > 0 else '−'} {{{j}}}" for j, sign in enumerate(signs, start=1)]
-    words = "{0} = " + " ".join(parts).removeprefix("+ ")
-    weights = list(signs)
+    pattern = "{0} = " + " ".join(parts).removeprefix("+ ")
+    weights = tuple(signs)
 
     def predict(x: Columns) -> Floats:
         return np.asarray(sum(w * column for w, column in zip(weights, x, strict=True)))
 
-    return Form(words, predict, lambda x: x[0] - predict(x[1:]))
+    return Form(pattern, predict, lambda x: x[0] - predict(x[1:]), signs=weights)
+
+
+FORMS = {form.pattern: form for form in (SAME, *OF_TWO, PRODUCT_PLUS, PRODUCT_MINUS, *DISCOUNTED.values())}
 
 
 Mask = NDArray[np.bool_]
@@ -139,13 +145,36 @@ MOMENT = 2 / 86_400  # two seconds in days: what rounding does to dates
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """columns[0] = factor · f(columns[1], …) + offset, up to rounding or a relative `slack`."""
+    """columns[0] = factor · f(columns[1], …) + offset, up to rounding or a relative `slack`.
 
-    form: Form
+    f is the form of this pattern, or a sum with these signs.
+    """
+
+    pattern: str
     columns: tuple[str, ...]
     factor: float = 1.0
     offset: float = 0.0
     slack: float = 1e-9
+    signs: tuple[int, ...] = ()
+    evidence: float = 0.0  # −log of the chance that columns without it agree so often
+
+    @cached_property
+    def form(self) -> Form:
+        """What it predicts of the first column."""
+        return signed_sum(self.signs) if self.signs else FORMS[self.pattern]
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "signs", all(sign in (1, -1) for sign in self.signs), True
+        yield "pattern", self.pattern, signed_sum(self.signs).pattern if self.signs else self.pattern
+        yield "pattern", bool(self.signs) or self.pattern in FORMS, True
+        yield "columns", are_texts(*self.columns), True
+        yield "columns", all(f"{{{j}}}" in self.pattern for j in range(len(self.columns))), True
+        yield "columns", f"{{{len(self.columns)}}}" in self.pattern, False
+        yield (
+            "factor",
+            are_finite(self.factor, self.offset, self.slack, self.evidence) and self.factor != 0,
+            True,
+        )
 
     def arrays(self, facts: Facts) -> list[Floats]:
         """The columns' values."""
@@ -189,7 +218,7 @@ class Relation:
     def fields(self) -> dict[str, Any]:
         """The equation as a finding holds it; of some columns, those of the row before are meant."""
         return {
-            "pattern": self.form.words,
+            "pattern": self.pattern,
             "columns": [name.removesuffix(BEFORE) for name in self.columns],
             "before": [at for at, name in enumerate(self.columns) if name.endswith(BEFORE)],
             "factor": float(self.factor),
@@ -237,7 +266,8 @@ class Screen:
 
     def relation(self, form: Form, at: tuple[int, ...], factor: float = 1.0, offset: float = 0.0) -> Relation:
         """The relation of the columns at these places."""
-        return Relation(form, tuple(self.names[j] for j in at), factor, offset)
+        columns = tuple(self.names[j] for j in at)
+        return Relation(form.pattern, columns, factor, offset, signs=form.signs)
 
 
 def screen_of(facts: Facts) -> Screen:

@@ -40,10 +40,9 @@ _COARSE = 0.05  # of a typical value: rounded by more, it does not tell what exa
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A relation that holds, with the evidence, and its state in each row: 1 holds, −1 broken, 0 open."""
+    """A relation that holds, and its state in each row: 1 holds, −1 broken, 0 open."""
 
     relation: Relation
-    evidence: float
     share: float  # of the rows to learn from, in which it does not hold
     support: int  # rows of the checked table in which it holds
     state: NDArray[np.int8]
@@ -54,61 +53,61 @@ class Held:
         return np.flatnonzero(self.state < 0)
 
 
-def relations_of(seen: Facts, learn: Facts) -> list[Held]:
+def relations_of(seen: Facts, known: Facts) -> list[Held]:
     """Relations that hold in the table to learn from, exact ones first, with their state in the other.
 
     A relation of more columns is left out where one of fewer of the same columns holds.
     """
-    if "relations" not in learn.remembered:
-        learn.remembered["relations"] = _learned(learn)
-    return [_held(relation, evidence, seen, learn) for relation, evidence in learn.remembered["relations"]]
+    found = known.recall(learn_relations)
+    columns = {*seen.measured(), *(f"{name}{BEFORE}" for name in seen.measured())}
+    return [_held(one, seen, known) for one in found if columns.issuperset(one.columns)]
 
 
-def _learned(learn: Facts) -> list[tuple[Relation, float]]:
-    """Relations that hold in a table, with the evidence for each."""
-    tried = math.log(n_candidates(learn))
-    exact: list[tuple[Relation, float]] = []
-    rough: list[tuple[Relation, float]] = []
-    for relation in candidates(learn):
+def learn_relations(known: Facts) -> list[Relation]:
+    """Relations that hold in a table."""
+    tried = math.log(n_candidates(known))
+    exact: list[Relation] = []
+    rough: list[Relation] = []
+    for relation in candidates(known):
         if _is_told(relation, exact):
             continue
-        verified = _verified(relation, learn, tried)
+        verified = _verified(relation, known, tried)
         if verified is not None:
-            is_exact = verified[0].slack <= _EXACT and not _is_coarse(relation, learn)
+            is_exact = verified.slack <= _EXACT and not _is_coarse(relation, known)
             (exact if is_exact else rough).append(verified)
     kept = list(exact)
-    for relation, evidence in rough:
+    for relation in rough:
         # What nearly holds between some columns of an exact relation is its shadow, and breaks by itself.
-        is_shadow = any(set(relation.columns) < set(other.columns) for other, _ in exact)
+        is_shadow = any(set(relation.columns) < set(other.columns) for other in exact)
         if not is_shadow and not _is_told(relation, kept):
-            kept.append((relation, evidence))
+            kept.append(relation)
     return kept
 
 
-def _is_coarse(relation: Relation, learn: Facts) -> bool:
+def _is_coarse(relation: Relation, known: Facts) -> bool:
     """Whether rounding hides much: 2 pieces are amount / price though there was a discount of 10 %."""
-    size = float(np.nanmedian(np.abs(term_values(learn, relation.columns[0]))))
-    return 0.51 * term_grain(learn, relation.columns[0]) > _COARSE * size
+    size = float(np.nanmedian(np.abs(term_values(known, relation.columns[0]))))
+    return 0.51 * term_grain(known, relation.columns[0]) > _COARSE * size
 
 
-def _is_told(relation: Relation, known: list[tuple[Relation, float]]) -> bool:
+def _is_told(relation: Relation, found: list[Relation]) -> bool:
     columns = set(relation.columns)
-    return any(set(other.columns) <= columns for other, _ in known)
+    return any(set(other.columns) <= columns for other in found)
 
 
-def _verified(relation: Relation, learn: Facts, tried: float) -> tuple[Relation, float] | None:
+def _verified(relation: Relation, known: Facts, tried: float) -> Relation | None:
     """The relation as exact as it holds, on a sample and then on all rows; None where it does not."""
-    x = relation.arrays(learn)
-    sample = taken(x, learn.sample)
+    x = relation.arrays(known)
+    sample = taken(x, known.sample)
     for slack in (_EXACT, SLACK):
         fitted = replace(relation, slack=slack)
         if slack == _EXACT and (relation.factor != 1 or relation.offset):
             fitted = replace(_refined(relation, sample), slack=slack)
-        if _weight(fitted, learn, sample) - tried <= LEVEL:
+        if _weight(fitted, known, sample) - tried <= LEVEL:
             continue
-        evidence = _weight(fitted, learn, x) - tried
+        evidence = _weight(fitted, known, x) - tried
         if evidence > LEVEL:
-            return fitted, evidence
+            return replace(fitted, evidence=evidence)
     return None
 
 
@@ -135,7 +134,7 @@ def _short(value: float, relation: Relation) -> float:  # noqa: ARG001
     return float(value)
 
 
-def _weight(relation: Relation, learn: Facts, x: Columns) -> float:
+def _weight(relation: Relation, known: Facts, x: Columns) -> float:
     """−log of the chance that columns without this relation agree so often; 0 where they agree too seldom."""
     can_tell = relation.informative(x)
     n = int(can_tell.sum())
@@ -143,19 +142,19 @@ def _weight(relation: Relation, learn: Facts, x: Columns) -> float:
         return 0.0
     rows = np.flatnonzero(can_tell)
     cells = taken(x, rows)
-    hits = int(_meets(relation, learn, cells).sum())
+    hits = int(_meets(relation, known, cells).sum())
     if hits < HOLDS * n:
         return 0.0
     filled = taken(x, np.flatnonzero(np.isfinite(np.array(x)).all(axis=0)))
-    chance = max(_shuffled(relation, learn, filled, at) for at in range(len(cells)))
+    chance = max(_shuffled(relation, known, filled, at) for at in range(len(cells)))
     return agreement(hits, n, chance) if chance < _LIKELY else 0.0
 
 
-def _shuffled(relation: Relation, learn: Facts, cells: Columns, at: int) -> float:
+def _shuffled(relation: Relation, known: Facts, cells: Columns, at: int) -> float:
     """Share of rows that meet the relation with one column shuffled: a column that it needs makes it low."""
     n = len(cells[0])
     moved = [np.roll(cell, n // 3 + 1) if j == at else cell for j, cell in enumerate(cells)]
-    return float((_meets(relation, learn, moved).sum() + 1) / (n + 1))
+    return float((_meets(relation, known, moved).sum() + 1) / (n + 1))
 
 
 def _meets(relation: Relation, facts: Facts, x: Columns) -> NDArray[np.bool_]:
@@ -164,11 +163,11 @@ def _meets(relation: Relation, facts: Facts, x: Columns) -> NDArray[np.bool_]:
         return np.asarray(np.abs(x[0] - predicted) <= relation.tolerance(facts, x, predicted))
 
 
-def _held(relation: Relation, evidence: float, seen: Facts, learn: Facts) -> Held:
+def _held(relation: Relation, seen: Facts, known: Facts) -> Held:
     state = _state(relation, seen)
-    known = state if seen is learn else _state(relation, learn)
-    share = float((known < 0).sum() / max(int((known != 0).sum()), 1))
-    return Held(relation, evidence, share, int((state > 0).sum()), state)
+    usual = state if seen is known else _state(relation, known)
+    share = float((usual < 0).sum() / max(int((usual != 0).sum()), 1))
+    return Held(relation, share, int((state > 0).sum()), state)
 
 
 def _state(relation: Relation, facts: Facts) -> NDArray[np.int8]:
@@ -210,9 +209,9 @@ class _Guilt:
     ratio: Floats  # cell divided by what it should be
 
 
-def find_broken_relations(seen: Facts, learn: Facts) -> list[Finding]:
+def find_broken_relations(seen: Facts, known: Facts) -> list[Finding]:
     """Rows in which total ≠ price × quantity, told as a slip of the decimal point or a flipped sign if so."""
-    held = relations_of(seen, learn)
+    held = relations_of(seen, known)
     findings: list[Finding] = []
     told: set[tuple[int, str]] = set()  # cells that an equation before explains
     for one in held:
@@ -221,7 +220,7 @@ def find_broken_relations(seen: Facts, learn: Facts) -> list[Finding]:
         rows = np.array([r for r in rows if not any((r, name) in told for name in names)], dtype=np.int64)
         if not len(rows):
             continue
-        for finding in _told(seen, one, _guilt(seen, learn, held, one, rows)):
+        for finding in _told(seen, one, _guilt(seen, known, held, one, rows)):
             findings.append(finding)
             told |= {(row, finding.columns[0]) for row in finding.rows}
     return findings
@@ -236,7 +235,7 @@ def _own_rows(one: Held) -> Integers:
     return rows[~is_after]
 
 
-def _guilt(seen: Facts, learn: Facts, held: list[Held], one: Held, rows: Integers) -> _Guilt:
+def _guilt(seen: Facts, known: Facts, held: list[Held], one: Held, rows: Integers) -> _Guilt:
     x = taken(one.relation.arrays(seen), rows)
     names = one.relation.columns
     scores = np.full((len(names), len(rows)), -np.inf)
@@ -245,7 +244,7 @@ def _guilt(seen: Facts, learn: Facts, held: list[Held], one: Held, rows: Integer
         if name.endswith(BEFORE):
             continue
         should[at] = one.relation.solve(x, at)
-        numbers = learn.measured()[name]
+        numbers = known.measured()[name]
         gain = oddness(numbers.filled, x[at]) - oddness(numbers.filled, should[at])
         votes = _votes(held, one, name, rows)
         scores[at] = gain + _VOTE * votes + (_FIRST + math.log(len(names)) if at == 0 else 0)
@@ -325,6 +324,6 @@ def _finding(seen: Facts, one: Held, at: int, error: float, rows: Integers) -> F
         {"equation": one.relation.fields(), "is_first": at == 0, "times": error},
         {"n": one.support},
         form=_FORMS[mistake.kind],
-        surprise=one.evidence if is_odd else 0.0,
+        surprise=one.relation.evidence if is_odd else 0.0,
         is_told_only=not is_odd,
     )

@@ -24,14 +24,14 @@ from tellwhy.data.columns.kinds import has_id_name
 from tellwhy.results.result import Finding
 
 
-def dependents(seen: Facts, learn: Facts) -> set[str]:
+def dependents(seen: Facts, known: Facts) -> set[str]:
     """Names of columns that an equation, or the labels of another column, make up."""
     following: set[str] = set()
-    for held in relations_of(seen, learn):
+    for held in relations_of(seen, known):
         target = held.relation.columns[0]
         if not following & set(held.relation.columns[1:]):
             following.add(target)
-    for source, target in dependent_columns(seen, learn):
+    for source, target in dependent_columns(seen, known):
         if source not in following:
             following.add(target)
     return following
@@ -46,13 +46,13 @@ _MOST_COLUMNS = 200
 _SHOWN = 3  # cells of an example
 
 
-def find_repeats(seen: Facts, learn: Facts) -> list[Finding]:
+def find_repeats(seen: Facts, known: Facts) -> list[Finding]:
     """Copies of rows, identifiers that occur twice, many rows at one moment."""
-    copies = list(_copies(seen, learn))
+    copies = list(_copies(seen, known))
     return [*copies, *_identifiers(seen), *_moments(seen.without(copies))]
 
 
-def _copies(seen: Facts, learn: Facts) -> Iterator[Finding]:
+def _copies(seen: Facts, known: Facts) -> Iterator[Finding]:
     columns = [c for c in seen.frame.columns if seen.roles[c].kind not in _NOT_COMPARED][:_MOST_COLUMNS]
     if not columns or seen.n < 2:
         return
@@ -62,7 +62,7 @@ def _copies(seen: Facts, learn: Facts) -> Iterator[Finding]:
     if not n_pairs:
         return
     # Columns that follow from others agree by themselves, and would make chance look too rare.
-    following = dependents(seen, learn)
+    following = dependents(seen, known)
     own = [one for column, one in hashes.items() if column not in following] or list(hashes.values())
     evidence = many(n_pairs, _by_chance(own, n_pairs)) - math.log(len(columns))
     groups = _later_copies(whole)

@@ -111,7 +111,7 @@ class _Scaled:
         return len(rest) * math.exp(-float(tail.surprise(near)))
 
 
-def find_slips(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+def find_slips(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
     """Cells far from what is usual, in their column or for their label, by a factor that people know."""
     findings: list[Finding] = []
     n_tails = max(len(seen.numbers), 1) * 3  # of each column, on about three scales

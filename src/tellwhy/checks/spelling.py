@@ -27,11 +27,11 @@ _DIGIT = re.compile(r"\d")
 _MEANING = frozenset("<>=≤≥+±%#&*")  # signs that tell labels apart: '>50K' is no way to write '<=50K'
 
 
-def find_misspellings(seen: Facts, learn: Facts) -> list[Finding]:
+def find_misspellings(seen: Facts, known: Facts) -> list[Finding]:
     """Rare labels that differ from a common one in letter case, blanks or a letter or two."""
     findings: list[Finding] = []
     for column in seen.labels:
-        coded = coded_labels(seen, learn, column)
+        coded = coded_labels(seen, known, column)
         if 2 <= len(coded.names) <= _MOST_LEVELS and seen.roles[column].kind != "boolean":
             findings += _of_column(seen, column, coded)
     return findings

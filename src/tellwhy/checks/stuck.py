@@ -38,7 +38,7 @@ class _Runs:
     level: Integers
 
 
-def find_stuck_values(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+def find_stuck_values(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
     """Long runs of one value, in the order of time, or within each level of a label."""
     columns = [name for name, numbers in seen.numbers.items() if _moves(numbers.filled)]
     # Without a time, neighbouring rows may be alike for many reasons: sorted, or of one and the same thing.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tellwhy.checks.check import are_rules, learn_rules
 from tellwhy.checks.facts import Facts, facts_of
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput, UnreadableFile
@@ -97,6 +98,8 @@ class TableModel(SavedAsFile):
         Findings that are known to be no trouble.
     texts
         Models of the columns of texts, which count by how odd each text is. They keep the words that recur.
+    rules
+        What checks learned from the rows: equations, orders, dependencies.
     """
 
     source: str
@@ -123,6 +126,7 @@ class TableModel(SavedAsFile):
     versions: Mapping[str, str]
     marks: tuple[Mark, ...] = field(default=())
     texts: Mapping[str, TextModel] = field(default_factory=dict)
+    rules: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def reference(self) -> pd.DataFrame:
@@ -132,7 +136,7 @@ class TableModel(SavedAsFile):
     @cached_property
     def facts(self) -> Facts:
         """The rows that were learned from, as checks of the data see them."""
-        return facts_of(self.reference, self.roles)
+        return replace(facts_of(self.reference, self.roles), rules=dict(self.rules))
 
     @cached_property
     def remembered(self) -> dict[str, Floats]:
@@ -163,6 +167,7 @@ class TableModel(SavedAsFile):
         yield "level", are_finite(self.level, self.threshold), True
         yield "marks", all(isinstance(mark, Mark) for mark in self.marks), True
         yield "texts", all(isinstance(each, TextModel) for each in self.texts.values()), True
+        yield "rules", are_rules(self.rules), True
         yield "texts", set(self.texts) <= set(self.roles), True
         yield "words", are_texts(self.source, self.fingerprint, self.words, self.rule), True
         yield "by_rows", (self.by_rows is None), (not self.by_roles)
@@ -244,7 +249,7 @@ def kept_model(learned: Learned) -> TableModel:
     kept = np.flatnonzero(np.isin(learned.read.rows, selection.rows))
     by = _segment_columns(batch.table, batch.request, kept)
     alarms = judged.ranking.alarms
-    return TableModel(
+    model = TableModel(
         source=batch.table.source,
         fingerprint=batch.table.fingerprint,
         n_rows=len(batch.table.frame),
@@ -269,6 +274,7 @@ def kept_model(learned: Learned) -> TableModel:
         versions=versions(),
         texts={name: each.without_texts() for name, each in batch.texts.models.items()},
     )
+    return replace(model, rules=learn_rules(model.facts))
 
 
 def _without_marker(table: Table, request: Request) -> pd.DataFrame:

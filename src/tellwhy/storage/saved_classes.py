@@ -101,6 +101,9 @@ PLACES: Mapping[str, str] = {
     "LetterSurprise": "tellwhy.detectors.texts.letter_surprise",
     "StringCounts": "tellwhy.detectors.texts.letter_surprise",
     "Calibration": "tellwhy.verdicts.alarms",
+    "Dependency": "tellwhy.checks.dependencies",
+    "Order": "tellwhy.checks.orders",
+    "Relation": "tellwhy.checks.relation_forms",
 }
 RENAMED: Mapping[str, str] = {}
 """Names that classes had in files of earlier versions, and those that they have now."""
