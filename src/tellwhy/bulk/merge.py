@@ -377,7 +377,7 @@ def _json(facts: Mapping[str, Any]) -> str:
 def _of_told_rows(run: Result) -> list[Finding]:
     """Findings that name the told alarms alone: a mark is made of them, with the value that they found."""
     told = {anomaly.row for anomaly in run.anomalies}
-    return [replace(finding, rows=[row for row in finding.rows if row in told]) for finding in run.findings]
+    return [f.of_rows([i for i, row in enumerate(f.rows) if row in told]) for f in run.findings]
 
 
 def _source(plan: Plan) -> str:

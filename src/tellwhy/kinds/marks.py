@@ -133,10 +133,10 @@ def without_marked(
         name = finding.columns[0]
         cells = frame[name].iloc[list(finding.rows)] if name in frame else [None] * len(finding.rows)
         by_row = [finding_cause(finding.kind, finding.columns, cell) for cell in cells]
-        rows = tuple(r for r, cause in zip(finding.rows, by_row, strict=True) if cause not in causes)
+        free = [i for i, cause in enumerate(by_row) if cause not in causes]
         held.update(cause for cause in by_row if cause in causes)
-        if rows:
-            kept.append(finding if len(rows) == len(finding.rows) else replace(finding, rows=rows))
+        if free:
+            kept.append(finding if len(free) == len(finding.rows) else finding.of_rows(free))
     return (RowFindings.of(kept, len(found.added)), held) if held else (found, held)
 
 
@@ -184,7 +184,7 @@ def _told(run: Result, kept: list[Anomaly], places: np.ndarray, gone: set[int], 
     scores = np.where(is_gone, np.minimum(run.scores, run.line), run.scores)
     alarms = None if run.alarms is None else replace(run.alarms, n_flagged=int((scores > run.line).sum()))
     opening = run.opening if alarms is None else headline_of(len(scores), alarms, kept)
-    findings = [replace(f, rows=[r for r in f.rows if r not in gone]) for f in run.findings]
+    findings = [f.of_rows([i for i, row in enumerate(f.rows) if row not in gone]) for f in run.findings]
     return replace(
         run,
         anomalies=kept,

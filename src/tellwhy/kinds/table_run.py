@@ -259,7 +259,7 @@ def _verdicts(found: _Findings) -> list[_Verdict]:
             told.append(_Verdict(by_model[i], doubt_of(found.causes[i])))
             continue
         raised = float(1.0 - ranking.model_scores[position] / ranking.scores[position])
-        known = finding_reasons(by_row[i], written.iloc[i], found.typical, raised)
+        known = finding_reasons(by_row[i], written.iloc[i], found.typical, raised, int(position))
         if ranking.model_scores[position] <= found.line:
             told.append(_Verdict(known, None))
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,10 @@ class Finding:
         many candidates were tried; 0 where the finding does not make a row odd.
     lines, files
         Lines (from 1) of the file of the first rows, where they are known; and of which file, of several.
+    probabilities
+        How probable it is that the cell of each row is wrong; empty where nothing says it.
+    expected
+        What the cell of each row should hold, None where that is not known; empty where it is known of none.
     """
 
     kind: str
@@ -97,11 +101,23 @@ class Finding:
     surprise: float = 0.0
     lines: Sequence[int] = ()
     files: Sequence[str] = ()
+    probabilities: Sequence[float] = ()
+    expected: Sequence[Value] = ()
 
     @property
     def n_rows(self) -> int:
         """How many rows it is about."""
         return len(self.rows) if self.n is None else self.n
+
+    def of_rows(self, places: Sequence[int]) -> Finding:
+        """Return the finding of some of its rows only, named by their places in `rows`."""
+        kept = list if isinstance(self.rows, list) else tuple
+        return replace(
+            self,
+            rows=kept(self.rows[i] for i in places),
+            probabilities=kept(self.probabilities[i] for i in places) if self.probabilities else (),
+            expected=kept(self.expected[i] for i in places) if self.expected else (),
+        )
 
     @property
     def text(self) -> str:

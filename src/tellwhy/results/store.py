@@ -119,7 +119,8 @@ def anomaly_of_schema_2(record: Mapping[str, Any]) -> Record:
 
 def _reason_of_schema_2(record: Mapping[str, Any]) -> Record:
     if "facts" in record:
-        return dict(record)
+        found = record.get("finding")
+        return dict(record) | {"finding": found and finding_of_schema_2(found)}
     before_share = record["text"].rpartition(" · ")[0]
     facts = {"text": before_share or record["text"]}
     return dict(record) | {"kind": WRITTEN, "facts": facts, "is_share": bool(before_share)}
@@ -127,6 +128,6 @@ def _reason_of_schema_2(record: Mapping[str, Any]) -> Record:
 
 def finding_of_schema_2(record: Mapping[str, Any]) -> Record:
     """A finding of an earlier version, which may hold a sentence alone."""
-    if "facts" in record:
-        return dict(record)
-    return dict(record) | {"form": WRITTEN, "facts": {"text": record["text"]}}
+    # Which cells are wrong how probably, and what they should hold, was not told then.
+    now = dict(record) | {"probabilities": [], "expected": []}
+    return now if "facts" in record else now | {"form": WRITTEN, "facts": {"text": record["text"]}}

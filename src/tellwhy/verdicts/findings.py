@@ -54,19 +54,20 @@ class RowFindings:
         known = {(name, row) for f in self.findings if f.surprise > 0 for name in f.columns for row in f.rows}
         new = []
         for finding in findings:
-            rows = tuple(row for row in finding.rows if (finding.columns[0], row) not in known)
-            new += [replace(finding, rows=rows)] if rows else []
+            new_ones = [i for i, row in enumerate(finding.rows) if (finding.columns[0], row) not in known]
+            new += [finding.of_rows(new_ones)] if new_ones else []
         return RowFindings.of([*self.findings, *new], len(self.added)) if new else self
 
     def without(self, kept: Integers) -> RowFindings:
         """Keep only some of the rows, which are then counted anew."""
         place = np.full(len(self.added), -1)
         place[kept] = np.arange(len(kept))
-        rows = [tuple(int(place[r]) for r in f.rows if place[r] >= 0) for f in self.findings]
-        pairs = zip(self.findings, rows, strict=True)
-        return RowFindings(
-            tuple(replace(f, rows=some) for f, some in pairs if some or not f.rows), self.added[kept]
-        )
+        some = [f.of_rows([i for i, row in enumerate(f.rows) if place[row] >= 0]) for f in self.findings]
+        pairs = zip(self.findings, some, strict=True)
+        findings = [
+            replace(f, rows=tuple(place[list(f.rows)].tolist())) for old, f in pairs if f.rows or not old.rows
+        ]
+        return RowFindings(tuple(findings), self.added[kept])
 
     def by_row(self, positions: Integers) -> list[list[quality.Finding]]:
         """Findings that make each of these rows odd, the most surprising first."""
@@ -123,11 +124,26 @@ def column_parts(finding: quality.Finding) -> dict[str, float]:
 
 
 def finding_reasons(
-    found: Sequence[quality.Finding], row: pd.Series, typical: Mapping[str, Typical], raised: float
+    found: Sequence[quality.Finding],
+    row: pd.Series,
+    typical: Mapping[str, Typical],
+    raised: float,
+    position: int | None = None,
 ) -> list[Reason]:
     """Reasons of a row that come from findings, one for each.
 
-    `raised` is the share of the row's score that findings added.
+    Parameters
+    ----------
+    found
+        Findings of the row.
+    row
+        Its cells.
+    typical
+        What is usual in each column.
+    raised
+        The share of the row's score that findings added.
+    position
+        Of the row in the checked table, by which findings name it: what its cell should hold is told.
     """
     total = sum(addition(finding) for finding in found)
     told = []
@@ -137,15 +153,16 @@ def finding_reasons(
         value = plain_cell(row[name]) if name in row.index else None
         usual = usual_values(typical[name]) if name in typical else []
         cells = {name: plain_cell(row[name]) for name in finding.columns if name in row.index}
-        own = _of_row(finding, cells)
+        own = _of_row(finding, cells, position)
         told.append(Reason(name, value, usual, share, holds=True, kind="finding", finding=own))
     return told
 
 
-def _of_row(finding: Finding, cells: Mapping[str, Any]) -> Finding:
-    """A finding of many rows as the reason of one: it names no rows, and has this row's cells."""
+def _of_row(finding: Finding, cells: Mapping[str, Any], position: int | None) -> Finding:
+    """A finding of many rows as the reason of one: it names no rows, and has what is known of this one."""
+    own = finding.of_rows([finding.rows.index(position)] if position in finding.rows else [])
     columns = list(finding.columns)
-    return replace(finding, columns=columns, rows=[], n=finding.n_rows, cells=cells, lines=[], files=[])
+    return replace(own, columns=columns, rows=[], n=finding.n_rows, cells=cells, lines=[], files=[])
 
 
 def told_findings(
