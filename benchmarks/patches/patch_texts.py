@@ -19,7 +19,7 @@ from benchmarks.shared.results import publish
 from tellwhy.data.benchmarks import data_folder
 from tellwhy.evaluation import flipping
 from tellwhy.explainers import ExpectedValue, NearestSupport, OneClassDTD, RandomAttribution, Sensitivity
-from tellwhy.kinds.text_model import PaperWords
+from tellwhy.kinds.text_columns import PaperWords
 
 METHODS = (OneClassDTD, NearestSupport, Sensitivity, ExpectedValue, RandomAttribution)
 FLIPPED = 60  # odd texts whose words are taken away

@@ -129,7 +129,7 @@ def bare(model: Any, frame: pd.DataFrame) -> dict[str, Any]:
     """Score rows in memory, and attribute the scores of the alarms."""
     import tellwhy
     from tellwhy.data import as_table
-    from tellwhy.kinds.explain_new import changed_request, judge
+    from tellwhy.kinds.table import changed_request, judge
 
     judged = judge(model, as_table(frame.head(2000)), changed_request(model, {}))  # warms up
     encoded = model.encoder.transform(frame)

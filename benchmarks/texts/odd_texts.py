@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from benchmarks.texts._sets import TextSet, text_sets
-from tellwhy.kinds.text_model import TextModel
+from tellwhy.kinds.text_columns import TextModel
 from tellwhy.kinds.texts import explain_documents
 from tellwhy.workflow import explain_table
 

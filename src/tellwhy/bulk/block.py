@@ -27,13 +27,13 @@ from tellwhy.bulk.parts import Record, part_name, write_part, write_record
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
-from tellwhy.kinds.batch import Judged
-from tellwhy.kinds.explain_new import changed_request, judge
+from tellwhy.kinds.drift import counted_beyond
 from tellwhy.kinds.marks import is_marked
-from tellwhy.kinds.new_data import counted_beyond
+from tellwhy.kinds.table import changed_request, judge
+from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
+from tellwhy.kinds.table_result import run_of
 from tellwhy.kinds.table_rows import as_written
-from tellwhy.kinds.table_run import run_of
 from tellwhy.results.result import Anomaly, Notice, Part
 from tellwhy.results.schema import to_plain
 from tellwhy.storage.documents import plain

@@ -32,11 +32,11 @@ from tellwhy.bulk.repeats import repeats_elsewhere
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import silently
 from tellwhy.core.score import Floats, Integers
-from tellwhy.kinds.batch import Judged
-from tellwhy.kinds.explain_new import changed_request, counted_notices, judge, judged_run, line_of
-from tellwhy.kinds.new_data import joined_counts, since_fitted
+from tellwhy.kinds.drift import joined_counts, since_fitted
+from tellwhy.kinds.table import changed_request, counted_notices, draw_fitted_line, judge, judged_run
+from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
-from tellwhy.kinds.table_run import column_shares
+from tellwhy.kinds.table_result import column_shares
 from tellwhy.results.result import AlarmRule, Anomaly, Finding, Notice, Result, written
 from tellwhy.results.schema import from_plain, to_plain
 from tellwhy.storage.documents import plain
@@ -200,7 +200,7 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
         sample = sample_of(plan, next(record for record in records if record.n_alarms))
     model = sample.model
     base = sample.run
-    line = line_of(model, n_rows)
+    line = draw_fitted_line(model, n_rows)
     rule = AlarmRule(line.rule, n_alarms, line.expected_false, line.over)
     scores, rows = _all_scores(plan, records, n_rows, model.threshold)
     beyond = joined_counts(record.beyond for record in records)

@@ -16,9 +16,9 @@ from tellwhy.core.registry import cards
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.table import TableLike
 from tellwhy.evaluation import compare
-from tellwhy.kinds.fitted import fit_table
-from tellwhy.kinds.learning import encoded_selection
 from tellwhy.kinds.request import Request
+from tellwhy.kinds.table_cells import fit_table
+from tellwhy.kinds.table_model import encoded_selection
 from tellwhy.kinds.table_rows import as_source, reference_of, select
 
 COMPARED_ROWS = 100

@@ -27,9 +27,8 @@ from tellwhy.data.graphs import Grid
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD, ClusterSVDD
 from tellwhy.explainers import LatentClassDTD
-from tellwhy.kinds.graph_input import GraphRequest, NodeData, fit_latent_classes, nodes_of
-from tellwhy.kinds.table_run import column_shares, versions
-from tellwhy.kinds.visits import without_visits
+from tellwhy.kinds.graph_input import GraphRequest, NodeData, fit_latent_classes, nodes_of, without_visits
+from tellwhy.kinds.table_result import column_shares, versions
 from tellwhy.results.node_picture import NodePicture
 from tellwhy.results.result import AlarmRule, Anomaly, Evidence, Part, Reason, Result, Typical, written
 from tellwhy.storage import clock

@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
 from tellwhy import checks as quality
 from tellwhy.checks.in_time.clock import Stamps, read_stamps
 from tellwhy.checks.in_time.series import find_events, season_notices, without_cells
-from tellwhy.checks.mistakes import PLACEHOLDER
+from tellwhy.checks.in_time.spikes import around
+from tellwhy.checks.mistakes import PASSING_SHIFT, PLACEHOLDER
 from tellwhy.core.arrays import Scaling
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, generator, integer, none, one_of, real, seed, validate_parameters
@@ -32,8 +34,10 @@ from tellwhy.data.graphs import Graph, chain, from_edges, grid
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD, suggest_lccad
 from tellwhy.detectors.lccad.theta import middle_part, spread_of
+from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kinds.request import cell_text, check_column
 from tellwhy.kinds.table_rows import as_named, as_source
+from tellwhy.results.result import Finding
 from tellwhy.verdicts.findings import RowFindings
 
 
@@ -311,3 +315,49 @@ def _fitted(X: NDArray[Any], graph: Graph, n_classes: int, request: GraphRequest
     theta: str | float = "auto" if request.theta is None else request.theta
     seed = int(generator(request.random_state).integers(2**31 - 1))
     return LCCAD(n_classes, theta, random_state=seed, **start).fit(X, graph)
+
+
+KNOWN = 0.05  # of all rows, that are elsewhere in the class of a visit
+EXPLAINED = 0.5  # of a shift, that is there in its class anyway
+
+
+def without_visits(nodes: NodeData, labels: Labels) -> NodeData:
+    """Drop the passing shifts that are visits of a class which many rows are in elsewhere."""
+    kept = [finding for finding in nodes.found.findings if not _is_visit(finding, nodes, labels)]
+    if len(kept) == len(nodes.found.findings):
+        return nodes
+    return replace(nodes, found=RowFindings.of(kept, len(nodes.found.added)))
+
+
+def _is_visit(finding: Finding, nodes: NodeData, labels: Labels) -> bool:
+    name = finding.columns[0] if finding.columns else ""
+    if finding.kind != PASSING_SHIFT.kind or name in nodes.seasonal:
+        return False
+    if name not in nodes.frame or not is_numeric_dtype(nodes.frame[name]):
+        return False
+    rows = np.array(finding.rows)
+    own = int(np.bincount(labels[rows]).argmax())
+    elsewhere = np.setdiff1d(np.flatnonzero(labels == own), _visit(rows, labels, own))
+    if len(elsewhere) < KNOWN * len(labels):
+        return False
+    values = nodes.frame[name].to_numpy(dtype=np.float64)
+    return _left(values, rows, elsewhere) < EXPLAINED
+
+
+def _visit(rows: Integers, labels: Labels, own: int) -> Integers:
+    """Rows of a stretch, and those before and after it that are in the same class without a break."""
+    start = int(rows.min())
+    end = int(rows.max()) + 1
+    while start > 0 and labels[start - 1] == own:
+        start -= 1
+    while end < len(labels) and labels[end] == own:
+        end += 1
+    return np.arange(start, end)
+
+
+def _left(values: Floats, rows: Integers, elsewhere: Integers) -> float:
+    """Part of a shift that is left if the stretch is compared with its class in place of what is around."""
+    level = float(pd.Series(values[rows]).mean())
+    off = level - around(values, int(rows.min()), int(rows.max()) + 1)
+    usual = float(pd.Series(values[elsewhere]).median())
+    return abs(level - usual) / abs(off) if off else np.inf

@@ -25,7 +25,7 @@ from tellwhy.data.pieces import Windows
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
 from tellwhy.kinds.aligned import LEAST, Ground, ground_of
-from tellwhy.kinds.table_run import versions
+from tellwhy.kinds.table_result import versions
 from tellwhy.results.media_run import Item, MediaRun, Place
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock

@@ -1,4 +1,4 @@
-"""`fit_model`: what is ordinary in a table, learned once and kept, to judge other tables by."""
+"""What is ordinary in a table, learned once and kept, to judge other tables by."""
 
 from __future__ import annotations
 
@@ -11,24 +11,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tellwhy.checks import check_table
 from tellwhy.checks.check import are_rules, learn_rules
 from tellwhy.checks.facts import Facts, facts_of
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.params import Fit, are_finite, are_texts, generator
+from tellwhy.core.progress import stage
 from tellwhy.core.running import one_blas_thread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.reading import Role
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.learning import Learned, learn
 from tellwhy.kinds.request import Request, rows_equal_to, split_marker
-from tellwhy.kinds.table_rows import Selection, StoredRows, as_source, read_as_told
-from tellwhy.kinds.table_run import versions
-from tellwhy.kinds.text_model import TextModel
+from tellwhy.kinds.segments import in_segments
+from tellwhy.kinds.table_cells import Batch, fit_table
+from tellwhy.kinds.table_result import versions
+from tellwhy.kinds.table_rows import Selection, as_source, read_as_told, select
+from tellwhy.kinds.text_columns import TextModel, texts_as_numbers
 from tellwhy.storage.model_file import SavedAsFile, load
+from tellwhy.storage.rows import StoredRows
 from tellwhy.verdicts.alarms import Calibration
+from tellwhy.verdicts.findings import RowFindings
 from tellwhy.verdicts.seen_values import SeenValues, seen_values
 
 MOST_ROWS = 50_000  # that a model is learned from and keeps; of more a random sample
@@ -314,3 +319,81 @@ def load_table_model(path: str | Path) -> TableModel:
             f"`tellwhy fit data.csv --save {Path(path).name}`."
         )
     return model
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What is ordinary, and the rows of the table beside it.
+
+    Attributes
+    ----------
+    batch
+        The rows of the table.
+    read
+        All rows as they were read and checked, before any was dropped and hours took the place of dates.
+    """
+
+    batch: Batch
+    read: Selection
+
+
+def learn(table: Table, request: Request, *, is_clean: bool = False) -> Learned:
+    """Learn what is ordinary in the rows of a table, and place them beside it.
+
+    Parameters
+    ----------
+    table
+        The rows to judge.
+    request
+        What was asked; only the rows that `normal` names are learned from.
+    is_clean
+        Whether the user vouches for all rows.
+    """
+    texts = texts_as_numbers(table, request)
+    table, request = texts.table, texts.request
+    selection = select(table, request)
+    selection = replace(selection, is_clean=selection.is_clean or is_clean)
+    read, found = checked_selection(table, selection, request.missing)
+    selection, rare = in_segments(read, table, request)
+    found = found.with_more(rare)
+    stage("encoding columns")
+    selection, encoder = encoded_selection(selection, request)
+    found = found.without(np.flatnonzero(np.isin(read.rows, selection.rows)))
+    stage("fitting the detector")
+    fitted = fit_table(selection, encoder, request.detector, generator(request.random_state))
+    return Learned(Batch(table, request, fitted, found, read.frame, texts.columns), read)
+
+
+def checked_selection(table: Table, selection: Selection, missing: str) -> tuple[Selection, RowFindings]:
+    """Look for what is wrong with the data; cells that a finding explains are missing from then on.
+
+    They stay where missing cells are not filled in: whoever drops rows with gaps means the table's own gaps.
+    """
+    checked = check_table(
+        selection.frame,
+        selection.roles,
+        raw=table.frame[list(selection.frame.columns)],
+    )
+    found = RowFindings.of(checked.findings, len(selection.frame))
+    return selection.with_cells(checked.frame) if missing == "impute" else selection, found
+
+
+def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
+    """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
+    selection = selection.with_hours()
+    # Columns that the user named are used even if they look like a numbering of the rows.
+    named = None if request.columns is None else list(selection.frame.columns)
+    encoder = TableEncoder(
+        missing=request.missing,
+        columns=named,
+        exclude=selection.context_columns(),
+        roles=selection.roles,
+        compress=request.detector != "auto",  # the default detector deals with long tails itself
+    )
+    encoder.fit(selection.compared()[1])
+    encoder.notices_ = [*selection.notices, *encoder.notices_]
+    if request.missing == "drop":
+        selection = selection.without(
+            encoder.kept_rows(selection.frame), encoder.kept_rows(selection.reference)
+        )
+    return selection, encoder

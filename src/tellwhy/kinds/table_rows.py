@@ -1,38 +1,35 @@
-"""Rows and columns read, chosen and kept; cells as they were written.
-
-Which rows are scored, and which ordinary rows they are compared with.
-
-Rows and findings as they can be looked up in the user's table.
-
-Rows of a table as arrays of numbers and lists of names, the form in which a model keeps them.
-"""
+"""Rows of a table: which are judged and which are ordinary, how they are read, and how to look them up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api.types import is_object_dtype
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, as_table, read_table
 from tellwhy.data.columns.dates import hours_of_day, told_by_order
-from tellwhy.data.columns.reading import Role, dates_of
+from tellwhy.data.columns.notices import listed
+from tellwhy.data.columns.reading import Role, dates_of, numbers_or_missing, stored_kind
 from tellwhy.data.columns.roles import ReadColumns, read_columns
 from tellwhy.data.places import file_of, is_marked, line_of
 from tellwhy.data.sources import STANDARD_INPUT, is_query, read_sources
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
-from tellwhy.kinds.segments import Context
 from tellwhy.results.result import Finding
+from tellwhy.verdicts.seen_values import measured
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.segments import Context
+    from tellwhy.kinds.table_model import TableModel
 
 
 def as_source(data: str | Path | Sequence[str | Path] | TableLike) -> Table:
@@ -258,108 +255,113 @@ def with_lines(findings: Sequence[Finding], frame: pd.DataFrame) -> list[Finding
     return made
 
 
-LARGEST_STEP = 2**62  # microseconds; beyond it sums of dates overflow
+_SUITS = {"number": ("number",), "boolean": ("boolean", "number"), "date": ("date",)}
 
 
 @dataclass(frozen=True, eq=False)
-class StoredColumn:
-    """One column.
+class NewRows:
+    """Rows to judge, read.
 
     Attributes
     ----------
-    kind
-        'number', 'whole', 'boolean', 'date', 'label' or 'category'.
-    values
-        Numbers; microseconds since 1970 of dates; for labels their places in `names`, −1 where one is
-        missing.
-    is_missing
-        Which cells of whole numbers, booleans and dates are missing; empty where none is.
-    names
-        The labels.
+    frame
+        The features, read as the model's roles say.
+    notices
+        What could not be read so, one sentence each.
     """
 
-    kind: str
-    values: NDArray[Any]
-    is_missing: NDArray[np.bool_]
-    names: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, series: pd.Series) -> StoredColumn:
-        """Take a column apart."""
-        dtype = series.dtype
-        gaps = series.isna().to_numpy()
-        gaps = gaps if gaps.any() else np.zeros(0, dtype=bool)
-        if pd.api.types.is_bool_dtype(dtype):
-            return cls("boolean", series.fillna(False).to_numpy(dtype=np.uint8), gaps)
-        if pd.api.types.is_datetime64_any_dtype(dtype):
-            stamps = series.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
-            return cls("date", np.where(np.isnat(stamps), 0, stamps.astype(np.int64)), gaps)
-        if pd.api.types.is_integer_dtype(dtype) and not len(gaps):
-            return cls("whole", series.to_numpy(dtype=np.int64), gaps)
-        if pd.api.types.is_numeric_dtype(dtype):
-            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-            return cls("number", np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), ~np.isfinite(values))
-        return cls._of_labels(series)
-
-    @classmethod
-    def _of_labels(cls, series: pd.Series) -> StoredColumn:
-        is_category = isinstance(series.dtype, pd.CategoricalDtype)
-        codes, found = pd.factorize(series.astype(object).map(str, na_action="ignore"))
-        names = tuple(str(name) for name in found)
-        kind = "category" if is_category else "label"
-        return cls(kind, codes.astype(np.int32), np.zeros(0, dtype=bool), names)
-
-    def series(self) -> pd.Series:
-        """Put the column together again."""
-        if self.kind in ("label", "category"):
-            names = np.array([*self.names, None], dtype=object)
-            cells = pd.Series(names[self.values])
-            return cells.astype("category") if self.kind == "category" else cells
-        gaps = self.is_missing if len(self.is_missing) else np.zeros(len(self.values), dtype=bool)
-        if self.kind == "boolean":
-            flags = self.values.astype(bool)
-            return pd.Series(pd.arrays.BooleanArray(flags, gaps) if gaps.any() else flags)
-        if self.kind == "date":
-            stamps = self.values.astype("datetime64[us]")
-            return pd.Series(np.where(gaps, np.datetime64("NaT", "us"), stamps))
-        if self.kind == "whole":
-            return pd.Series(self.values)
-        return pd.Series(np.where(gaps, np.nan, self.values))
-
-    def _fits(self) -> Iterator[Fit]:
-        forms = {"number": "f", "whole": "i", "boolean": "u", "date": "i", "label": "i", "category": "i"}
-        values = self.values
-        yield "kind", self.kind in forms, True
-        yield "values", (values.ndim, values.dtype.kind), (1, forms[self.kind])
-        gaps = self.is_missing
-        yield "is_missing", (gaps.ndim, gaps.dtype.kind), (1, "b")
-        yield "is_missing", len(gaps) in (0, len(values)), True
-        yield "names", are_texts(*self.names), True
-        if self.kind in ("label", "category") and len(values):
-            yield "values", bool(values.min() >= -1 and values.max() < len(self.names)), True
-            yield "names", len(set(self.names)), len(self.names)
-        if self.kind == "date" and len(values):
-            yield "values", bool(np.abs(values).max() < LARGEST_STEP), True
+    frame: pd.DataFrame
+    notices: list[str]
 
 
-@dataclass(frozen=True, eq=False)
-class StoredRows:
-    """Some rows of a table."""
+def read_new_rows(model: TableModel, table: Table) -> NewRows:
+    """Read the features of a table as the model's were; cells that cannot be are missing, and told."""
+    check_columns(model, table)
+    # A column that was read but not used may be absent: it is an empty one.
+    read = read_columns(table.frame.reindex(columns=list(model.roles)), roles=model.roles)
+    frame = read.frame.copy(deep=False)
+    notices = list(read.notices)
+    for name, role in model.roles.items():
+        cells = _as_kind(frame[name], role)
+        if cells is not None:
+            n_lost = int((cells.isna() & frame[name].notna()).sum())
+            frame[name] = cells
+            if n_lost:
+                notices.append(
+                    f"{name}: {n_lost:,} cells cannot be read as {role.kind}s, as they were in fitting, and "
+                    "are taken as missing."
+                )
+    return NewRows(frame, notices)
 
-    columns: Mapping[str, StoredColumn]
 
-    @classmethod
-    def of(cls, frame: pd.DataFrame) -> StoredRows:
-        """Take a table apart."""
-        if not frame.shape[1]:
-            raise InvalidInput("There is no column whose rows a model could keep.")
-        return cls({str(name): StoredColumn.of(frame[name]) for name in frame.columns})
+def check_columns(model: TableModel, table: Table) -> None:
+    """Raise if a column that the model uses is not there; say which may be the same under another name."""
+    used = dict.fromkeys([*model.encoder.columns_, *model.by_roles])
+    absent = [name for name in used if name not in table.frame.columns]
+    if not absent:
+        return
+    new = [name for name in table.frame.columns if name not in model.table_columns]
+    near = difflib.get_close_matches(absent[0], new, n=1, cutoff=0.5)
+    hint = f" Was {absent[0]!r} renamed to {near[0]!r}?" if near else ""
+    raise InvalidInput(
+        f"{table.source} lacks {len(absent)} column(s) that the model was fitted on ({model.source}): "
+        f"{listed(absent)}.{hint} It has: {listed(list(table.frame.columns))}. Rename or add them, or fit "
+        "the model again without them."
+    )
 
-    def frame(self) -> pd.DataFrame:
-        """Put the table together again."""
-        return pd.DataFrame({name: column.series() for name, column in self.columns.items()})
 
-    def _fits(self) -> Iterator[Fit]:
-        columns = list(self.columns.values())
-        yield "columns", len(columns) > 0 and all(isinstance(c, StoredColumn) for c in columns), True
-        yield "columns", len({len(column.values) for column in columns}), 1
+def _as_kind(series: pd.Series, role: Role) -> pd.Series | None:
+    """A column that is stored as something else than before; None where nothing is to be done."""
+    if role.kind not in _SUITS or series.isna().all() or stored_kind(series) in _SUITS[role.kind]:
+        return None
+    name = str(series.name)
+    own = read_columns(series.to_frame(name))
+    if own.roles[name].kind == role.kind:
+        return own.frame[name]
+    if role.kind == "date":
+        text = series.astype(object).map(lambda cell: cell if isinstance(cell, str) else None)
+        return pd.to_datetime(text, errors="coerce", format="ISO8601")
+    if role.kind == "boolean":
+        return pd.Series(pd.array([None] * len(series), dtype="boolean"), index=series.index)
+    return pd.Series(numbers_or_missing(series), index=series.index)
+
+
+def without_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Take dates after those of the fitting as missing: time goes on, which is no oddity of a row.
+
+    So are earlier ones, where more rows have them than chance explains: a whole period that was not seen.
+    """
+    told = []
+    found = frame
+    for name, kind in model.encoder.kinds_.items():
+        seen = model.seen.get(name)
+        if kind != "date" or seen is None or not seen.has_range:
+            continue
+        days = measured(frame[name], "date")
+        sides = {"later": days > seen.high}
+        known = dates_of(model.reference, name, "iso")
+        if "earlier" in told_by_order(dates_of(frame, name, "iso"), known):
+            sides["earlier"] = days < seen.low
+        for side, is_beyond in sides.items():
+            if is_beyond.any():
+                found = found.assign(**{name: found[name].mask(is_beyond)})
+                told.append(
+                    f"{name}: {int(is_beyond.sum()):,} dates are {side} than those that the model was fitted "
+                    "on; they are not compared."
+                )
+    return found, told
+
+
+def with_hours(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Put the hour of day in the place of dates that else only tell in which order rows came."""
+    found = {}
+    for name in names:
+        stamps = pd.to_datetime(frame[name], errors="coerce").dt.tz_localize(None)
+        values = stamps.to_numpy(dtype="datetime64[us]")
+        found[name] = (values - values.astype("datetime64[D]")) / np.timedelta64(1, "h")
+    return frame.assign(**found) if found else frame
+
+
+def unused_columns(model: TableModel, columns: Sequence[str]) -> list[str]:
+    """Columns of a table that the model does not know."""
+    return [str(name) for name in columns if name not in model.table_columns]

@@ -17,9 +17,9 @@ from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.data.text import checked_texts, pieces
 from tellwhy.kinds.request import rows_equal_to, split_marker
+from tellwhy.kinds.table_result import versions
 from tellwhy.kinds.table_rows import as_source
-from tellwhy.kinds.table_run import versions
-from tellwhy.kinds.text_model import LIKENESS, TextModel, Word
+from tellwhy.kinds.text_columns import LIKENESS, TextModel, Word
 from tellwhy.results.media_run import Item, MediaRun, Place
 from tellwhy.storage import clock
 from tellwhy.verdicts.ordinary import Judged, judge, judge_by_rank

@@ -24,8 +24,8 @@ from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
+from tellwhy.kinds.table_result import versions
 from tellwhy.kinds.table_rows import as_source
-from tellwhy.kinds.table_run import versions
 from tellwhy.results.media_run import Item, MediaRun, Place
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock

@@ -90,13 +90,13 @@ PLACES: Mapping[str, str] = {
     "tellwhy.Priors": "tellwhy.explainers.surrogate.state",
     "tellwhy.Posterior": "tellwhy.explainers.surrogate.sampler",
     "SeenValues": "tellwhy.verdicts.seen_values",
-    "StoredColumn": "tellwhy.kinds.table_rows",
-    "StoredRows": "tellwhy.kinds.table_rows",
+    "StoredColumn": "tellwhy.storage.rows",
+    "StoredRows": "tellwhy.storage.rows",
     "Mark": "tellwhy.kinds.table_model",
     "TableModel": "tellwhy.kinds.table_model",
     "Request": "tellwhy.kinds.request",
-    "TextModel": "tellwhy.kinds.text_model",
-    "PaperWords": "tellwhy.kinds.text_model",
+    "TextModel": "tellwhy.kinds.text_columns",
+    "PaperWords": "tellwhy.kinds.text_columns",
     "WordNeighbours": "tellwhy.detectors.texts.word_neighbours",
     "LetterSurprise": "tellwhy.detectors.texts.letter_surprise",
     "StringCounts": "tellwhy.detectors.texts.letter_surprise",
@@ -219,11 +219,11 @@ def _frame_part() -> Part:
     """A table of pandas, as arrays and names."""
     from pandas import DataFrame
 
-    rows: Any = import_module(PLACES["StoredRows"]).StoredRows
+    from tellwhy.storage.rows import StoredRows
 
     def taken(frame: DataFrame) -> dict[str, Any]:
         if not all(isinstance(name, str) for name in frame.columns):
             raise CannotWrite("Rows whose columns are not named by text cannot be saved: rename them.")
-        return {"rows": rows.of(frame.reset_index(drop=True))}
+        return {"rows": StoredRows.of(frame.reset_index(drop=True))}
 
     return Part(DataFrame, taken, lambda fields: fields["rows"].frame())

@@ -6,8 +6,7 @@ from tellwhy.core.optional import lazy_names
 
 if TYPE_CHECKING:
     from tellwhy.kinds.comparison import TableComparison as TableComparison, compare_table as compare_table
-    from tellwhy.kinds.difference import Difference as Difference, diff_tables as diff_tables
-    from tellwhy.kinds.explain_new import explain_new as explain_new, explain_table as explain_table
+    from tellwhy.kinds.drift import Difference as Difference, diff_tables as diff_tables
     from tellwhy.kinds.graph import GraphRun as GraphRun, explain_graph as explain_graph
     from tellwhy.kinds.labels import TextLabels as TextLabels, explain_texts as explain_texts
     from tellwhy.kinds.networks.grids import (
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from tellwhy.kinds.networks.loading import load_network as load_network
     from tellwhy.kinds.networks.network import explain_network as explain_network
     from tellwhy.kinds.pictures import explain_pictures as explain_pictures
+    from tellwhy.kinds.table import explain_new as explain_new, explain_table as explain_table
     from tellwhy.kinds.table_model import TableModel as TableModel, fit_model as fit_model
     from tellwhy.kinds.texts import explain_documents as explain_documents
     from tellwhy.kinds.windows import explain_series as explain_series
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tellwhy.verdicts.run_io import load_run as load_run, save_run as save_run
 
 _PLACES = {
-    "Difference": "tellwhy.kinds.difference",
+    "Difference": "tellwhy.kinds.drift",
     "ExplanationGrid": "tellwhy.kinds.networks.grids",
     "GraphRun": "tellwhy.kinds.graph",
     "MediaRun": "tellwhy.results.media_run",
@@ -41,14 +41,14 @@ _PLACES = {
     "architecture_grid": "tellwhy.kinds.networks.grids",
     "batch_norm_grid": "tellwhy.kinds.networks.grids",
     "compare_table": "tellwhy.kinds.comparison",
-    "diff_tables": "tellwhy.kinds.difference",
+    "diff_tables": "tellwhy.kinds.drift",
     "explain_documents": "tellwhy.kinds.texts",
     "explain_graph": "tellwhy.kinds.graph",
     "explain_network": "tellwhy.kinds.networks.network",
-    "explain_new": "tellwhy.kinds.explain_new",
+    "explain_new": "tellwhy.kinds.table",
     "explain_pictures": "tellwhy.kinds.pictures",
     "explain_series": "tellwhy.kinds.windows",
-    "explain_table": "tellwhy.kinds.explain_new",
+    "explain_table": "tellwhy.kinds.table",
     "explain_texts": "tellwhy.kinds.labels",
     "fit_model": "tellwhy.kinds.table_model",
     "image_grid": "tellwhy.kinds.networks.grids",

@@ -351,7 +351,7 @@ def test_a_full_disk_leaves_nothing_half_written(data):
 def test_ctrl_c_exits_with_130_and_leaves_nothing(data):
     code = """
         import os, signal, sys, time
-        import tellwhy.kinds.table_run as workflow
+        import tellwhy.kinds.table_result as workflow
 
         def interrupted(*args, **more):
             os.kill(os.getpid(), signal.SIGINT)

@@ -50,7 +50,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def test_rows_of_a_table(asked: Any) -> None:
-    function = "tellwhy.kinds.explain_new.explain_table"
+    function = "tellwhy.kinds.table.explain_table"
     own = {"reference": None, "normal": None, "by": (), "label": None, "detector": "auto", "method": "auto"}
     plain = asked(function, "explain", "t.csv")
     assert plain == COMMON | NO_KINDS | own | {

@@ -23,7 +23,7 @@ from tellwhy.bulk.parts import make_folders, read_record
 from tellwhy.bulk.run import explain_bulk
 from tellwhy.core.errors import CannotWrite, MissingExtra, UnreadableFile
 from tellwhy.data import as_table
-from tellwhy.kinds.explain_new import changed_request, judge, told_run
+from tellwhy.kinds.table import changed_request, judge, told_run
 from tellwhy.workflow import fit_model, load_run
 from workflow.bulk.runs import GROUP, content_of, finish, make_inputs, readings, run_here, start
 

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.kinds.rare_labels import KIND, counted
+from tellwhy.checks.mistakes import RARE_IN_SEGMENT
+from tellwhy.kinds.segments import counted
 from tellwhy.workflow import explain_table
 
 
@@ -23,7 +24,7 @@ def orders(seed, *, apart, n=4000, n_segments=12):
 
 def found_in(frame):
     run = explain_table(frame, by=["shop"], columns=["paid", "total"])
-    return [finding for finding in run.findings if finding.kind == KIND]
+    return [finding for finding in run.findings if finding.kind == RARE_IN_SEGMENT.kind]
 
 
 def test_a_label_that_a_segment_hardly_has():

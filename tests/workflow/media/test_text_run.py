@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.kinds.text_model import TextModel
+from tellwhy.kinds.text_columns import TextModel
 from tellwhy.kinds.texts import explain_documents
 from tellwhy.results.media_run import load_media, save_media
 from tellwhy.views.cli.main import app

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.kinds.new_rows import read_new_rows
 from tellwhy.kinds.request import Request
-from tellwhy.kinds.table_rows import as_source, select
+from tellwhy.kinds.table_rows import as_source, read_new_rows, select
 from tellwhy.workflow import explain_graph, explain_table, fit_model
 
 

@@ -7,7 +7,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data import as_table
-from tellwhy.kinds.detection import detection_of
+from tellwhy.kinds.table_result import detection_of
 from tellwhy.workflow import explain_table
 
 SCORES = np.array([0.1, 0.9, 0.3, 0.8, 0.7, 0.2])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.kinds import difference
+from tellwhy.kinds import drift
 from tellwhy.workflow import diff_tables
 
 
@@ -133,7 +133,7 @@ def test_a_column_that_was_constant_or_empty():
 
 
 def test_large_tables_are_sampled(monkeypatch):
-    monkeypatch.setattr(difference, "MOST_ROWS", 500)
+    monkeypatch.setattr(drift, "MOST_ROWS", 500)
     rng = np.random.default_rng(0)
     found = diff_tables(
         pd.DataFrame({"a": rng.normal(size=5000)}), pd.DataFrame({"a": rng.normal(size=5000)})

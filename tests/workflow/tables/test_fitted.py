@@ -10,8 +10,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import generator
 from tellwhy.data import TableEncoder, as_table
 from tellwhy.detectors import KernelDensity, NearestNeighbours
-from tellwhy.kinds.fitted import TRAINING_ROWS, fit_table, make_detector, training_sample
 from tellwhy.kinds.request import Request
+from tellwhy.kinds.table_cells import TRAINING_ROWS, fit_table, make_detector, training_sample
 from tellwhy.kinds.table_rows import select
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.workflow import explain_table

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.data import TableEncoder
-from tellwhy.kinds.fitted import KnownRows
+from tellwhy.kinds.table_cells import KnownRows
 from tellwhy.workflow import explain_table
 
 RNG = np.random.default_rng(0)

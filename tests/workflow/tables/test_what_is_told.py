@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.kinds.table_run import column_shares
+from tellwhy.kinds.table_result import column_shares
 from tellwhy.workflow import explain_table
 
 

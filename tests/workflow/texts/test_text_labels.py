@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from tellwhy.classifiers import LeeLinWahbaSVM, OneVsRestSVM, TextClassifier, WestonWatkinsSVM, load
 from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.kinds.label_training import read_text_columns, train_on_texts
+from tellwhy.kinds.labels import read_text_columns, train_on_texts
 from tellwhy.workflow import explain_texts
 
 TOPICS = {

@@ -8,8 +8,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from tellwhy.classifiers.svm.training.job import Job
-from tellwhy.kinds.label_training import _held, _told, read_text_columns, train_on_texts
-from tellwhy.kinds.labels import WORDS_OF_CLASS, WORDS_OF_TEXT, _chosen, _labels_and_leads, _order_words
+from tellwhy.kinds.labels import (
+    WORDS_OF_CLASS,
+    WORDS_OF_TEXT,
+    _chosen,
+    _held,
+    _labels_and_leads,
+    _order_words,
+    _told,
+    read_text_columns,
+    train_on_texts,
+)
 from tellwhy.workflow import explain_texts
 
 WORDS = {"a": [f"apple{i}" for i in range(12)], "b": [f"brick{i}" for i in range(12)]}

@@ -8,9 +8,9 @@ import pytest
 
 from tellwhy.core.params import generator
 from tellwhy.data import TableEncoder, as_table
-from tellwhy.kinds.fitted import fit_table
-from tellwhy.kinds.learning import checked_selection
 from tellwhy.kinds.request import Request
+from tellwhy.kinds.table_cells import fit_table
+from tellwhy.kinds.table_model import checked_selection
 from tellwhy.kinds.table_rows import select
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.verdicts.words import plain_cell

@@ -24,7 +24,7 @@ from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats
 from tellwhy.kinds.networks.inputs import Entries, Preparation, read_entries, read_labels
 from tellwhy.kinds.networks.loading import LoadedNetwork, load_network
-from tellwhy.kinds.table_run import versions
+from tellwhy.kinds.table_result import versions
 from tellwhy.results.network_run import ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
 from tellwhy.verdicts.network_trust import Judged, groups_of, told
 

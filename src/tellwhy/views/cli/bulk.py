@@ -20,7 +20,7 @@ from tellwhy.views.cli.terminal import escape
 
 if TYPE_CHECKING:
     from tellwhy.bulk.run import BulkResult
-    from tellwhy.kinds.new_data import NewData
+    from tellwhy.kinds.drift import NewData
     from tellwhy.kinds.table_model import TableModel
     from tellwhy.results.result import Result
 
@@ -64,7 +64,7 @@ def explain_with_model(
     named: Mapping[str, Any], model_file: Path, folder: Path, asked: dict[str, Any], *, quiet: bool
 ) -> tuple[Result, NewData]:
     """Judge and explain new rows, compare them with those of the fitting, and write the folder."""
-    from tellwhy.kinds.explain_new import explain_and_compare
+    from tellwhy.kinds.table import explain_and_compare
     from tellwhy.kinds.table_model import load_table_model
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.storage.documents import write_json

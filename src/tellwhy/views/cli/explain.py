@@ -142,7 +142,7 @@ def _explain_blocks(request: Request) -> BulkResult:
 
 
 def _explain_rows(request: Request) -> Result:
-    from tellwhy.kinds.explain_new import explain_table
+    from tellwhy.kinds.table import explain_table
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.verdicts.run_io import check_place, save_run
     from tellwhy.views.page.page import write_report

@@ -291,7 +291,7 @@ def _fit_texts(
     job: Job, text: str, show: Callable[[str], None], *, as_json: bool, quiet: bool, **settings: Any
 ) -> None:
     """Train on texts, write the report beside the model, and tell how many labels are right."""
-    from tellwhy.kinds.label_training import train_on_texts
+    from tellwhy.kinds.labels import train_on_texts
     from tellwhy.views.page.labels import write_text_report
     from tellwhy.views.page.shell import check_page
     from tellwhy.words.wording import count, wrong_labels

@@ -18,8 +18,8 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import options, screen
 
 if TYPE_CHECKING:
-    from tellwhy.kinds.difference import Difference
-    from tellwhy.kinds.table_check import FileQuality
+    from tellwhy.kinds.drift import Difference
+    from tellwhy.kinds.table import FileQuality
     from tellwhy.verdicts.column_drift import Drift
 
 
@@ -45,7 +45,7 @@ def check_command(
 
     Example: `tellwhy check orders.csv --reference last_month.csv`
     """
-    from tellwhy.kinds.table_check import check_file
+    from tellwhy.kinds.table import check_file
     from tellwhy.kinds.table_rows import named_source
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
@@ -210,7 +210,7 @@ def diff_command(
 
     Examples: `tellwhy diff jan.csv feb.csv`, `tellwhy diff orders.tellwhy feb.csv`
     """
-    from tellwhy.kinds.difference import diff_tables
+    from tellwhy.kinds.drift import diff_tables
 
     if old.suffix == MODEL:
         kinds = options.column_kinds(category, number, date, text)
@@ -256,7 +256,7 @@ def _diff_with_model(
     quiet: bool,
 ) -> None:
     """Tell what is new in a table beside the one that a model was fitted to."""
-    from tellwhy.kinds.new_data import compare_with_model
+    from tellwhy.kinds.drift import compare_with_model
     from tellwhy.kinds.table_model import load_table_model
     from tellwhy.views.cli.bulk import new_data_json, show_beyond
 

@@ -15,7 +15,7 @@ from tellwhy.views.page.svg import bar
 from tellwhy.words import wording
 
 if TYPE_CHECKING:
-    from tellwhy.kinds.difference import Difference
+    from tellwhy.kinds.drift import Difference
     from tellwhy.verdicts.column_drift import Drift
 
 MOST_LINES = 500

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tellwhy.words.wording import cleaned, count
 
 if TYPE_CHECKING:
-    from tellwhy.kinds.difference import Difference
+    from tellwhy.kinds.drift import Difference
     from tellwhy.verdicts.column_drift import Drift
 
 _MOST_NAMED = 10

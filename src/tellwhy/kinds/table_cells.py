@@ -1,15 +1,9 @@
-"""Detector and explainer fitted to a table; rows that the model knows.
-
-The detector that `auto` means, and the rows it learns from.
-
-Rows of a table that were encoded once, handed on without encoding them again.
-
-A detector fitted to a table, behind the encoding of its columns.
-"""
+"""Rows of a table, encoded: a detector fitted to them, and rows put together from cells of several."""
 
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,17 +19,21 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.registry import card
 from tellwhy.core.score import Floats, Integers, LeavesRowsOut
-from tellwhy.data import TableEncoder
+from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.reading import numbers_of
 from tellwhy.detectors import Committee
 from tellwhy.detectors.committee.committee import CommitteeScore
+from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_rows import Selection
+from tellwhy.kinds.text_columns import TextColumns
 from tellwhy.one_liner.explain import explain
 from tellwhy.one_liner.method import chosen_card
+from tellwhy.results.result import Result
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.distance_scores import points_of
-from tellwhy.verdicts.alarms import Calibration
+from tellwhy.verdicts.alarms import Alarms, Calibration, Ranking, ranking_of
 from tellwhy.verdicts.causes import DONORS, TRIALS, Trials
+from tellwhy.verdicts.findings import RowFindings
 
 TRAINING_ROWS = 5_000
 LEAST_ROWS = 10
@@ -351,3 +349,78 @@ def encoded_rows(
     if selection.own is not None:
         return selected
     return np.vstack([selected, encoder.transform(reference.iloc[sample]) if learned is None else learned])
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows beside what is ordinary: read, checked and encoded, ready to be scored.
+
+    Attributes
+    ----------
+    table, request
+        The rows, and what was asked of them.
+    fitted
+        The detector beside these rows.
+    found
+        What is wrong with them as data.
+    cleaned
+        The rows as they were read; cells that a finding explains are missing.
+    texts
+        Columns of texts, which count by how odd each text is.
+    calibration
+        How scores become surprises; learned from these very rows where it is None.
+    drawn
+        Where alarms begin, if that was decided before.
+    held
+        How many rows each mark of the model held back.
+    line
+        Score above which the model calls a row odd, whatever list it stands in; None where these very rows
+        draw it.
+    """
+
+    table: Table
+    request: Request
+    fitted: FittedTable
+    found: RowFindings
+    cleaned: pd.DataFrame
+    texts: TextColumns
+    calibration: Calibration | None = None
+    drawn: Alarms | None = None
+    held: Counter[str] = field(default_factory=Counter)
+    line: float | None = None
+
+    def judged(self) -> Judged:
+        """Score the rows, and draw the line between alarms and others."""
+        scores = self.fitted.scores()
+        reference = self.fitted.reference_scores(scores)
+        learned = self.fitted.calibration(reference) if self.calibration is None else self.calibration
+        ranking = ranking_of(scores, learned, reference, self.request, self.found.added, drawn=self.drawn)
+        return Judged(self, learned, ranking)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Rows that were scored.
+
+    Attributes
+    ----------
+    batch
+        The rows.
+    calibration
+        How scores became surprises.
+    ranking
+        Their scores, and which of them are alarms.
+    """
+
+    batch: Batch
+    calibration: Calibration
+    ranking: Ranking
+
+    @property
+    def line(self) -> float:
+        """Score above which a row is odd: what is told of a row does not depend on the rows beside it."""
+        return self.ranking.threshold if self.batch.line is None else self.batch.line
+
+    def in_words(self, run: Result) -> Result:
+        """The run, its reasons in words where a column of texts makes a row odd."""
+        return self.batch.texts.told_in(run)
