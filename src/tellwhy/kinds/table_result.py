@@ -1,4 +1,4 @@
-"""From judged rows of a table to a result: ranked, explained anomalies, and how far to trust the explanation."""
+"""From judged rows of a table to a result: odd rows with their reasons, and how far to trust these."""
 
 from __future__ import annotations
 
