@@ -228,11 +228,14 @@ def test_a_network_with_ways_around_runs_as_a_program():
 def test_a_model_that_looks_at_values_is_followed(model):
     x = torch.rand(10, 4)
     x[6:8] += 1  # one of the later batches turns
-    values, made, wanted = compared(LRP(model.eval(), batch_size=2), x)
+    with pytest.warns(TellwhyWarning, match="each is followed") as told:
+        values, made, wanted = compared(LRP(model.eval(), batch_size=2), x)
+    assert len(told) == 1
     assert made.program is None
     np.testing.assert_array_equal(values, wanted)
 
 
+@pytest.mark.filterwarnings("ignore:Batches of this network")
 @pytest.mark.parametrize("where", ["layer", "norm", "bias", "product"])
 def test_weights_that_depend_on_the_batch_are_those_of_the_batch(where):
     x = torch.arange(10)[:, None].repeat(1, 3)
@@ -240,6 +243,7 @@ def test_weights_that_depend_on_the_batch_are_those_of_the_batch(where):
     np.testing.assert_allclose(values, wanted, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Batches of this network")
 def test_an_activation_of_an_earlier_batch_is_not_taken_for_one_of_this():
     with pytest.raises(UnsupportedModel, match="does not depend on x"):
         LRP(Keeping().eval(), batch_size=2).explain(torch.rand(6, 4))
@@ -321,7 +325,8 @@ def test_a_wrong_program_is_not_used(monkeypatch):
 
     monkeypatch.setattr(programs, "traced", wrong)
     x = torch.randn(10, 2, 6, 6, dtype=torch.float64)
-    values, made, wanted = compared(LRP(residual(), batch_size=2), x)
+    with pytest.warns(TellwhyWarning, match="gave other values"):
+        values, made, wanted = compared(LRP(residual(), batch_size=2), x)
     assert made.program is None
     assert made.is_settled
     np.testing.assert_array_equal(values, wanted)
@@ -364,7 +369,8 @@ def test_a_compiler_that_fails_is_told_once_and_the_program_runs_without(monkeyp
 
 
 def test_a_network_that_cannot_be_compiled_says_so():
-    with pytest.warns(TellwhyWarning, match="__bool__ reads values"):
+    said = r"__bool__ reads values .*test_programs.py, line \d+: turns = bool\(x.max\(\) > 1\)"
+    with pytest.warns(TellwhyWarning, match=said):
         LRP(Turning("more").eval(), batch_size=2).explain(torch.rand(6, 4), compile=True)
     with pytest.raises(InvalidParameter, match="'compile' parameter"):
         LRP(Turning("more").eval()).explain(torch.rand(6, 4), compile="always")

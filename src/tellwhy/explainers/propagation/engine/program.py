@@ -7,11 +7,14 @@ the first batch. The rest runs for each batch without the model's own code, as i
 
 from __future__ import annotations
 
+import linecache
 import logging
 import operator
 import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import torch
@@ -25,6 +28,8 @@ from tellwhy.explainers.propagation.engine.graph_passes import simplified
 Explained = Callable[..., list[Tensor]]  # tensors of a batch -> tensors of its result
 _READ = frozenset(("tolist", "numpy", "__array__", "item", "is_nonzero", "equal", "allclose"))
 _READ |= {"__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__"}
+# Files of PyTorch, of this package, and code that was made while running.
+_NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[3]), "<")
 
 
 class NotTraceable(Exception):
@@ -101,7 +106,27 @@ def traced(explained: Explained, tensors: Sequence[Tensor]) -> Program:
             made = make_fx(pure, tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
             return Program(simplified(made))
     except Exception as error:  # whatever it is, following each batch works, or tells what is wrong
-        raise NotTraceable(str(error) or type(error).__name__) from error
+        raise NotTraceable(_reason(error)) from error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong first, and the line of the user's model that did it."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    said = first_line(error)
+    if "_local_scalar_dense" in said:
+        said = "a number is read out of a tensor"
+    passed = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    users = [place for place in passed if not place[0].startswith(_NOT_THE_USERS)]
+    if not users:
+        return said
+    path, line = users[-1]
+    return f"{said} ({path}, line {line}: {linecache.getline(path, line).strip()})"
 
 
 @contextmanager
