@@ -123,9 +123,9 @@ class LoopWithTwin:
         self.pays_after = pays_after
         self._done = 0
 
-    def __call__(self, size: int, *args: Any) -> None:
+    def __call__(self, size: int, *args: Any) -> Any:
         """Do what both do; `size` counts what has to be done."""
-        (self.loop if self.pays(size) else self.twin)(*args)
+        return (self.loop if self.pays(size) else self.twin)(*args)
 
     def pays(self, size: int) -> bool:
         """Count what is about to be done, and tell whether the loop should do it."""

@@ -1,6 +1,6 @@
 """Path-dependent values and interactions.
 
-Compiled walks through trees: their preorder, the side that a cell takes, and the leaf of a row.
+Compiled walks through trees: the side that a cell takes, and the leaf of a row.
 
 Compiled Shapley values of trees where absent columns follow the training rows.
 
@@ -28,33 +28,6 @@ averaged. Entry (i, j) of the result is half of it, and so is (j, i).
 import numpy as np
 
 from tellwhy.core.compiled import njit
-
-
-@njit(nogil=True, cache=True)
-def preorder(left, right):
-    """Places of the nodes that can be reached from node 0, in preorder, and their depths."""
-    order = np.empty(len(left), dtype=np.int64)
-    depth = np.empty(len(left), dtype=np.int64)
-    stack = np.empty((len(left) + 1, 2), dtype=np.int64)
-    stack[0, 0] = 0
-    stack[0, 1] = 0
-    waiting = 1
-    n = 0
-    while waiting > 0:
-        waiting -= 1
-        node = stack[waiting, 0]
-        level = stack[waiting, 1]
-        order[n] = node
-        depth[n] = level
-        n += 1
-        if left[node] >= 0:
-            # the right child waits below the left one, which therefore comes next
-            stack[waiting, 0] = right[node]
-            stack[waiting, 1] = level + 1
-            stack[waiting + 1, 0] = left[node]
-            stack[waiting + 1, 1] = level + 1
-            waiting += 2
-    return order[:n].copy(), depth[:n].copy()
 
 
 @njit(nogil=True, cache=True)

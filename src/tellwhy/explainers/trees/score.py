@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import beta
 
+from tellwhy.core.compiled import LoopWithTwin
 from tellwhy.core.errors import InvalidParameter, UnsupportedModel
 from tellwhy.core.progress import silently, track
 from tellwhy.core.running import n_threads, row_batches, thread_map
 from tellwhy.core.score import Floats, Integers, ScoreFunction
-from tellwhy.explainers.trees import of_lightgbm, of_sklearn, of_xgboost
+from tellwhy.explainers.trees import numpy_paths, of_lightgbm, of_sklearn, of_xgboost
 from tellwhy.explainers.trees._compiled_background import BITS, MOST, pair_shares, path_columns, table_shares
 from tellwhy.explainers.trees._compiled_paths import (
     add_values,
@@ -83,6 +84,12 @@ def read_trees(model: Any) -> Trees | None:
     return None if reader is None else reader(model)
 
 
+PAYS_AFTER = 3e7  # nodes times rows times points: about a second of NumPy's way
+_PER_NODE = 10  # rows that what is prepared for a node costs as much as
+_add_values = LoopWithTwin(add_values, numpy_paths.add_values, PAYS_AFTER)
+_path_shares = LoopWithTwin(path_shares, numpy_paths.path_shares, PAYS_AFTER)
+_expected_value = LoopWithTwin(expected_value, numpy_paths.expected_value, PAYS_AFTER)
+
 _ROWS = 256  # in a batch: what is prepared for a tree serves all of them
 _BACKGROUND_ROWS = 512  # more is prepared where there are background rows
 
@@ -131,7 +138,8 @@ def outputs(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int | None = None) 
 
     def some(rows: slice) -> Floats:
         sums = np.full(rows.stop - rows.start, chosen.base)
-        add_values(nodes, chosen.trees, chosen.value, Z[rows], sums)
+        size = len(chosen.trees) * nodes.depth.max() * (rows.stop - rows.start)
+        _add_values(size, nodes, chosen.trees, chosen.value, Z[rows], sums)
         return sums
 
     return np.concatenate(_over_rows(some, len(Z), n_jobs, "scoring with trees"))
@@ -155,11 +163,14 @@ def path_values(game: Game, Z: Floats, n_jobs: int | None = None) -> Shares:
     def some(rows: slice) -> Floats:
         turned = np.ascontiguousarray(Z[rows].T)
         gained = np.zeros((game.n_players, rows.stop - rows.start))
-        path_shares(nodes, chosen.trees, chosen.value, share, turned, rule.points, rule.weights, gained)
+        size = len(nodes.feature) * (rows.stop - rows.start + _PER_NODE) * (len(rule.points) - 1)
+        given = (nodes, chosen.trees, chosen.value, share, turned)
+        _path_shares(size, *given, rule.points, rule.weights, gained)
         return gained.T
 
     values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees"))
-    return Shares(values, chosen.base + expected_value(nodes, chosen.trees, chosen.value, share))
+    expected = _expected_value(len(nodes.feature), nodes, chosen.trees, chosen.value, share)
+    return Shares(values, chosen.base + expected)
 
 
 def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int | None = None) -> Shares:

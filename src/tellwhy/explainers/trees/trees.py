@@ -179,8 +179,6 @@ class RawTree:
 
 def join_trees(raw: Sequence[RawTree]) -> tuple[Nodes, Floats]:
     """Put trees into one set of arrays, and give the values of their nodes."""
-    from tellwhy.explainers.trees._compiled_paths import preorder
-
     orders = [preorder(np.asarray(t.left, np.int64), np.asarray(t.right, np.int64)) for t in raw]
     first = np.concatenate([[0], np.cumsum([len(order) for order, _ in orders])]).astype(np.int64)
     is_leaf = _joined(raw, orders, "left", np.int64) < 0
@@ -199,6 +197,41 @@ def join_trees(raw: Sequence[RawTree]) -> tuple[Nodes, Floats]:
         player=feature,
     )
     return nodes, _joined_values(raw, orders)
+
+
+def preorder(left: Integers, right: Integers) -> tuple[Integers, Integers]:
+    """Places of the nodes that can be reached from node 0, in preorder, and their depths.
+
+    Examples
+    --------
+    >>> preorder(np.array([2, -1, -1]), np.array([1, -1, -1]))
+    (array([0, 2, 1]), array([0, 1, 1]))
+    """
+    levels = [np.zeros(1, dtype=np.int64)]
+    splits = _splits(levels[0], left)
+    while len(splits):
+        levels.append(np.concatenate([left[splits], right[splits]]))
+        splits = _splits(levels[-1], left)
+    size = np.ones(len(left), dtype=np.int64)
+    for here in levels[::-1]:
+        splits = _splits(here, left)
+        size[splits] += size[left[splits]] + size[right[splits]]
+    place = np.zeros(len(left), dtype=np.int64)
+    for here in levels:
+        splits = _splits(here, left)
+        place[left[splits]] = place[splits] + 1
+        place[right[splits]] = place[splits] + 1 + size[left[splits]]
+    reached = np.concatenate(levels)
+    order = np.empty(len(reached), dtype=np.int64)
+    order[place[reached]] = reached
+    depth = np.empty(len(reached), dtype=np.int64)
+    depth[place[reached]] = np.repeat(np.arange(len(levels)), [len(here) for here in levels])
+    return order, depth
+
+
+def _splits(places: Integers, left: Integers) -> Integers:
+    """Those of some nodes that are no leaves."""
+    return places[left[places] >= 0]
 
 
 def _joined(raw: Sequence[RawTree], orders: Any, name: str, kind: type) -> Any:
