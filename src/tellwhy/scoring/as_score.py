@@ -1,13 +1,9 @@
-"""`as_score`: any model to one number per row; the table of adapters by class name, loaded when met.
+"""`as_score`: from any model to the one number per row that is explained.
 
-From any model to the one number per row that is explained.
-
-The third-party models that `as_score` knows, by public class name.
-
-The nearest base class counts, whatever the order of the table: a class of one's own that extends
-`IsolationForest` is an `OutlierMixin`, and what is a plain `BaseEstimator` is refused with advice.
-
-Score functions of the user's own, with their output checked.
+`ADAPTERS` lists the third-party models that are known, by public class name; what reads one is loaded when
+such a model is met. The nearest base class counts, whatever the order of the table: a class of one's own that
+extends `IsolationForest` is an `OutlierMixin`, and what is a plain `BaseEstimator` is refused with advice.
+Scores made elsewhere have their output checked.
 """
 
 from __future__ import annotations
@@ -17,39 +13,38 @@ from typing import Any
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score import Floats, GivesScore, HasGradient, ScoreFunction
-from tellwhy.scoring.adapters import pipelines, pyod_models, sklearn_distances, sklearn_models
 from tellwhy.scoring.function_scores import FunctionScore, one_per_cell, one_per_row, private_rows
-from tellwhy.scoring.model_rows import lookup
-from tellwhy.scoring.network_output import NetworkOutput
+from tellwhy.scoring.model_rows import load_reader
 
-ADAPTERS: dict[str, Callable[[Any], ScoreFunction]] = {
-    "sklearn.svm.OneClassSVM": sklearn_distances.one_class_svm,
-    "sklearn.neighbors.KernelDensity": sklearn_distances.kernel_density,
-    "sklearn.neighbors.NearestNeighbors": sklearn_distances.nearest_neighbours,
-    "sklearn.cluster.KMeans": sklearn_distances.nearest_centre,
-    "sklearn.cluster.MiniBatchKMeans": sklearn_distances.nearest_centre,
-    "sklearn.cluster.BisectingKMeans": sklearn_distances.nearest_centre,
-    "sklearn.mixture.BaseMixture": sklearn_models.mixture,
-    "sklearn.decomposition.PCA": sklearn_models.reconstruction,
-    "sklearn.decomposition.IncrementalPCA": sklearn_models.reconstruction,
-    "sklearn.decomposition.TruncatedSVD": sklearn_models.reconstruction,
-    "sklearn.covariance.EllipticEnvelope": sklearn_models.mahalanobis,
-    "sklearn.covariance.EmpiricalCovariance": sklearn_models.mahalanobis,
-    "sklearn.linear_model.SGDOneClassSVM": sklearn_models.linear_one_class,
-    "sklearn.neighbors.LocalOutlierFactor": sklearn_models.local_outlier_factor,
-    "sklearn.base.OutlierMixin": sklearn_models.outlier_detector,
-    "sklearn.pipeline.Pipeline": pipelines.pipeline,
-    "sklearn.model_selection.BaseSearchCV": pipelines.best_of_search,
-    "sklearn.frozen.FrozenEstimator": pipelines.frozen,
-    "torch.nn.modules.module.Module": NetworkOutput,
-    "pyod.models.knn.KNN": pyod_models.nearest_neighbours,
-    "pyod.models.abod.ABOD": pyod_models.angles,
-    "pyod.models.copod.COPOD": pyod_models.tails,
-    "pyod.models.ecod.ECOD": pyod_models.tails,
-    "pyod.models.base.BaseDetector": pyod_models.detector,
-    "sklearn.base.ClassifierMixin": sklearn_models.refuse_classifier,
-    "sklearn.base.RegressorMixin": sklearn_models.refuse_regressor,
-    "sklearn.base.BaseEstimator": sklearn_models.refuse,
+# public class name → the file and the function below `scoring` that read it
+ADAPTERS: dict[str, str] = {
+    "sklearn.svm.OneClassSVM": "adapters.sklearn_distances:one_class_svm",
+    "sklearn.neighbors.KernelDensity": "adapters.sklearn_distances:kernel_density",
+    "sklearn.neighbors.NearestNeighbors": "adapters.sklearn_distances:nearest_neighbours",
+    "sklearn.cluster.KMeans": "adapters.sklearn_distances:nearest_centre",
+    "sklearn.cluster.MiniBatchKMeans": "adapters.sklearn_distances:nearest_centre",
+    "sklearn.cluster.BisectingKMeans": "adapters.sklearn_distances:nearest_centre",
+    "sklearn.mixture.BaseMixture": "adapters.sklearn_models:mixture",
+    "sklearn.decomposition.PCA": "adapters.sklearn_models:reconstruction",
+    "sklearn.decomposition.IncrementalPCA": "adapters.sklearn_models:reconstruction",
+    "sklearn.decomposition.TruncatedSVD": "adapters.sklearn_models:reconstruction",
+    "sklearn.covariance.EllipticEnvelope": "adapters.sklearn_models:mahalanobis",
+    "sklearn.covariance.EmpiricalCovariance": "adapters.sklearn_models:mahalanobis",
+    "sklearn.linear_model.SGDOneClassSVM": "adapters.sklearn_models:linear_one_class",
+    "sklearn.neighbors.LocalOutlierFactor": "adapters.sklearn_models:local_outlier_factor",
+    "sklearn.base.OutlierMixin": "adapters.sklearn_models:outlier_detector",
+    "sklearn.pipeline.Pipeline": "adapters.pipelines:pipeline",
+    "sklearn.model_selection.BaseSearchCV": "adapters.pipelines:best_of_search",
+    "sklearn.frozen.FrozenEstimator": "adapters.pipelines:frozen",
+    "torch.nn.modules.module.Module": "network_output:NetworkOutput",
+    "pyod.models.knn.KNN": "adapters.pyod_models:nearest_neighbours",
+    "pyod.models.abod.ABOD": "adapters.pyod_models:angles",
+    "pyod.models.copod.COPOD": "adapters.pyod_models:tails",
+    "pyod.models.ecod.ECOD": "adapters.pyod_models:tails",
+    "pyod.models.base.BaseDetector": "adapters.pyod_models:detector",
+    "sklearn.base.ClassifierMixin": "adapters.sklearn_models:refuse_classifier",
+    "sklearn.base.RegressorMixin": "adapters.sklearn_models:refuse_regressor",
+    "sklearn.base.BaseEstimator": "adapters.sklearn_models:refuse",
 }
 
 
@@ -98,7 +93,7 @@ def as_score(obj: Any) -> ScoreFunction:
     """Return the score function of a fitted model or a function.
 
     Covers this library's estimators, scikit-learn's `OneClassSVM`, `KernelDensity`, `GaussianMixture`, `PCA`,
-    `IsolationForest` and others (`scoring.adapters.third_party` has the table), `Pipeline` and
+    `IsolationForest` and others (`ADAPTERS` in `scoring.as_score` is the table), `Pipeline` and
     `ColumnTransformer` around them, every PyOD detector, a PyTorch network (its largest output;
     `NetworkOutput` chooses another), and any function that gives one number per row. High always means
     anomalous.
@@ -128,7 +123,7 @@ def reader_of(obj: Any) -> Callable[[Any], ScoreFunction]:
         return _own_score
     if isinstance(obj, ScoreFunction) and callable(obj.value):
         return _checked
-    adapter = lookup(ADAPTERS, obj)
+    adapter = load_reader(ADAPTERS, obj, "tellwhy.scoring")
     if adapter is not None:
         return adapter
     if callable(obj):

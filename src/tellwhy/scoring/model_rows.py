@@ -1,16 +1,14 @@
 """What a foreign model is, and the rows it takes.
 
-Rows in the form that a fitted third-party model expects: as many columns, under their names.
-
-Classes recognised by their public names, so that no third party has to be imported.
-
-What a fitted estimator is: a classifier, a regressor, a detector, told without importing scikit-learn.
+Classes are recognised by their public names, so that no third party has to be imported. Rows are brought
+into the form that a fitted model expects: as many columns, under their names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -144,6 +142,18 @@ def lookup(table: Mapping[str, T], obj: Any) -> T | None:
         if entry is not None:
             return entry
     return None
+
+
+def load_reader(table: Mapping[str, str], obj: Any, package: str) -> Any:
+    """Return the function that a table of "file:function" names for the object's class, or None.
+
+    Only the file that reads such objects is imported.
+    """
+    place = lookup(table, obj)
+    if place is None:
+        return None
+    file, name = place.split(":")
+    return getattr(import_module(f"{package}.{file}"), name)
 
 
 def estimator_kind(model: object) -> str | None:

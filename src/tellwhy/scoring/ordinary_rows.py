@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from tellwhy.core.arrays import evenly_spread, take_rows
 from tellwhy.core.params import Fit, is_matrix
 from tellwhy.core.score import Floats, HasMixture, HasObserved, Integers, support_points
-from tellwhy.scoring.adapters.pyod_models import TailScore
 from tellwhy.scoring.function_scores import EncodedScore
 from tellwhy.scoring.model_rows import lookup
 
@@ -142,9 +141,7 @@ def kept_rows(score: Any) -> Kept | None:
     observed = None if _is_edge_only(score) else observed_by(score)
     if observed is not None:
         return Kept(observed.rows, f"{len(observed.rows)} rows that the model keeps")
-    if isinstance(score, TailScore):
-        return Kept(score.rows, f"{len(score.rows)} rows that the model keeps")
-    model = getattr(score, "model", None)
+    model = getattr(score, "model", score)
     reader = lookup(_KEPT, model)
     held = None if reader is None else reader(model)
     if held is not None and len(held) > 1:
@@ -267,6 +264,7 @@ _KEPT: dict[str, Callable[[Any], Any]] = {
     "pyod.models.inne.INNE": _centres_of_balls,
     "pyod.models.kde.KDE": _field("kde_", "tree_", "data"),
     "pyod.models.qmcd.QMCD": _unscaled,
+    "tellwhy.scoring.adapters.pyod_models.TailScore": _field("rows"),
 }
 
 # Models that keep no rows, but the distribution that they took them to have; others than mixtures that are

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from tellwhy.classifiers.svm.interior_point import interior_point, is_small
 from tellwhy.classifiers.svm.records import Swept
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.progress import track
@@ -64,6 +63,8 @@ def leap(engine: Any, tol: float, *, below: float, slack: float) -> Point | None
 
 def _by_another_method(engine: Any, tol: float) -> Any:
     """Dual variables by the engine's own other method, else by an interior-point method, or None."""
+    from tellwhy.classifiers.svm.interior_point import interior_point, is_small
+
     if hasattr(engine, "leap"):
         return engine.leap(tol)
     comm = getattr(engine, "comm", None)

@@ -27,17 +27,15 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tellwhy.bases.kernel_basis import KernelBasis
-from tellwhy.bases.projections import FeatureMap
 from tellwhy.core.arrays import canonical_order
 from tellwhy.core.errors import InvalidParameter, NotConverged
-from tellwhy.core.params import Rules, instance_of, none, one_of, real
+from tellwhy.core.params import Rule, Rules, none, one_of, real
 from tellwhy.core.progress import track
 from tellwhy.core.running import row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers
@@ -52,6 +50,10 @@ from tellwhy.kernels import Exponential, StudentT
 from tellwhy.kernels.distances import ScaledPoints
 from tellwhy.optimise._compiled_smo import smo
 from tellwhy.optimise.one_class_qp import solve
+
+if TYPE_CHECKING:  # most one-class SVMs need no basis
+    from tellwhy.bases.kernel_basis import KernelBasis
+    from tellwhy.bases.projections import FeatureMap
 
 MAX_ROUNDS = 100
 _BATCH_BYTES = 16 * 2**20
@@ -202,6 +204,12 @@ def landmark_weights(X: Floats, weights: Floats, kernel: Exponential | StudentT,
     return out
 
 
+def _is_basis(value: object) -> bool:
+    from tellwhy.bases.kernel_basis import KernelBasis
+
+    return isinstance(value, KernelBasis)
+
+
 class OneClassSVM(KernelDetector):
     """One-class support vector machine that scores outlierness in log space.
 
@@ -262,7 +270,7 @@ class OneClassSVM(KernelDetector):
         "nu": real(0, 1, closed="right"),
         "tol": real(0, 1),
         "solver": one_of("auto", "smo", "libsvm"),
-        "features": (none, instance_of(KernelBasis, words="a KernelBasis")),
+        "features": (none, Rule("a KernelBasis", _is_basis)),
     }
 
     # With a narrower kernel, rows inside the data are flagged too: new normal rows then exceed the threshold

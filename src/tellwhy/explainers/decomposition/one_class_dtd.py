@@ -26,9 +26,8 @@ from tellwhy.core.params import Rules, instance_of, none, one_of, validate_param
 from tellwhy.core.score import Floats, HasExpansion, Integers, KernelExpansion, LeavesRowsOut, Remembered
 from tellwhy.explainers.base import ScoreExplainer, lacks
 from tellwhy.explainers.rows import Attribution, Rows
-from tellwhy.scoring import KernelScore
 from tellwhy.scoring.moved_columns import LEAST_MOVED, MovedColumns, Naming
-from tellwhy.scoring.one_class import relevance, usual_relevance
+from tellwhy.scoring.one_class import KernelScore, relevance, usual_relevance
 from tellwhy.scoring.ordinary_rows import kept_rows
 
 MOST_ROWS = 300  # ordinary rows, and as many with one column moved: their explanation costs little

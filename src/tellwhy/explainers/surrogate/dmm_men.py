@@ -42,7 +42,6 @@ from tellwhy.explainers.surrogate.inputs import (
     shaped,
 )
 from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
-from tellwhy.explainers.surrogate.local_insight import LocalPlan, Neighbourhood, explain_locally
 from tellwhy.explainers.surrogate.mixture import Explained, Plan, RowFits, Surrogate, fit_surrogate
 from tellwhy.explainers.surrogate.sampler import Settings
 from tellwhy.explainers.surrogate.state import Priors
@@ -403,6 +402,8 @@ class DMMMEN(InputExplainer):
         )
 
     def _locally(self, rows: Rows, explained: Explained) -> RowFits:
+        from tellwhy.explainers.surrogate.local_insight import LocalPlan, Neighbourhood, explain_locally
+
         where = Neighbourhood(
             shape=self.shape_,
             replacement=self.replaced_by(),

@@ -26,7 +26,7 @@ from tellwhy.core.errors import InvalidParameter, UnsupportedModel
 from tellwhy.core.progress import silently, track
 from tellwhy.core.running import n_threads, row_batches, thread_map
 from tellwhy.core.score import Floats, Integers, ScoreFunction
-from tellwhy.explainers.trees import numpy_paths, of_lightgbm, of_sklearn, of_xgboost
+from tellwhy.explainers.trees import numpy_paths
 from tellwhy.explainers.trees._compiled_background import BITS, MOST, pair_shares, path_columns, table_shares
 from tellwhy.explainers.trees._compiled_paths import (
     add_values,
@@ -35,24 +35,24 @@ from tellwhy.explainers.trees._compiled_paths import (
     path_interactions,
     path_shares,
 )
-from tellwhy.explainers.trees.of_xgboost import saved_model
 from tellwhy.explainers.trees.trees import Chosen, Nodes, Trees, dense_rows
 from tellwhy.scoring import EncodedScore
 from tellwhy.scoring.adapters.pipelines import encoded_by, encoding_of, flat_steps
-from tellwhy.scoring.model_rows import lookup
+from tellwhy.scoring.model_rows import load_reader, lookup
 
-READERS: dict[str, Callable[[Any], Trees]] = {
-    "sklearn.tree.BaseDecisionTree": of_sklearn.tree,
-    "sklearn.ensemble.ForestClassifier": of_sklearn.forest,
-    "sklearn.ensemble.ForestRegressor": of_sklearn.forest,
-    "sklearn.ensemble.IsolationForest": of_sklearn.isolation_forest,
-    "sklearn.ensemble.BaseGradientBoosting": of_sklearn.gradient_boosting,
-    "sklearn.ensemble.gradient_boosting.BaseHistGradientBoosting": of_sklearn.histogram_boosting,
-    "pyod.models.iforest.IForest": of_sklearn.pyod_isolation_forest,
-    "xgboost.sklearn.XGBModel": of_xgboost.estimator,
-    "xgboost.core.Booster": of_xgboost.booster,
-    "lightgbm.sklearn.LGBMModel": of_lightgbm.estimator,
-    "lightgbm.basic.Booster": of_lightgbm.booster,
+# public class name → the file and the function in this folder that read it
+READERS: dict[str, str] = {
+    "sklearn.tree.BaseDecisionTree": "of_sklearn:tree",
+    "sklearn.ensemble.ForestClassifier": "of_sklearn:forest",
+    "sklearn.ensemble.ForestRegressor": "of_sklearn:forest",
+    "sklearn.ensemble.IsolationForest": "of_sklearn:isolation_forest",
+    "sklearn.ensemble.BaseGradientBoosting": "of_sklearn:gradient_boosting",
+    "sklearn.ensemble.gradient_boosting.BaseHistGradientBoosting": "of_sklearn:histogram_boosting",
+    "pyod.models.iforest.IForest": "of_sklearn:pyod_isolation_forest",
+    "xgboost.sklearn.XGBModel": "of_xgboost:estimator",
+    "xgboost.core.Booster": "of_xgboost:booster",
+    "lightgbm.sklearn.LGBMModel": "of_lightgbm:estimator",
+    "lightgbm.basic.Booster": "of_lightgbm:booster",
 }
 
 
@@ -79,8 +79,10 @@ def read_trees(model: Any) -> Trees | None:
     True
     """
     if isinstance(model, (str, Path)):
+        from tellwhy.explainers.trees.of_xgboost import saved_model
+
         return saved_model(model)
-    reader = None if isinstance(model, type) else lookup(READERS, model)
+    reader = None if isinstance(model, type) else load_reader(READERS, model, "tellwhy.explainers.trees")
     return None if reader is None else reader(model)
 
 
