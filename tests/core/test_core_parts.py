@@ -105,7 +105,7 @@ def test_bad_cells_are_named_by_row_and_column():
 def test_registry_finds_names_however_written():
     assert registry.card("explainer", "one_class_dtd").name == "OneClassDTD"
     assert registry.card("detector", "one-class-svm").name == "OneClassSVM"
-    with pytest.raises(InvalidParameter, match=r"no explainer named 'zzz'\. There are: .*ExpectedValue"):
+    with pytest.raises(InvalidParameter, match=r"no explainer named 'zzz'\. tellwhy\.methods\(\) lists them"):
         registry.card("explainer", "zzz")
     with pytest.raises(InvalidParameter, match=r"'kernelshape'; did you mean 'KernelShap'\?"):
         registry.card("explainer", "kernelshape")
@@ -132,7 +132,7 @@ def test_a_class_that_is_entered_again_replaces_itself_and_no_other():
     finally:
         registry.forget(first)
         registry.forget(second)
-    with pytest.raises(InvalidParameter, match=r"no explainer named 'TwiceRun'. There are: .*Ensemble"):
+    with pytest.raises(InvalidParameter, match=r"no explainer named 'TwiceRun'"):
         registry.explainer_card("TwiceRun")
 
 

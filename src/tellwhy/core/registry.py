@@ -156,9 +156,8 @@ def _named(name: str, among: list[Card], what: str) -> Card:
     if candidate is not None:
         return candidate
     names = [c.name for c in among]
-    raise InvalidParameter(
-        f"There is no {what} named {name!r}{nearest(name, names)} There are: {', '.join(names)}."
-    )
+    where = "tellwhy.methods() lists them." if what == "explainer" else f"There are: {', '.join(names)}."
+    raise InvalidParameter(f"There is no {what} named {name!r}{nearest(name, names)} {where}")
 
 
 def _check_role(role: str) -> None:

@@ -365,7 +365,8 @@ class BackgroundExplainer(ScoreExplainer):
         """Raise unless `fit` has set the attribute of that name."""
         if learned not in vars(self):
             raise InvalidInput(
-                f"{type(self).__name__} is not fitted: call fit(X) with ordinary rows before explain(X)."
+                f"{type(self).__name__} is not fitted: call fit(X) with ordinary rows before explain(X), or "
+                "pass background=X to tellwhy.explain."
             )
 
 

@@ -14,14 +14,17 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import takes_old_names
-from tellwhy.core.params import generator
+from tellwhy.core.params import generator, plain_name
 from tellwhy.core.progress import shown
 from tellwhy.core.registry import Card, cards, explainer_card, explainer_cards
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.one_liner import question as networks
 from tellwhy.one_liner.background import as_rows, check_background, ordinary_rows
+from tellwhy.one_liner.known_names import known_name
 from tellwhy.one_liner.method import (
+    AUTO,
     FIRST,
+    TRIED,
     check_instance,
     chosen_card,
     made,
@@ -30,6 +33,7 @@ from tellwhy.one_liner.method import (
     with_background,
 )
 from tellwhy.one_liner.question import Asked, is_network, read_score, task_of
+from tellwhy.one_liner.refusals import refuse_asked, refuse_background
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +66,11 @@ def explain(
         Rows to explain: an array or a frame, in the columns the model was fitted on. A function gets frames
         as frames, with their names, types and categories.
     method
-        Name of an explainer (see `tellwhy.methods()`), its class, an explainer that is already made, or
-        'auto': the cheapest exact method that applies, named in the result's `method`.
+        Name of an explainer (see `tellwhy.methods()`; names that other libraries use are understood), its
+        class, or an explainer that is already made. 'auto': the cheapest exact method that applies, named in
+        the result's `method`. 'shap': Shapley values, by the method that gives them exactly where one does.
+        'tried': of three methods for any anomaly score, the one that best names cells that are moved in
+        ordinary rows; `params["chosen"]` says what was found.
     background
         Ordinary rows that those of X are compared with. Methods that need them take them from the model where
         it keeps some; X serves itself only where it has at least 50 different rows, of which the model calls
@@ -101,7 +108,13 @@ def explain(
     ('LinearShapley', 'yes', 2)
     """
     X, background = as_rows(X), as_rows(background)
-    question = _Question(model, X, background, Asked(task=task, target=target, output=output), params)
+    rule = AUTO
+    if isinstance(method, str):
+        method, settings = known_name(method, is_network=is_network(model))
+        params = {**settings, **params}
+        rule = plain_name(method)
+    asked = Asked(task=task, target=target, output=output)
+    question = _Question(model, X, background, asked, params, rule)
     with shown(progress):
         chosen = named_card(method)
         if chosen is None and not isinstance(method, str):
@@ -109,11 +122,21 @@ def explain(
         if chosen is None and _is_text(X):
             chosen = _label_card(model)
         if is_network(model) and (chosen is None or _takes_networks(chosen)):
-            card = chosen or explainer_card("IntegratedGradients")
+            card = chosen or _card_of_network(rule)
             return _by_network(card, question, is_auto=chosen is None)
         if chosen is not None and (chosen.role != "explainer" or chosen.family == "surrogate"):
             return _by_model(chosen, question)
         return _by_score(chosen, question)
+
+
+def _card_of_network(rule: str) -> Card:
+    """Return the method of networks that a rule stands for."""
+    if rule == TRIED:
+        raise InvalidParameter(
+            "method='tried' compares methods for tables, and the model is a network. Leave the method out, "
+            "or name one."
+        )
+    return explainer_card("IntegratedGradients" if rule == AUTO else "KernelShap")
 
 
 def _takes_networks(chosen: Card) -> bool:
@@ -130,15 +153,16 @@ class _Question:
     background: Any
     asked: Asked
     params: dict[str, Any]
+    rule: str  # how the method is chosen where none is named
 
 
 def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     """Explain the score of a model: it is read only once."""
     as_trees = chosen is None or chosen.name == "TreeShapley"
     score = read_score(question.model, question.X, question.background, question.asked, as_trees=as_trees)
-    card = chosen or chosen_card(score, "auto")
-    if chosen is None and card.name == FIRST:
+    if chosen is None and question.rule == TRIED:
         return _by_trial(score, question)
+    card = chosen or chosen_card(score, question.rule)
     # what a method leaves to a rule of its own, where nobody asked for it by name
     preset = {} if chosen else getattr(card.cls, "when_automatic", {})
     params = with_background(card, {**preset, **question.params}, question.background)
@@ -147,8 +171,15 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     explainer, further = made(card, question.model if is_other else score, params)
     said = _show_ordinary_rows(explainer, score, question)
     if chosen is None:
-        said["chosen"] = "automatically: the cheapest that applies"
+        said["chosen"] = _words_of(question.rule)
     return _explained(explainer, further, question, said)
+
+
+def _words_of(rule: str) -> str:
+    """Say how a method was chosen."""
+    return (
+        "automatically: the cheapest that applies" if rule == AUTO else "as what gives Shapley values of it"
+    )
 
 
 def _by_trial(score: Any, question: _Question) -> Explanation:
@@ -179,7 +210,7 @@ def _explained(
 
 def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanation:
     """Explain one output of a network: a method of networks gets the network, one of scores its output."""
-    network, params = networks.read(question.model, question.X, question.asked.target, card, question.params)
+    network, params = networks.read(question.model, question.X, question.asked, card, question.params)
     if network.target is not None:
         params["target"] = network.target
     explainer, further = made(card, network.model, params)
@@ -189,9 +220,11 @@ def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanatio
     else:
         _show_network_rows(card, explainer, question)
     explanation = explainer.explain(question.X, **further)
-    said["task"] = "anomaly" if network.is_anomaly else "prediction"
+    said["task"] = question.asked.task
+    if question.asked.task == "auto":
+        said["task"] = "anomaly" if network.is_anomaly else "prediction"
     if is_auto:
-        said["chosen"] = "automatically: the cheapest that applies"
+        said["chosen"] = _words_of(question.rule)
     return networks.with_words(explanation, said, network.words)
 
 
@@ -205,14 +238,7 @@ def _show_network_rows(card: Card, explainer: Any, question: _Question) -> None:
             )
         explainer.fit(question.background)
     elif question.background is not None:
-        _refuse_background(card)
-
-
-def _refuse_background(card: Card) -> None:
-    raise InvalidParameter(
-        f"{card.name} compares with no other rows, so that a background would be ignored. Leave it out, or "
-        "use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
-    )
+        refuse_background(card)
 
 
 def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict[str, str]:
@@ -239,6 +265,8 @@ def _starts_from_zero(explainer: Any, background: Any) -> bool:
 def _by_model(chosen: Card, question: _Question) -> Explanation:
     """Explain by a method that takes the model itself: networks, graphs, labels, patches, ensembles."""
     params = question.params
+    why = f"{chosen.name} reads the model itself, and explains what is said of it in tellwhy.methods()."
+    refuse_asked(question.asked, ("task", "output"), why)
     if question.asked.target is not None:
         params = {**params, "target": question.asked.target}
     explainer, further = made(chosen, question.model, params)
@@ -246,7 +274,7 @@ def _by_model(chosen: Card, question: _Question) -> Explanation:
     if isinstance(explainer, LearnsFromRows):
         explainer.fit(question.X if background is None else background)
     elif background is not None:
-        _refuse_background(chosen)
+        refuse_background(chosen)
     explanation: Explanation = explainer.explain(question.X, **further)
     return explanation
 
@@ -254,6 +282,8 @@ def _by_model(chosen: Card, question: _Question) -> Explanation:
 def _by_instance(method: Any, question: _Question) -> Explanation:
     """Explain by an explainer that the user has made; it is not changed."""
     check_instance(method, question.model, question.params)
+    why = f"the {type(method).__name__} is already made, for one number of its model."
+    refuse_asked(question.asked, ("task", "target", "output"), why)
     explainer: Explainer = copy.copy(method)
     if isinstance(explainer, LearnsFromRows) and question.background is not None:
         explainer.fit(question.background)

@@ -8,9 +8,8 @@ Methods for any score, tried on cells that are moved in the user's own ordinary 
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +18,11 @@ from tellwhy.core.arrays import random_sample, take_rows
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explainer import Explains
 from tellwhy.core.old_names import warned_names
-from tellwhy.core.params import generator, nearest
+from tellwhy.core.params import generator, nearest, plain_name
 from tellwhy.core.registry import Card, card, card_of, cards, explainer_card
-from tellwhy.core.score import ScoreFunction
+from tellwhy.core.score import IsPrediction, ScoreFunction
 from tellwhy.one_liner.background import LEAST_ROWS
+from tellwhy.one_liner.known_names import SHAPLEY
 from tellwhy.scoring import EncodedScore, NetworkOutput
 from tellwhy.scoring.ordinary_rows import Kept
 
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from tellwhy.evaluation import Choice
 
 
+AUTO = "auto"
 OWN = ("background", "method", "output", "progress", "target", "task")  # what `explain` takes itself
 
 
 def named_card(method: object) -> Card | None:
-    """Return the card of a method given by name or class; None for 'auto' and for an explainer itself."""
+    """Return the card of a method given by name or class; None for a rule, and for an explainer itself."""
     if isinstance(method, str):
-        return None if method.lower() == "auto" else explainer_card(method)
+        return None if plain_name(method) in (AUTO, TRIED, *SHAPLEY) else explainer_card(method)
     if isinstance(method, type):
         return _card_of_class(method)
     if isinstance(method, Explains):
@@ -60,16 +61,30 @@ def _card_of_class(cls: type) -> Card:
 
 
 def chosen_card(score: ScoreFunction, method: str) -> Card:
-    """Return the explainer of that name; for 'auto' the first that applies, the cheapest first."""
-    if method != "auto":
+    """Return the explainer of that name; for 'auto' the first that applies, the cheapest first.
+
+    For 'shap' it is the first of those that give exact Shapley values of the score, else `KernelShap`.
+    """
+    if plain_name(method) in SHAPLEY:
+        exact = [card("explainer", name) for name in ("TreeShapley", "LinearShapley")]
+        seen = _inner(score)
+        return next(
+            (c for c in exact if c.applies is not None and c.applies(seen)), card("explainer", "KernelShap")
+        )
+    if method != AUTO:
         return card("explainer", method)
     if isinstance(score, NetworkOutput):  # explained from zero; what is missing is stated
         return card("explainer", "IntegratedGradients")
-    seen = score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
+    seen = _inner(score)
     for candidate in considered():
         if candidate.applies is not None and candidate.applies(seen):
             return candidate
     raise UnsupportedModel(f"No explainer applies to {score.describes}.")
+
+
+def _inner(score: ScoreFunction) -> Any:
+    """The score below an encoding that keeps columns apart, which says what methods apply."""
+    return score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
 
 
 def considered() -> list[Card]:
@@ -84,7 +99,7 @@ def made(chosen: Card, model: object, params: Mapping[str, Any]) -> tuple[Any, d
     at_explain = list(inspect.signature(chosen.cls.explain).parameters)[2:]
     for name in params:
         if name not in taken and name not in at_explain:
-            _refuse_parameter(chosen.name, name, [*taken, *at_explain])
+            _refuse_parameter(chosen, name, [*taken, *at_explain])
     _check_required(chosen, params)
     explainer = chosen.cls(model, **{name: params[name] for name in params if name in taken})
     return explainer, {name: params[name] for name in params if name not in taken}
@@ -109,7 +124,10 @@ def with_background(chosen: Card, params: Mapping[str, Any], background: Any) ->
     return {**params, "background": background} if takes and not is_learned else dict(params)
 
 
-def _refuse_parameter(method: str, name: str, taken: list[str]) -> None:
+def _refuse_parameter(chosen: Card, name: str, taken: list[str]) -> None:
+    method = chosen.name
+    if hasattr(chosen.cls, "_answer_unknown"):  # it may know what is meant
+        chosen.cls._answer_unknown(name)
     known = [*taken, *OWN]
     own = [parameter for parameter in taken if parameter not in OWN]
     listed = ", ".join(own) if own else "none of its own"
@@ -136,13 +154,9 @@ def check_instance(method: Any, model: object, params: Mapping[str, Any]) -> Non
 
 
 FIRST = "AnomalyShapley"  # the method that is tried against others, and stays in doubt
-SECONDS = 3.0  # that the trial may take
+TRIED = "tried"  # the name that asks for a trial
 N_MOVED = 50  # rows, one cell moved in each
 MOST_ROWS = 5_000  # that reference rows are looked for in: more cost time, and tell hardly more
-_PILOT = 2  # rows that tell what all of them would take
-_FEW_SCORED = 64  # rows scored first, whose time tells whether more may be scored
-_MANY_SCORED = 2_048  # rows scored together: what a call costs once is shared by these
-_REFERENCES = 8  # scores for each set of columns, of both kinds of kernel SHAP
 _SETS = 256  # of columns, besides two for each column: enough to see which column is first
 
 CANDIDATES: dict[str, tuple[str, dict[str, object]]] = {
@@ -166,73 +180,40 @@ def tried(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> Tr
     """Return which of three methods for any score to take, by anomalies made from ordinary rows.
 
     One cell is moved in each of 50 rows; the methods learn from the other rows and rank the columns. Anomaly
-    Shapley is taken unless another one ranks the moved cells better by more than two standard errors. Without
-    enough rows, with a score that takes too long, or with parameters that only Anomaly Shapley has, nothing
-    is tried, and the words say so.
+    Shapley is taken unless another one ranks the moved cells better by more than two standard errors.
     """
-    first = Trial(explainer_card(FIRST), dict(params), "")
-    reason = _why_not(score, ordinary, params)
-    if reason is None:
-        try:
-            return _chosen(score, ordinary, params)
-        except _TooLong as slow:
-            reason = str(slow)
-        except InvalidInput as error:  # no cell can be moved, or moved rows are none that the model takes
-            reason = f"ordinary rows could not be changed ({error})"
-    return replace(
-        first, words=f"automatically: the first of those for any score; others were not tried: {reason}"
-    )
+    _check_trial(score, ordinary, params)
+    try:
+        return _chosen(score, ordinary, params)
+    except InvalidInput as error:  # no cell can be moved, or moved rows are none that the model takes
+        raise InvalidInput(
+            f"Methods cannot be tried on these ordinary rows: {error} Leave method='tried' out."
+        ) from error
 
 
-class _TooLong(Exception):
-    """The trial would take longer than it may."""
-
-
-def _why_not(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> str | None:
-    """Say why nothing is to be tried; None where it is."""
+def _check_trial(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> None:
+    """Raise where nothing can be tried."""
+    if isinstance(score, IsPrediction):
+        raise InvalidParameter(
+            f"method='tried' moves cells of ordinary rows to see which method names them, and "
+            f"{score.describes} is a prediction, not an anomaly score. Leave the method out."
+        )
     cls = explainer_card("KernelShap").cls
     others = sorted(set(params) - set(inspect.signature(cls.__init__).parameters))
     if others:
-        return f"they have no {', '.join(others)}"
+        raise InvalidParameter(
+            f"method='tried' compares methods, and not all have the parameter {others[0]!r}. Leave it out, "
+            f"or pass method={FIRST!r}."
+        )
     rows = ordinary.rows
     if np.ndim(rows) != 2 or len(getattr(score, "feature_shape", None) or (1,)) > 1:
-        return "rows are no tables"
+        raise InvalidInput("method='tried' moves cells of tables, and these rows are none. Name a method.")
     n = np.shape(rows)[0]
     if n < N_MOVED + LEAST_ROWS:
-        return f"{n} ordinary rows are fewer than the {N_MOVED + LEAST_ROWS} that it takes"
-    expected = _seconds_expected(score, rows)
-    return None if expected <= SECONDS else _too_long(expected)
-
-
-def _too_long(seconds: float) -> str:
-    return f"that would take about {seconds:.0f} s, and {SECONDS:g} s are allowed"
-
-
-def _seconds_expected(score: ScoreFunction, rows: Any) -> float:
-    """Return what the scores of moved rows take, at least: the rest of the work is timed later."""
-    n_scores = N_MOVED * _n_sets(rows) * (2 * _REFERENCES + 1)
-    each = _seconds_each(score, rows, _FEW_SCORED)
-    if each * _MANY_SCORED < SECONDS / 4 and each * n_scores > SECONDS / 4:
-        each = _seconds_each(score, rows, _MANY_SCORED)
-    return each * n_scores
-
-
-def _n_sets(rows: Any) -> int:
-    """Return how many sets of columns are tried for a row."""
-    return 2 * int(np.shape(rows)[1]) + _SETS
-
-
-def _seconds_each(score: ScoreFunction, rows: Any, n: int) -> float:
-    """Return the time of one score among n; the faster of two calls, for the first may prepare something."""
-    some = take_rows(rows, np.arange(n) % np.shape(rows)[0])
-    times = []
-    for _ in range(2):
-        start = time.perf_counter()
-        score.value(some)
-        times.append(time.perf_counter() - start)
-        if times[0] > SECONDS / 4:
-            break
-    return min(times) / n
+        raise InvalidInput(
+            f"method='tried' needs {N_MOVED + LEAST_ROWS} ordinary rows, {N_MOVED} of which it changes. "
+            f"Got {n}. Pass more as background=…, or leave the method out."
+        )
 
 
 def _chosen(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> Trial:
@@ -245,31 +226,14 @@ def _chosen(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> 
     rng.shuffle(drawn)
     moved = take_rows(ordinary.rows, np.sort(drawn[:N_MOVED]))
     others = take_rows(ordinary.rows, np.sort(drawn[N_MOVED:]))
+    few = {"n_coalitions": 2 * int(np.shape(others)[1]) + _SETS, **params}
     made = {}
     for name, (method, own) in CANDIDATES.items():
-        few = {"n_coalitions": _n_sets(others), **params, **own}
-        made[name] = explainer_card(method).cls(score, **few).fit(others)
-    _check_time(made, moved)
+        made[name] = explainer_card(method).cls(score, **few, **own).fit(others)
     choice = choose_by_injection(made, moved, rng, n_rows=N_MOVED)
     method, own = CANDIDATES[choice.best]
     most = None if choice.best == FIRST else MOST_ROWS
     return Trial(explainer_card(method), {**params, **own}, _words(choice), most)
-
-
-def _check_time(made: Mapping[str, Any], moved: Any) -> None:
-    """Raise where two rows say that fifty take too long."""
-    expected = 0.0
-    for explainer in made.values():
-        # The first call may load compiled loops, which is no part of what a row takes.
-        for n in (1, _PILOT):
-            start = time.perf_counter()
-            explainer.explain(take_rows(moved, np.arange(n)))
-            seconds = time.perf_counter() - start
-            if seconds > SECONDS:
-                break
-        expected += seconds * N_MOVED / n
-        if expected > SECONDS:
-            raise _TooLong(_too_long(expected))
 
 
 def _words(choice: Choice) -> str:
@@ -277,6 +241,6 @@ def _words(choice: Choice) -> str:
     means = ", ".join(f"{name} {mean:.2f}" for name, mean in choice.means.items())
     verdict = "of the three" if choice.best != FIRST else "for no other is better beyond doubt"
     return (
-        f"automatically: {choice.best}, {verdict}. One cell was moved in each of {N_MOVED} of the ordinary "
+        f"by trial: {choice.best}, {verdict}. One cell was moved in each of {N_MOVED} of the ordinary "
         f"rows; mean reciprocal rank of its column: {means}"
     )

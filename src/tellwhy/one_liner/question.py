@@ -23,6 +23,7 @@ from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.registry import Card
 from tellwhy.core.score import GivesScore, IsPrediction, ScoreFunction
 from tellwhy.explainers.trees import Trees, TreeScore, read_trees, tree_score
+from tellwhy.one_liner.refusals import refuse_asked
 from tellwhy.scoring import (
     EncodedScore,
     FunctionScore,
@@ -245,7 +246,7 @@ class Network:
 
 
 def read(
-    model: Any, X: Any, target: Any, chosen: Card, params: Mapping[str, Any]
+    model: Any, X: Any, asked: Asked, chosen: Card, params: Mapping[str, Any]
 ) -> tuple[Network, dict[str, Any]]:
     """Return a network with one tensor of outputs, for a method that takes networks or scores.
 
@@ -253,10 +254,11 @@ def read(
     where the method has no such parameters.
     """
     require("torch", "explaining a network")
-    from tellwhy.scoring.network_outputs import read_network
 
     check_inputs(X)
-    found = read_network(model, _as_floats(model, X), target)
+    validate_value("explain", "task", asked.task, one_of(*TASKS))
+    validate_value("explain", "output", asked.output, one_of("auto", "margin", "probability"))
+    found = _asked_of(model, _as_floats(model, X), asked)
     if chosen.role != "explainer" or chosen.name == _OF_PARTS:
         return Network(found.model, found.target, found.words, found.is_error), dict(params)
     if isinstance(X, (tuple, dict)):
@@ -269,6 +271,32 @@ def read(
     score.has_levels = has_parts(model, X)
     left = {name: value for name, value in params.items() if name not in own}
     return Network(score, None, found.words, found.is_error), left
+
+
+def _asked_of(model: Any, X: Any, asked: Asked) -> Any:
+    """Return the network with the output that is asked for."""
+    from tellwhy.scoring.network_outputs import read_network
+    from tellwhy.scoring.network_probabilities import ending_of, with_probabilities
+
+    found = read_network(model, X, asked.target)
+    if found.is_error and asked.target is None and asked.task == "prediction":
+        found = read_network(model, X, "max")
+    if asked.output == "auto":
+        return found
+    if found.is_error or callable(found.target):
+        refuse_asked(
+            asked, ("output",), "the number that is explained is given by a function of the outputs."
+        )
+    if asked.output == "probability":
+        words = f"{found.words}, as a probability"
+        return replace(found, model=with_probabilities(found.model, X), words=words)
+    if ending_of(found.model, X) == "sigmoid":
+        raise InvalidParameter(
+            f"output='margin' asks for what comes before a probability, and a sigmoid at the end of "
+            f"{type(model).__name__} is not taken off. Wrap the network without it, or pass "
+            "target=lambda outputs: outputs[:, 0].logit()."
+        )
+    return found
 
 
 def check_inputs(X: Any) -> None:

@@ -60,12 +60,12 @@ def read_network(model: Module, X: Any, target: Any) -> ReadNetwork:
         None: the tensor that the network returns, or the one called "logits" of several, or, where the output
         has the shape of the input, the squared error of that reconstruction. A name: that part of a dict or
         of an object with fields. A pair of a name and an output's number. Everything else is left to
-        `NetworkOutput`.
+        `NetworkOutput`, of the tensor that the network returns, or of the one called "logits".
     """
     check_model(model)
-    if _is_choice(target) and not callable(target):
-        return ReadNetwork(model, target, "")
     outputs, softmax = _tried(model, X)
+    if _is_choice(target) and not callable(target):
+        return of_one_tensor(model, outputs, target)
     if callable(target):
         return _by_function(model, outputs, target)
     if target == RECONSTRUCTION:
@@ -78,6 +78,14 @@ def read_network(model: Module, X: Any, target: Any) -> ReadNetwork:
         return ReadNetwork(model, number, "")
     key = _key(model, outputs, name)
     return ReadNetwork(Picked(model, _Part(key)), number, f" in {key!r}")
+
+
+def of_one_tensor(model: Module, outputs: Any, target: Any) -> ReadNetwork:
+    """Return a network that gives one tensor, by what it returned: the one called "logits" of several."""
+    if isinstance(outputs, Tensor):
+        return ReadNetwork(model, target, "")
+    key = _key(model, outputs, None)
+    return ReadNetwork(Picked(model, _Part(key)), target, f" in {key!r}")
 
 
 def _is_choice(target: Any) -> bool:

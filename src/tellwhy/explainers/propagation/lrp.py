@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -113,6 +114,23 @@ class LRP(RelevanceExplainer):
         self.attention = attention
         self.gates = gates
         self.own = own
+
+    @classmethod
+    def _check_given(cls, given: Mapping[str, Any]) -> None:
+        """Answer the setting of a rule, given as a parameter of its own, with where it goes."""
+        for name in given:
+            cls._answer_unknown(name)
+        super()._check_given(given)
+
+    @staticmethod
+    def _answer_unknown(name: str) -> None:
+        """Raise with what to type for the setting of a rule; all other names are left alone."""
+        owners = [rule for rule in RULES if name in inspect.signature(RULES[rule]).parameters]
+        if owners and name not in inspect.signature(LRP).parameters:
+            raise InvalidParameter(
+                f"LRP takes the settings of its rule together: rule={owners[0]!r}, "
+                f"rule_params={{{name!r}: …}}."
+            )
 
     def check(self) -> None:
         """Refuse settings that are out of range, and names of rules that do not exist."""
