@@ -1,22 +1,14 @@
-"""Feature maps: RFF, orthogonal, Hadamard, landmarks.
-
-The directions that rows are projected on: independent, orthogonal, or products of structured matrices.
-
-Each stands for a matrix G with (nearly) standard normal entries, whose columns are the directions.
-
-A fitted basis as a record: the kernel, its bandwidth, and the directions that rows are projected on.
+"""Feature maps φ with φ(x)·φ(x') ≈ k(x, x'), and the directions that rows are projected on.
 
 Gaussian   φ(x) = √(2/D) [sin(Gᵀ(x − c)/σ), cos(Gᵀ(x − c)/σ)], D/2 directions; c cancels in the kernel
 ArcCos     φ(x) = √(2/D) max(0, Gᵀx), D directions; deeper kernels apply it again to φ
 Landmarks  φ(x) = L⁻¹ k(z, x) of D points z, with L Lᵀ = k(z, z): for every kernel, in a single layer
 
-Similarities to points, made orthonormal: φ(x) = L⁻¹ k(z, x) with L Lᵀ = k(z, z) (the Nyström method).
-
-φ(x)·φ(x') is the kernel between x and x' after both are projected on the span of the points in the kernel's
-own space: the best that combinations of these points can do. Training moves the points.
-
-Williams and Seeger, "Using the Nyström method to speed up kernel machines", Advances in Neural Information
-Processing Systems 13 (2001).
+G has (nearly) standard normal entries, whose columns are the directions: independent, orthogonal, or products
+of structured matrices. With landmarks (Williams and Seeger, "Using the Nyström method to speed up kernel
+machines", Advances in Neural Information Processing Systems 13, 2001), φ(x)·φ(x') is the kernel after x and
+x' are projected on the span of the points in the kernel's own space: the best that combinations of these
+points can do. Training moves the points.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Features of several bases at once in PyTorch.
+"""Features of several bases at once in PyTorch, which is imported when a function runs.
 
-Fast features in PyTorch: Walsh–Hadamard projections by small matrices, sines and cosines in one pass.
-
-PyTorch is imported when a function runs.
-
-Bases trained side by side in PyTorch: one tensor holds a layer of several bases, padded to the widest.
-
-PyTorch is imported when a function runs.
+One tensor holds a layer of several bases, padded to the widest. Walsh–Hadamard projections are products with
+small matrices; sines and cosines are taken in one pass.
 """
 
 from __future__ import annotations

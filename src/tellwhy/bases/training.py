@@ -1,11 +1,7 @@
-"""Adam with early stopping on stacked bases.
-
-Adam on stacked bases, with early stopping on rows held out.
+"""Adam on stacked bases, with early stopping on rows held out.
 
 What a basis starts from is a candidate like every epoch: by the loss on rows held out, training never ends
-worse than it began.
-
-Steps of Adam, recorded and played again on a graphics card.
+worse than it began. On a graphics card, steps are recorded and played again.
 """
 
 from __future__ import annotations

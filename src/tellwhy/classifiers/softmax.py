@@ -1,8 +1,4 @@
-"""Softmax regression: mini-batches, or Newton to the optimum.
-
-Softmax regression by mini-batches, on features that are computed when needed.
-
-Softmax regression as the convex problem that it is, solved to a stated tolerance.
+"""Softmax regression: by mini-batches on features, or as the convex problem that it is, to a tolerance.
 
 P(W) = mean cross-entropy of φ(x) W + ½ ridge ‖W‖², where φ has a last column of ones: the intercepts are
 weights like the others. At the dual point p = softmax(φ W) the duality gap is ‖∇P(W)‖²/(2 ridge). So it is

@@ -1,11 +1,7 @@
-"""x̂*(S): local minima of score + cost of moving, for many sets of free columns.
-
-Local minima of a score around rows, for many sets of free columns at once.
+"""x̂*(S): local minima of a score around rows, for many sets of free columns at once.
 
 For each row x and each set of free columns c: argmin over y of e(y) + γ/|c| Σ_{i∈c} dist(y_i, x_i), with y =
 x outside c, the local minimum that descent from y = x ends in (Takeishi and Kawahara, equation 3).
-
-Coordinates around rows, and what it costs to move away from them.
 """
 
 from __future__ import annotations

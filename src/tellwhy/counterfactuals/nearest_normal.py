@@ -1,8 +1,6 @@
-"""Nearest normal row: greedy change of blocks, then taking back.
+"""The nearest row that looks normal: few cells changed, by little, to values that occur.
 
-The nearest row that looks normal: few cells changed, by little, to values that occur.
-
-Changing a row block by block until its score is low enough, then taking back what was not needed.
+A row is changed block by block until its score is low enough; then what was not needed is taken back.
 """
 
 from __future__ import annotations

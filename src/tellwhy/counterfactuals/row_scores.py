@@ -1,11 +1,7 @@
-"""Scores of points made from rows; quadratic forms and their Newton steps.
+"""Scores of points that are made from given rows; quadratic forms, whose curvature leads straight down.
 
-Scores of points that are made from given rows.
-
-Scores that are a soft minimum of quadratic forms, and the inverse curvatures that lead straight down.
-
-Gaussian mixtures and reconstruction errors have this shape. A soft minimum of numbers is −log Σ exp(−number):
-close to the lowest of them, but smooth.
+Gaussian mixtures and reconstruction errors are a soft minimum of quadratic forms: −log Σ exp(−number) is
+close to the lowest number, but smooth.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""Rows of any table as numbers, and back to what the user has.
+"""Rows of any table as numbers that a search can change, and back to what the user has.
 
-What was explained and what counts as normal; and what a search for normal versions must know of rows.
-
-Normal versions of rows of numbers, which the score takes as they are.
-
-Normal versions of table rows, looked for in the user's columns.
-
-This is for encodings that cannot be undone cell by cell.
-
-Rows of a table as numbers that can be changed, and back: for scores that encode the rows themselves.
+Rows of numbers are taken as they are. Tables are coded where the score encodes the rows itself, and changed
+in the user's own columns where an encoding cannot be undone cell by cell.
 """
 
 from __future__ import annotations

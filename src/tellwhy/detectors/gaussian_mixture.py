@@ -1,8 +1,7 @@
-"""GMM energy and its left-out calibration.
+"""Gaussian mixture scored by its energy, −log p(x).
 
-Gaussian mixture scored by its energy.
-
-Energies of training rows as if each were new: under the mixture re-estimated without it.
+Thresholds are drawn from training rows as if each were new: their energy under the mixture re-estimated
+without them.
 """
 
 from __future__ import annotations

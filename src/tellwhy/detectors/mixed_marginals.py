@@ -1,8 +1,7 @@
-"""Point masses and smooth parts, bound by a copula.
+"""Columns of point masses and smooth parts, bound together by a Gaussian copula.
 
-Columns of point masses and smooth parts, bound together by a Gaussian copula.
-
-Columns with values that many rows share: point masses, a smooth part, and normal scores.
+Where many rows share a value, a column has a point mass there and a smooth part beside it; either becomes
+normal scores, whose covariance is the copula.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Distance to principal components.
+"""Principal components: rows that a few directions cannot reproduce are odd.
 
-Principal components: rows that a few directions cannot reproduce are odd.
-
-Whether numbers can be squared: distances and errors of extreme columns would be 0 or infinite.
+Distances and errors of extreme columns would be 0 or infinite as squares: they are refused by name.
 """
 
 from __future__ import annotations

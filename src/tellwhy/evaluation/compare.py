@@ -1,10 +1,7 @@
-"""One table of explainers, for tables and pictures.
+"""Which explainer to trust on this model and data: one table of measurements, with intervals.
 
-Which explainer to trust on this model and data: one table, measured on anomalies made on purpose.
-
-Which explainer of a network, or of any model of pictures, to trust: one table with intervals.
-
-What of a score no value of an explanation accounts for.
+Tables are measured on anomalies made on purpose, and on what of a score no value of an explanation accounts
+for; networks and models of pictures on regions that are taken away.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Fidelity of insights, keep-top, crafted inputs.
+"""Fidelity: whether the features that an insight names are those that the model goes by.
 
-Fidelity: whether the features that an insight names are those that the model goes by.
-
-Inputs that show what a model is blind or gullible to, built from what it has learned.
-
-Inputs in which some features were changed to tell what a model goes by.
-
-What is left of a classifier's decision when only the best-ranked parts of an input are kept.
+Some features of inputs are changed to tell what a model goes by; inputs built from what it has learned show
+what it is blind or gullible to; and `keep_top` tells what is left of a classifier's decision when only the
+best-ranked parts of an input are kept.
 """
 
 from __future__ import annotations

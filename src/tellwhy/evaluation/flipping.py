@@ -1,15 +1,11 @@
-"""Algorithm 4 and flipping by replacement.
+"""Flipping: whether the score falls when the features said to matter stop being odd.
 
-Flipping: whether the score falls when the features said to matter stop being odd.
-
-Flipping in the space of differences to support points (Algorithm 4 of the One-Class DTD paper).
-
-A model made of distances sees a row x only through its differences Ψ_ij = x_i − u_ji to the support points
-u_j: its score is a function of the squared distances s_j = Σ_i Ψ_ij², pooled over the points. Taking feature
-i away sets Ψ_ij = 0 for every point at once: the row then differs from no support point in that feature,
-which no replaced value of x_i could achieve. With all features away the score is the least there is.
-
-Flipping for any score: features replaced by normal values, most relevant first.
+Models made of distances are flipped by Algorithm 4 of the One-Class DTD paper, in the space of differences to
+support points. Such a model sees a row x only through Ψ_ij = x_i − u_ji: its score is a function of the
+squared distances s_j = Σ_i Ψ_ij², pooled over the points. Taking feature i away sets Ψ_ij = 0 for every point
+at once: the row then differs from no support point in that feature, which no replaced value of x_i could
+achieve. With all features away the score is the least there is. For any other score, features are replaced by
+normal values, most relevant first.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Patch flipping, pixel AUROC, AU-PRO.
+"""Flipping of whole pictures and series, and how well maps of scores show where pictures are odd.
 
-Flipping of whole pictures and series: cells stop differing from the support points, most relevant first.
-
-Algorithm 4 of the One-Class DTD paper, for the sum over patches: a cell that is taken away is taken away in
-every patch that covers it, for all of its channels.
-
-How well maps of scores show where pictures are odd: pixel AUROC and AU-PRO, as of MVTec's benchmark.
+Flipping is Algorithm 4 of the One-Class DTD paper, for the sum over patches: a cell that is taken away is
+taken away in every patch that covers it, for all of its channels. Maps are judged by pixel AUROC and AU-PRO,
+as of MVTec's benchmark.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Anomalies made on purpose, in any frame.
+"""Anomalies made from normal rows, so that the truth about them is known.
 
-Anomalies made from normal rows, so that the truth about them is known.
-
-Rows put together from cells of several rows, in the type they came in: array, pandas or polars frame.
+Rows are put together from cells of several rows, in the type they came in: array, pandas or polars frame.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""MRR, hits, AUROC; choosing an explainer by them.
+"""Localisation: whether the features that were made odd are the ones an explanation names.
 
-Localisation: whether the features that were made odd are the ones an explanation names.
-
-Which of several explainers finds cells that were moved in the user's own rows.
+By the rank of the first of them, by hits among the first k, and by AUROC; and which of several explainers
+finds cells that were moved in the user's own rows.
 """
 
 from __future__ import annotations

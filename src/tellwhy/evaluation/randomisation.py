@@ -1,8 +1,6 @@
-"""Parameter randomisation and similarity of maps.
+"""Parameter randomisation: an explanation of a network must change when what the network learned is lost.
 
-Parameter randomisation: an explanation of a network must change when what the network learned is lost.
-
-How similar two explanations of the same rows are: one number per row, 1 for the same.
+How similar two explanations of the same rows are is one number per row, 1 for the same.
 """
 
 from __future__ import annotations

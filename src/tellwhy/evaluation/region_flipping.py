@@ -1,15 +1,7 @@
-"""Regions, fill-ins, MoRF/LeRF.
-
-Perturbation analysis of images and other arrays: how the score falls as relevant regions are painted over.
+"""Perturbation analysis of images and other arrays: how the score falls as relevant regions are painted over.
 
 The model only has to give scores; several fill-ins, and random orders beside the explanation's, tell how far
 the result depends on the way regions are taken away.
-
-Cutting images and other arrays into regions.
-
-What is painted over the regions of an input that are taken away.
-
-The score that an explanation was made for, ready to be evaluated at changed inputs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""IROF and ROAD.
+"""Removal of segments (IROF) and of single pixels (ROAD) in the order of an explanation.
 
-Removal of segments (IROF) and of single pixels (ROAD) in the order of an explanation.
-
-Pixels that are taken away and told by their neighbours, so that no edge shows where they were.
+Pixels that are taken away are told by their neighbours, so that no edge shows where they were.
 """
 
 from __future__ import annotations

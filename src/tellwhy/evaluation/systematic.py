@@ -1,12 +1,4 @@
-"""Box ratios and odd strategies in a data set.
-
-Whether explanations lie on the object: relevance inside and outside of its box, per class.
-
-Groups of explanations that are alike, and how they are told.
-
-Explanations of pictures as maps (n, height, width), which the checks of a data set read.
-
-Groups of explanations in a data set, and those that reveal an odd strategy.
+"""What explanations of a data set have in common: relevance inside and outside of boxes, odd groups.
 
 As in Lapuschkin et al., Nature Communications 10 (2019): maps of relevance are made coarse, joined to their
 nearest neighbours, and cut into groups by the eigenvectors of that graph. A group is odd if a large part of

@@ -1,12 +1,7 @@
-"""ScoreExplainer, BackgroundExplainer: checks, fit, explain.
+"""What explainers of scores share: reading the model, the columns and the rows, and assembling the result.
 
-What explainers of scores share: reading the model, the columns and the rows, and assembling the result.
-
-Explanations whose numbers left the range of floating-point numbers are errors, not results.
-
-Parameters that explainers are made with: unknown ones are answered with what to type instead.
-
-Whether a model was fitted again since an explainer read it.
+Numbers that left the range of floating-point numbers, unknown parameters, and a model that was fitted again
+since it was read are errors here, not results.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Rows in score columns, Attribution, calls in batches, groups and players.
+"""Rows to explain in the columns that a score sees, what a method finds for them, and who shares the score.
 
-Rows to explain in the columns that a score sees, and what a method finds for them.
-
-Scores computed a few rows at a time, in threads where that is asked for.
-
-Columns that belong together, as the user names them.
-
-Who shares the score: columns, the raw columns that encoded ones were made from, or groups of them.
+Scores are asked a few rows at a time, in threads where that is wanted. Shares go to columns, to the raw
+columns that encoded ones were made from, or to groups that the user names.
 """
 
 from __future__ import annotations

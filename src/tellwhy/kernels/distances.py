@@ -1,9 +1,4 @@
-"""Squared distances that keep their digits; bandwidths learned from them.
-
-Squared Euclidean distances by matrix products, without losing digits to cancellation.
-
-A kernel's bandwidth chosen from the distances between rows.
-"""
+"""Squared Euclidean distances by matrix products that keep their digits, and bandwidths chosen from them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Exponential, t-Student, linear and arc-cosine kernels as functions of the distance.
+"""Kernels of the Euclidean distance, as functions of s = (r/σ)², and the arc-cosine kernel.
 
-Kernels of the Euclidean distance, as functions of the scaled squared distance s = (r/σ)².
-
-The arc-cosine kernel of degree one, and its compositions.
-
-Cho and Saul, "Kernel methods for deep learning", Advances in Neural Information Processing Systems 22 (2009).
+Exponential: exp(−s^(q/2)/q). t-Student: 1/(a + s^(q/2)). The arc-cosine kernel of degree one, and its
+compositions, are those of Cho and Saul, "Kernel methods for deep learning", Advances in Neural Information
+Processing Systems 22 (2009).
 """
 
 from __future__ import annotations

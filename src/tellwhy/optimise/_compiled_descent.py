@@ -1,22 +1,14 @@
-"""Compiled line search and two-loop recursion.
-
-The decisions of a descent, each written once, and the compiled loops that take them problem by problem.
+"""The decisions of a descent, each written once, and the compiled loops that take them problem by problem.
 
 A function marked `@for_one_or_many` is a decision. Python calls it with arrays that have one entry per
 problem (numpy's or PyTorch's). The compiled loops further down call it with the numbers of one problem, and
-numba compiles it into them. So a decision holds no `if`: `where` chooses, `&` and `|` combine.
+numba compiles it into them. So a decision holds no `if`: `where` chooses, `&` and `|` combine. Decisions and
+loops share this file because numba, which keeps compiled code on disk, notices changes in the file of a loop
+but not in other files that the loop calls.
 
-Decisions and loops share this file because numba, which keeps compiled code on disk, notices changes in the
-file of a loop but not in other files that the loop calls.
-
-Compiled two-loop recursion of limited-memory BFGS (Nocedal, 1980), and sums over the entries of a row.
-
-The recursion multiplies a slope q by an approximate inverse curvature. The last pairs of a step s and a
-change of slope y describe it, with ρ = 1/(s·y). Pairs lie in a ring: pair k of a problem is at place
-k % history.
-
-The loops of `_compiled_descent` call these functions, and numba does not notice changes made here in what it
-has kept of them: after an edit, delete this folder's `__pycache__`.
+The two-loop recursion of limited-memory BFGS (Nocedal, 1980) multiplies a slope q by an approximate inverse
+curvature. The last pairs of a step s and a change of slope y describe it, with ρ = 1/(s·y). Pairs lie in a
+ring: pair k of a problem is at place k % history.
 """
 
 from typing import NamedTuple

@@ -1,9 +1,4 @@
-"""Curvature memory of L-BFGS; kinks of |u| and walls of a box.
-
-The last steps of many descents, and the inverse curvature that they tell (limited-memory BFGS).
-
-Where descent has to mind more than the slope: kinks of |u| and the walls of a box.
-"""
+"""What the last steps of many descents tell of the curvature (limited-memory BFGS); kinks and walls."""
 
 from __future__ import annotations
 

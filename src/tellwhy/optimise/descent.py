@@ -1,6 +1,4 @@
-"""L-BFGS of many small problems: the loop, compiled or as arrays.
-
-Limited-memory quasi-Newton descent of many small problems at once.
+"""Limited-memory quasi-Newton descent of many small problems at once.
 
 Each problem has its own step length and its own end: whatever it has come to, every problem that is still
 going takes part in every evaluation. The step lengths satisfy the weak Wolfe conditions by bisection (Lewis
@@ -8,11 +6,10 @@ and Overton, Mathematical Programming 141, 2013), which also holds for functions
 handled orthant by orthant (Andrew and Gao, ICML 2007), a box by projection. Arrays are numpy's or PyTorch's,
 as the start is.
 
-A descent under way: problems aim, try a length, and aim again, until each has arrived.
-
-`Run` holds the order of things. Two classes keep its books: `CompiledRun` goes through the problems of numpy
-arrays one after the other; `ArrayRun` works on all problems at once, as tensors, kinks and walls need it.
-Both take every decision by the functions of `_compiled_descent`.
+`Run` holds the order of things: problems aim, try a length, and aim again, until each has arrived. Two
+classes keep its books: `CompiledRun` goes through the problems of numpy arrays one after the other;
+`ArrayRun` works on all problems at once, as tensors, kinks and walls need it. Both take every decision by the
+functions of `_compiled_descent`.
 """
 
 from __future__ import annotations

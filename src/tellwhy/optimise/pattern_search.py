@@ -1,12 +1,9 @@
-"""Search without gradients: patterns and parabolas.
-
-Derivative-free local search of many problems at once, for scores without a gradient.
+"""Derivative-free local search of many problems at once, for scores without a gradient.
 
 A forest's score is flat between its splits: only steps of some size find anything. Each round tries steps
 along the columns that stand out most and towards a few ordinary points, takes the lowest where one is lower,
-and halves the steps where none is.
-
-The lowest place of a curve, narrowed down by parabolas through three points of it.
+and halves the steps where none is. Where the score is smooth, parabolas through three points of a line narrow
+its lowest place down.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Nearest centre, mean k-NN distance; training rows found among points.
-
-Scores that are plain distances: to the nearest centre, or to the k nearest neighbours.
-
-Rows a model was trained on, found among its own support points.
+"""Scores that are plain distances: to the nearest centre, or the mean one to the k nearest neighbours.
 
 A training row is its own nearest support point, which hides how odd it is; explanations therefore leave it
-out.
+out. `matching_points` finds such rows among the points.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Functions, arrays, encodings as scores.
+"""Functions of rows as scores, with their output checked.
 
-Any function of rows as a score, with its output checked.
-
-Scores of images and other arrays, seen as scores of flat rows.
-
-A score of raw rows that a model sees through an encoding of their columns.
+Rows are flat, or images and other arrays, or raw rows that a model sees through an encoding of their columns.
 """
 
 from __future__ import annotations

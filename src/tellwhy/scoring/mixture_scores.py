@@ -1,9 +1,4 @@
-"""Energies of mixtures, distances to principal planes.
-
-The energy of a Gaussian mixture, −log p(x), with its gradient.
-
-The squared distance of rows to the space spanned by a few orthonormal directions.
-"""
+"""The energy of a Gaussian mixture, −log p(x), and the squared distance of rows to a few directions' span."""
 
 from __future__ import annotations
 

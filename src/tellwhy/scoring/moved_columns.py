@@ -1,11 +1,7 @@
-"""Columns moved by their own standard deviations, and the rank that an explanation gives the mover.
-
-Ordinary rows with one column moved, to see which way of telling a score names that column.
+"""Ordinary rows with one column or cell moved, and the rank that an explanation gives the mover.
 
 The truth about such rows is known, and they are made from nothing but rows that a model may learn from. So
-they decide where two ways of explaining, or two bandwidths, would otherwise be a matter of taste.
-
-Rows held out with one cell moved, and how much of what a detector finds odd falls on that cell.
+they decide where two ways of explaining, two bandwidths or two networks would otherwise be a matter of taste.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Inputs of a network: one, several, or tokens.
-
-What a network is applied to: one array, several by place or by name, tokens among them.
+"""What a network is applied to: one array, several by place or by name, tokens among them.
 
 Gradients are taken by numbers. Tokens are not numbers but places in a table of vectors: what can be moved is
 the vector that the network's embedding puts in the place of each token.
-
-Reading what a network is applied to: one tensor, several by place, or several by name.
 """
 
 from __future__ import annotations

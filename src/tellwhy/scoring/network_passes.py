@@ -1,11 +1,7 @@
-"""Passes that leave no trace on the network; which output (torch).
+"""Passes through a PyTorch network that leave no trace on it: one number per row, and its derivatives.
 
-Passes through a PyTorch network that leave no trace on it: one number per row, and its derivatives.
-
-Which number of a network's output is explained: its score.
-
-A target is "max" (the largest output of each row), the number of an output, one such number per row, or a
-function from the outputs to one number per row.
+A target says which number of the output that is: "max" (the largest output of each row), the number of an
+output, one such number per row, or a function from the outputs to one number per row.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
-"""Outlierness of a kernel expansion: soft-min pooling over distances to support points, in log space.
+"""One-class models in the paper's order: inlierness g, outlierness o, its shares p_j, and relevance R_i.
 
-exponential   o(x) = −log g(x)     h_j = −log α_j + (r_j/σ)^q/q     pooled by −logsumexp(−h)
-t-Student     o(x) = m / g(x)      h_j = (a + (r_j/σ)^q)/α_j        pooled by the harmonic mean
+Outlierness is a soft minimum over distances r_j = ‖x − u_j‖ to support points with weights α_j, in log space
+(equations 1 and 2), where g(x) = Σ_j α_j k(r_j):
 
-Relevance of each column for a score made of distances, and what is usual of it: One-Class DTD's formulas.
+    exponential   o(x) = −log g(x)     h_j = −log α_j + (r_j/σ)^q/q     pooled by −logsumexp(−h)
+    t-Student     o(x) = m / g(x)      h_j = (a + (r_j/σ)^q)/α_j        pooled by the harmonic mean
 
-Kauffmann, Müller and Montavon, Pattern Recognition 101 (2020), equation 6. The explainer `OneClassDTD` shows
-it; detectors choose their bandwidth by it.
+A support point's share is p_j = α_j k(r_j)/g (equations 3 to 5, `KernelScore.pooled`). Its relevance Δ_j goes
+to the columns in proportion to their squared distance, R_i = Σ_j Δ_j (x_i − u_ji)²/r_j² (equation 6,
+`relevance`); Δ_j stands in `_compiled_one_class`. What is usual of a column is in `usual_relevance`. The
+explainer `OneClassDTD` shows R; detectors choose their bandwidth by it.
+
+Kauffmann, Müller and Montavon, Pattern Recognition 101 (2020) 107198.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Scores made of distances, computed by PyTorch: the same formulas as on the processor, on a device.
-
-`tellwhy.scoring.one_class` and `tellwhy.scoring.one_class` say what is computed, and why so.
-"""
+"""Scores made of distances, computed by PyTorch: the formulas of `tellwhy.scoring.one_class`, on a device."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Reference rows that a model keeps, or can draw.
-
-Rows that a model learned from: what is ordinary, and how far each column was seen to reach.
-
-Ordinary rows that a fitted model keeps, or can draw: what other rows are compared with.
-"""
+"""Reference rows: those that a model keeps of what it learned from, or that its distribution can draw."""
 
 from __future__ import annotations
 

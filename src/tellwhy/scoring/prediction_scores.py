@@ -1,8 +1,6 @@
-"""Outputs (n, k) with names; margin, probability, log-odds; linear outputs.
+"""What a classifier or a regressor predicts, as a score: high is no more anomalous than low.
 
-What a classifier or a regressor predicts, as a score: high is no more anomalous than low.
-
-One number per row and class: the log-odds of the classes of a model.
+`PredictionScore` has one number per row, `ClassScores` one per row and class: its log-odds.
 """
 
 from __future__ import annotations

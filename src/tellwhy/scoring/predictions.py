@@ -1,10 +1,6 @@
-"""`as_prediction` and `as_class_scores`: predictions as scores, and how odd rows are for each class.
+"""`as_prediction` and `as_class_scores`: from any model or function to the numbers it decides by.
 
-From a classifier, a regressor or any function to the prediction that is explained.
-
-From any model to the numbers it decides by: the log-odds of each class, or its one score.
-
-The numbers that classifiers and regressors of several libraries give: margins, probabilities.
+Margins and probabilities are read from the models of several libraries; classes are told by their log-odds.
 """
 
 from __future__ import annotations

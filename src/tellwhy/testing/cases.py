@@ -1,7 +1,4 @@
-"""For each role of an explainer, a model and rows to try it on, and what it must find there.
-
-Rows that no method can use, and what must happen to them.
-"""
+"""For each role of an explainer, a model and rows to try it on, what it must find, what it must refuse."""
 
 from __future__ import annotations
 

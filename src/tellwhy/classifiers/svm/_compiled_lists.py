@@ -1,9 +1,4 @@
-"""Compiled lists and the certificate.
-
-Compiled loops over ragged lists of dual variables.
-
-The compiled certificate of all losses: a pass over all variables that moves none.
-"""
+"""Compiled loops over ragged lists of dual variables, and the certificate: a pass that moves none."""
 
 import numpy as np
 

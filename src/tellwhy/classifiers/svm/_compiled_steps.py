@@ -1,10 +1,7 @@
-"""The maths of one example: levels, steps, violations, weights.
+"""The maths of one example: the best values of its dual variables, and how far they are from them.
 
-Compiled maths of one example: the best values of its dual variables, and how far they are from them.
-
-Compiled loops between the entries of a row and the weights: scores, and steps added to weights.
-
-Room to work in for compiled loops.
+Around it, the loops between the entries of a row and the weights (scores, and steps added to weights), and
+the room that compiled loops work in.
 """
 
 import numpy as np

@@ -1,6 +1,4 @@
-"""Accelerated ascent for LLW at large C.
-
-Lee–Lin–Wahba by accelerated coordinate ascent, for many features and any C.
+"""Lee–Lin–Wahba by accelerated coordinate ascent, for many features and any C.
 
 A plain step forgets the way that a variable has come. Here each row's variables keep a momentum: a step
 starts from z + θ² u, where z are variables within their bounds, u is what earlier steps add up to, and θ
@@ -9,19 +7,17 @@ epochs rather than as one over the epochs. An epoch costs about two plain ones o
 C is. The momentum is dropped from time to time, as it was gathered far from the optimum: when the duality
 gap has fallen to a twentieth, or when the dual objective falls.
 
+At a large C most losses end at zero. On the way there many are just above it, and times C they keep the
+duality gap open long after the dual objective has come to rest. The same weights, longer by some per cent,
+have hardly any of these losses and half of their square is little more: they are the better model, and the
+dual variables certify how good it is as they do for any other weights (`best_length`).
+
 References
 ----------
 Fercoq, Richtárik, *Accelerated, parallel and proximal coordinate descent*, SIAM Journal on Optimization 25
 (2015); Lin, Lu, Xiao, *An accelerated randomized proximal coordinate gradient method*, ibid.; O'Donoghue,
 Candès, *Adaptive restart for accelerated gradient schemes*, Foundations of Computational Mathematics 15
 (2015).
-
-The primal objective of Lee–Lin–Wahba weights of several lengths.
-
-At a large C most losses end at zero. On the way there many are just above it, and times C they keep the
-duality gap open long after the dual objective has come to rest. The same weights, longer by some per cent,
-have hardly any of these losses and half of their square is little more: they are the better model, and the
-dual variables certify how good it is as they do for any other weights.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
-"""Ragged dual variables, class blocks, round-robin schedule.
+"""Dual variables as ragged lists, of class blocks, in rounds: what is not listed is zero, and is not swept.
 
-Ragged lists of dual variables: what is not listed is zero, and is not swept.
-
-Certificates in parts that threads share: sums over all of them, and lists made anew.
-
-Class blocks: the classes cut into parts, with the weights of each part in an array of its own.
-
-Rounds in which every pair of class blocks (or of ranks) is worked on exactly once.
-
-The pairs of one round have nothing in common, so that they can be worked on at the same time. This is the
-round-robin of a tournament, the 1-factorization of the complete graph. With an even number one stands in the
-centre and the others on a circle; in round r the centre is paired with number r, and the others across the
-line between these two. With an odd number, the one that would be paired with the centre rests.
+Classes are cut into blocks, with the weights of each in an array of its own. In a round every pair of blocks
+(or of ranks) that is worked on has nothing in common with the others, so that they can be worked on at the
+same time. This is the round-robin of a tournament, the 1-factorization of the complete graph. With an even
+number one stands in the centre and the others on a circle; in round r the centre is paired with number r, and
+the others across the line between these two. With an odd number, the one that would be paired with the centre
+rests. Certificates are taken in parts that threads share: sums over all of them, and lists made anew.
 """
 
 from __future__ import annotations

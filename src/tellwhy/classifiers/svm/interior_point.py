@@ -1,35 +1,30 @@
-"""Interior point for few features and any C.
-
-The optimum of a multi-class SVM by an interior-point method, for few features and any C.
+"""The optimum of a multi-class SVM by an interior-point method, for few features and any C.
 
 Coordinate ascent takes steps of one variable, or of one row's, and at large C variables have to go a long
 way together: it creeps. Here all of them move at once, by Newton steps that keep away from the bounds
 (Mehrotra's predictor and corrector). However many variables there are, a step needs no more equations than
 there are weights. Some tens of steps, at most a hundred or so, give the gap that is asked for at any C.
 
-References
-----------
-Mehrotra, *On the implementation of a primal-dual interior point method*, SIAM Journal on Optimization 2
-(1992); Ferris, Munson, *Interior-point methods for massive support vector machines*, ibid. 13 (2002).
+All losses have one shape: variables a ≥ 0, examples × classes, give the weights W(a), and
 
-The equations of a Newton step, (E + Q) s = r for a step of all variables, solved through the weights.
+    min ½ ‖W(a)‖² − Σ a   with bounds from above.
 
-Q s is what the step does to the scores, through the weights; E is what the bounds add, an entry for each
-variable and, where sums are bounded, one for each row. With S = E⁻¹ the weights' own step y = W(s) has
+They differ in how variables make weights, and in what is bounded: the sum of a row's variables
+(Crammer–Singer) or each of them (all others).
+
+A Newton step s solves (E + Q) s = r. Q s is what the step does to the scores, through the weights; E is what
+the bounds add, an entry for each variable and, where sums are bounded, one for each row. With S = E⁻¹ the
+weights' own step y = W(s) has
 
     (I + W S Wᵀ) y = W(S r),   s = S (r + scores(y)),
 
 as many equations as there are weights. One-vs-rest has those of each class alone, and Lee–Lin–Wahba one set
 more that makes the steps of the weights sum to zero.
 
-The dual problems of the losses as quadratic programmes, with few features and rows held in full.
-
-All have the same shape: variables a ≥ 0, examples × classes, give the weights W(a), and
-
-    min ½ ‖W(a)‖² − Σ a   with bounds from above.
-
-They differ in how variables make weights, and in what is bounded: the sum of a row's variables
-(Crammer–Singer) or each of them (all others).
+References
+----------
+Mehrotra, *On the implementation of a primal-dual interior point method*, SIAM Journal on Optimization 2
+(1992); Ferris, Munson, *Interior-point methods for massive support vector machines*, ibid. 13 (2002).
 """
 
 from __future__ import annotations

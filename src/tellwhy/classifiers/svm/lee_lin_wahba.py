@@ -1,10 +1,7 @@
-"""LLW and one-vs-rest: problem, step, recentring, engine, estimators.
+"""The SVM of Lee, Lin and Wahba, and one binary SVM per class: losses that judge each class alone.
 
-The multi-class SVM of Lee, Lin and Wahba.
-
-One binary SVM per class.
-
-Dual ascent on losses that judge each class on its own: Lee–Lin–Wahba and one-vs-rest.
+The estimators' docstrings hold the problems; `_compiled_steps` solves one example's, `_compiled_singles`
+sweeps over examples. The engine keeps what all classes share at the centre.
 """
 
 from __future__ import annotations

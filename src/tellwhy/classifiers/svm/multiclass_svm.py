@@ -1,14 +1,8 @@
-"""What the SVMs share: fit input, scores, probabilities, explanations.
+"""What the multi-class SVMs share: scikit-learn's interface over one solver.
 
-What the multi-class SVMs share: scikit-learn's interface over one solver.
-
-What is given to `fit`, checked and brought into the shape that a problem is made of.
-
-What a fitted multi-class SVM gives for rows: scores, classes, probabilities and explanations.
-
-From scores to probabilities: one temperature, fitted on rows that were held out.
-
-Fitted weights: classes × features, sparse where that pays.
+In this order: what is given to `fit`, checked and brought into the shape that a problem is made of; scores,
+classes, probabilities and explanations of rows; the temperature between scores and probabilities, fitted on
+rows that were held out; and fitted weights, classes × features, sparse where that pays.
 """
 
 from __future__ import annotations

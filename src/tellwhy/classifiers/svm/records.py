@@ -1,11 +1,7 @@
-"""Named arrays of the compiled loops.
-
-Named arrays that the compiled loops take and return.
+"""Named arrays that the compiled loops take and return, of one thread and of several.
 
 numba reads a NamedTuple field by field, as if each were an argument of its own, so that a loop of thirty
 arrays has a signature of eight words.
-
-Named arrays that the compiled loops of several threads take.
 """
 
 from __future__ import annotations

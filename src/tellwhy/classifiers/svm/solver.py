@@ -1,13 +1,9 @@
-"""Epochs, certificates, stopping, change to second order, checkpoints.
+"""The loop that every multi-class SVM is solved by: dense epochs, epochs over what may move, certificates.
 
-The loop that every multi-class SVM is solved by: dense epochs, epochs over what may move, certificates.
-
-From the variables of plain steps to those of another method: when to try, and whether they are better.
-
-Dual variables of a training that is under way: enough to go on from, with any number of ranks.
-
-A rank is one process of a training that runs in several. `checkpoint.json` says how far the training had
-come; `rank-0.npz`, `rank-1.npz`, … hold what each rank knew of the variables, as triples (row, class, value).
+Where plain steps lead nowhere, the solver goes over to another method and sees whether its variables are
+better. A training that is under way is written down: `checkpoint.json` says how far it had come;
+`rank-0.npz`, `rank-1.npz`, … hold what each rank (one process of several) knew of the variables, as triples
+(row, class, value), enough to go on from with any number of ranks.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""WW and CS: problem, block step, schedule, engine, estimators.
+"""The SVMs of Weston and Watkins and of Crammer and Singer: losses that compare the label with others.
 
-The multi-class SVM of Weston and Watkins.
-
-The multi-class SVM of Crammer and Singer.
-
-Dual ascent on losses that compare the label with each other class: Weston–Watkins and Crammer–Singer.
+The estimators' docstrings hold the problems; `_compiled_steps` solves one example's, `_compiled_pairs` sweeps
+over examples. The engine keeps weights by blocks of classes, and dual variables in ragged lists.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Distribution of one column: bulk, tails, point mass.
+"""What is usual in one column: how surprising each of its values is.
 
-What is usual in one column: how surprising each of its values is.
-
-Columns in which most rows have one value, and the others a distribution of their own.
-
-Columns with tails no longer than those of a normal distribution, and spikes no farther from the rest.
+`ColumnLaw` is the distribution of a column: a bulk, and tails. `SpikedLaw` is that of a column in which most
+rows have one value; `Straight` shortens tails to those of a normal distribution.
 """
 
 from __future__ import annotations

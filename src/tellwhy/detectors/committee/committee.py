@@ -1,10 +1,7 @@
-"""Committee: members, calibration, combination, shares.
+"""A committee of simple detectors that are explained in closed form.
 
-A committee of simple detectors that are explained in closed form.
-
-The committee's surprise as a score function.
-
-The fitted committee: members, how surprising each one's scores are, and what they say together.
+Each member's score is told as a surprise, −log p; surprises are combined, and shared among the columns as
+each member shares its own.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
-"""Tails, neighbours, Gaussian, dependence, rare pairs.
+"""The members of the committee, from what they have in common to each of them.
 
-What the committee asks of a member, and what several members share.
-
-Values that are far out in their column, or rare for it.
-
-Rows that are far from those most like them.
-
-Rows that are far out in a direction in which rows spread little.
-
-Cells that are not what the other cells of their row make one expect.
-
-Values that are common on their own and hardly ever come together.
+`Tails`: values that are far out in their column, or rare for it. `Neighbours`: rows far from those most like
+them. `Gaussian`: rows far out in a direction in which rows spread little. `Dependence`: cells that are not
+what the other cells of their row make one expect. `RarePairs`: values that are common on their own and hardly
+ever come together.
 """
 
 from __future__ import annotations

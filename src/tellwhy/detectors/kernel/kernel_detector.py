@@ -1,12 +1,9 @@
-"""What kernel detectors share; bandwidth by localisation.
-
-What one-class SVM, SVDD and kernel density share: g(x) = Σ_j α_j k(‖x − u_j‖) and its outlierness.
-
-A bandwidth chosen so that explanations name the right column: on rows held out, with one column moved.
+"""What one-class SVM, SVDD and kernel density share: g(x) = Σ_j α_j k(‖x − u_j‖), and its bandwidth.
 
 With many columns, a kernel as wide as the rows are apart sees all of them at nearly equal distances, and the
 relevance of a moved column drowns in what the others always have. How narrow is best depends on the data: so
-it is tried, on training rows only.
+it is tried, on training rows only. Rows held out get one column moved, and the bandwidth is taken whose
+explanations name that column best.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""One-class SVM: SMO, libsvm, or features and landmarks.
-
-One-class SVM with exponential and t-Student kernels.
-
-One-class SVM over the features φ(x) of very many rows, with few passes over them.
+"""One-class SVM with exponential and t-Student kernels, or over the features of very many rows.
 
 The problem: among all weighted means w = Σ_i α_i φ(x_i) of the rows, with Σα = 1 and 0 ≤ α ≤ 1/(νn), find the
-shortest. It is solved by cutting planes:
+shortest. With a kernel it is the quadratic programme of `optimise.one_class_qp`. With features φ:
 
 1. For the current w, take the mean a(w) of the share ν of rows with the smallest products w·φ(x). No allowed
    mean lies farther back, against w.
@@ -14,9 +10,7 @@ shortest. It is solved by cutting planes:
 
 Each round needs two passes over the rows, whose features are computed again each time rather than kept.
 
-Many weighted rows of a kernel model replaced by few, called landmarks.
-
-The model is g(x) = Σ_j α_j k(x, u_j) over all rows with weight. It becomes Σ_l β_l k(x, z_l) over landmarks
+The model over all rows with weight, g(x) = Σ_j α_j k(x, u_j), then becomes Σ_l β_l k(x, z_l) over landmarks
 z_l that are drawn among them. The weights β ≥ 0 with Σβ = 1 make the two functions as equal as possible: they
 minimise ½βᵀKβ − βᵀg(z). The kernel itself is used, not an approximation of it. So the score stays −log g: it
 grows with the distance and is explained like that of any kernel model.

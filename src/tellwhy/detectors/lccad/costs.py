@@ -1,12 +1,8 @@
-"""Unary costs: balls, losses, their limits.
-
-The balls of the classes: a centre and a radius for each.
+"""What it costs to put a node into a class, from the ball of the class.
 
 The excess of a node is ‖c_k − φ_i‖² − t_k: by how much its squared distance from the centre c_k of class k is
 larger than the squared radius t_k. A loss ℓ says what an excess costs. φ_i are the features of node i: its
 row, or what a transformer makes of it.
-
-What a single node may say about its class against all of its neighbours, and how small a class may be.
 
 Squared distances have no limit: a node that is far from the centre of the class that its neighbours are in
 would be cheaper as a class of its own, or as a lone member of another class, and would then look ordinary

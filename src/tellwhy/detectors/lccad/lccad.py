@@ -1,14 +1,12 @@
-"""LCCAD: the estimator, and nodes checked.
-
-Latent-class contextual anomaly detection.
+"""LCCAD: latent-class contextual anomaly detection.
 
 The neighbours of a node tell which class it is in; a node that is far from the centre of that class is odd,
-even if it would be ordinary in another one.
+even if it would be ordinary in another one. `alternation` holds what is minimised, `costs` the balls,
+`couplings` how classes go together, `class_scores` how odd a node is for each class, `theta` the weight of
+the two.
 
 Kauffmann, Montavon, Lima, Nakajima, Müller and Görnitz, "Unsupervised detection and explanation of
 latent-class contextual anomalies" (2018).
-
-Nodes as they come in: one row of finite numbers for each, and a graph of as many nodes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Which algorithm; Viterbi, min-cut, ICM.
+"""Which algorithm labels which graph, and the algorithms that are exact or a baseline.
 
-Which algorithm labels which graph.
-
-Dynamic programming on chains and trees: the exact optimum.
-
-Two labels that attract: the exact optimum as a minimum cut.
-
-Iterated conditional modes: each node in turn takes the label that suits its neighbours. A baseline.
+Dynamic programming on chains and trees gives the optimum. Two labels that attract have it as a minimum cut.
+Iterated conditional modes, where each node in turn takes the label that suits its neighbours, is a baseline.
+All other graphs are left to `message_passing`.
 """
 
 from __future__ import annotations

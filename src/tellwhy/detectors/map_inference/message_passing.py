@@ -1,13 +1,9 @@
-"""TRW-S, loopy BP, sum-product.
+"""Messages between neighbouring nodes: TRW-S, loopy belief propagation, sum-product.
 
-Sequential tree-reweighted message passing, with its lower bound.
-
-Kolmogorov, "Convergent tree-reweighted message passing for energy minimization", IEEE Transactions on Pattern
-Analysis and Machine Intelligence 28 (2006): the bound never falls.
-
-Loopy belief propagation (max-product), damped: no bound, and no promise to settle.
-
-Sum-product message passing: marginals, and log Z, of p(h) ∝ exp(−E(h)).
+Sequential tree-reweighted message passing has a lower bound that never falls (Kolmogorov, "Convergent
+tree-reweighted message passing for energy minimization", IEEE Transactions on Pattern Analysis and Machine
+Intelligence 28, 2006). Loopy belief propagation (max-product), damped, has no bound and may not settle.
+Sum-product gives marginals, and log Z, of p(h) ∝ exp(−E(h)).
 """
 
 from __future__ import annotations

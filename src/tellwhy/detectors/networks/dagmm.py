@@ -1,13 +1,8 @@
-"""DAGMM: model, energy, joint loss.
+"""DAGMM, the deep autoencoding Gaussian mixture: the energy of a row's code and of its reconstruction.
 
-Deep autoencoding Gaussian mixture: the energy of a row's code and of how well it is reconstructed.
-
-What a deep autoencoding Gaussian mixture is trained for, and the mixture that follows from rows.
-
-Several networks are trained side by side, so that tensors have a first axis E: one entry per network. Smaller
-networks are padded, and masks say which units are in use (see `torch_networks`).
-
-The energy of a deep autoencoding Gaussian mixture, with its slope by the rows.
+`DAGMM` is the detector, the objective below it what networks are trained for, and the energy, with its slope
+by the rows, what they are scored by. Several networks are trained side by side, so that tensors have a first
+axis E: one entry per network. Smaller networks are padded, and masks say which units are in use (`training`).
 """
 
 from __future__ import annotations

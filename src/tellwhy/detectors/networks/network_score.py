@@ -1,11 +1,8 @@
-"""Scores of dense networks with gradients.
-
-Scores that networks compute: values and gradients in batches, on the processor or a graphics card.
-
-One trained network, applied to rows and backwards: numpy arrays or tensors, without recording operations.
+"""Scores that networks compute: values and gradients in batches, on the processor or a graphics card.
 
 A forward step returns its result and a function that takes the slope of a number by the result to its slope
-by the input. The slope of a score by its rows is the product of these, from the last step to the first.
+by the input. The slope of a score by its rows is the product of these, from the last step to the first: rows
+are numpy arrays or tensors, and no operation is recorded.
 """
 
 from __future__ import annotations

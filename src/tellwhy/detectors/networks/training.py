@@ -1,11 +1,7 @@
-"""Stacked networks, Adam, successive halving.
+"""Small networks trained side by side: early stopping on rows held out, successive halving of candidates.
 
-Small networks trained side by side: one tensor holds the same layer of several networks.
-
-Networks of different sizes share a stack padded to the largest; masks keep the padding silent, so that each
-network learns exactly what it would have learned alone. PyTorch is imported when a function runs.
-
-Training of stacked networks: Adam, early stopping on rows held out, and a race between candidates.
+One tensor holds the same layer of several networks, padded to the largest; masks keep the padding silent, so
+that each network learns exactly what it would have learned alone. PyTorch is imported when a function runs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""VAE: model, two scores, training objectives.
+"""Variational autoencoder scored by its reconstruction error or its negative evidence bound.
 
-Variational autoencoder scored by its reconstruction error or its negative evidence bound.
-
-What a variational autoencoder is trained for, and how rows held out judge it.
-
-The two scores of a variational autoencoder, with their slopes by the rows.
+`VAE` is the detector; below it stand what networks are trained for, how rows held out judge them, and the two
+scores with their slopes by the rows.
 """
 
 from __future__ import annotations

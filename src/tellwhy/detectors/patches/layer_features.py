@@ -1,9 +1,4 @@
-"""Activations of a layer in the place of pixels.
-
-Activations of a layer of a network, in the place of pixels or readings.
-
-Outlierness of images and series by the activations of a network's layer.
-"""
+"""How odd images and series are by the activations of a network's layer, in the place of their pixels."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""Model of patches: what is drawn, what is fitted.
+"""A one-class model of windows or patches, as a detector of whole series and images.
 
-A one-class model of windows or patches, as a detector of whole series and images.
-
-How a model of patches learns: which patches are drawn, and what is fitted to them.
-
-How far apart patches are, which says what a small difference between them is.
-
-Inputs as they are given: an array of them, or a list of arrays of different sizes.
+Inputs are an array of them, or a list of arrays of different sizes. Patches are drawn from them; how far
+these are apart says what a small difference is; a detector of rows is fitted to them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Sum over patches, in threads or on a device.
-
-Outlierness of images and series: the sum over their patches.
-
-Patches cut, scored and put back on a device: PyTorch does what `PatchScore` does with threads.
-"""
+"""Outlierness of images and series: the sum over their patches, scored in threads or on a device."""
 
 from __future__ import annotations
 

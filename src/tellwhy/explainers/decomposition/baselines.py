@@ -1,14 +1,8 @@
-"""What other methods are compared with: expected value, nearest support, Gaussian, Sobel, random.
+"""What other methods are compared with, one class each.
 
-Squared differences to the nearest support point.
-
-Per-feature terms of a diagonal Gaussian.
-
-Edges of a picture: a baseline that knows nothing of the model.
-
-Random numbers in the place of an explanation: the baseline that every method must beat.
-
-Shares that a score knows itself: the surprise of a committee handed down to the columns.
+Expected value and squared differences to the nearest support point, terms of a diagonal Gaussian, edges of a
+picture (which know nothing of the model), random numbers (which every method must beat), and the shares that
+a score knows itself, such as a committee's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""W·(x − m): LinearRelevance of labels, LinearShapley of scores, one reader.
+"""w·(x − m): why a linear classifier gave its label (`LinearRelevance`), and a linear score's Shapley values.
 
-Linear relevance: the label of a row explained by its features, a text's by its words.
-
-Fitted linear classifiers, read as weights and intercepts of every class, with what comes before them.
-
-Shapley values of a linear score, in closed form.
+Fitted linear classifiers are read as weights and intercepts of every class, with what comes before them, so
+that a text is explained by its words. `LinearShapley` is the closed form w_i (x_i − m_i).
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""MARG and SFE over one marginal model.
+"""The energy of each feature on its own (MARG), and features in the order that convinces a reader (SFE).
 
-The energy of each feature on its own.
-
-Features in the order in which they would convince a reader that a row is odd.
-
-Scores whose features can be looked at one by one.
-
-These are reconstruction errors, Gaussian mixtures and models with a Gaussian kernel. An energy is a negative
-log-density, or an error: high = odd.
+Scores whose features can be looked at one by one are reconstruction errors, Gaussian mixtures and models with
+a Gaussian kernel. An energy is a negative log-density, or an error: high = odd.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""OneClassDTD: parameters, plain or relative form (formulas: scoring/one_class.py).
+"""One-Class DTD: deep Taylor decomposition of one-class models. Its formulas stand in `scoring/one_class.py`.
 
-One-Class DTD: deep Taylor decomposition of one-class models.
+The model is read as a network of distances and soft-min pooling; its output is redistributed to the support
+points (equations 4 and 5), then to the input features (equation 6). `OneClassDTD` is the method;
+`OrdinaryRows` tell how much relevance columns usually have, and whether to show a row's beside that.
 
 Kauffmann, Müller and Montavon, "Towards explaining anomalies: a deep Taylor decomposition of one-class
-models", Pattern Recognition 101 (2020). The model is read as a network of distances and soft-min pooling; its
-output is redistributed to the support points (equations 4 and 5), then to the input features (equation 6).
-
-The relevance that columns have on ordinary rows, and whether to tell a row's relevance beside it.
+models", Pattern Recognition 101 (2020) 107198.
 """
 
 from __future__ import annotations

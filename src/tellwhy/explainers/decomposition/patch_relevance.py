@@ -1,9 +1,4 @@
-"""Windows and patches explained, and put back where they came from (section 7 of the One-Class DTD paper).
-
-Images and series explained cell by cell, through a model of their patches.
-
-One-Class DTD of sequences and images, through a model of their windows or patches.
-"""
+"""Images and series explained cell by cell, through a model of their patches (One-Class DTD, section 7)."""
 
 from __future__ import annotations
 

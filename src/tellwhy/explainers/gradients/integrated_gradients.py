@@ -1,12 +1,12 @@
-"""IG and adaptive line integrals.
+"""Integrated gradients: those of a score along the straight line from a baseline, as fine as each line needs.
 
-Gradients of a score, integrated along the straight line from a reference row.
-
-Integrals of gradients along straight lines, as fine as each line needs.
+    R_i = (x_i − b_i) ∫ ∂f/∂x_i (b + t (x − b)) dt,  t from 0 to 1
 
 A Gauss–Legendre sum of a few gradients is exact for smooth scores. Along any part of a line the integral must
 be the difference of the scores at its ends, so that the error of each part is known without a second sum:
 parts whose error is too large are cut in half, and only those.
+
+Sundararajan, Taly, Yan, ICML (2017).
 """
 
 from __future__ import annotations

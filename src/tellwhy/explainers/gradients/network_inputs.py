@@ -1,9 +1,4 @@
-"""IG of tokens and several inputs.
-
-Integrated gradients of networks with tokens or several inputs.
-
-One output of a network as a score of flat rows: all that can be moved in its inputs, side by side.
-"""
+"""Integrated gradients of networks with tokens or several inputs, moved side by side as one flat row."""
 
 from __future__ import annotations
 

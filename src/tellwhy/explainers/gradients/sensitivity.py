@@ -1,8 +1,6 @@
-"""Squared gradients; simple Taylor.
+"""Sensitivity, the squared partial derivatives (∂f/∂x_i)², and simple Taylor, a first-order decomposition.
 
-Squared partial derivatives of a score.
-
-First-order Taylor decomposition at a point on the way to the nearest support point.
+Simple Taylor is R_i = (x_i − z_i) ∂f/∂x_i (z), at a point z on the way to the nearest support point.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""LIME and its ridge regression.
-
-LIME: a linear model of which pieces of an input matter, fitted around each input.
-
-Weighted ridge regression on which pieces of an input were kept: the model that LIME fits around a row.
-"""
+"""LIME: a linear model of which pieces of an input matter, by weighted ridge regression around it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Occlusion: windows, what replaces, mixtures on a device.
+"""Occlusion: how much a score falls when one column, or a patch of an input, takes other values.
 
-How much a score falls when one column, or a patch of an input, takes other values.
-
-Scores of an input whose parts are replaced, composed where the model computes.
-
-PatchWindows that are moved over an input, and what each of its cells gets of what they found.
+Windows are moved over an input; changed inputs are composed where the model computes; each cell gets its part
+of what the windows found.
 """
 
 from __future__ import annotations

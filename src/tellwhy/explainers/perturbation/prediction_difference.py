@@ -1,8 +1,6 @@
-"""PDA with a conditional Gaussian.
+"""Prediction difference analysis: how the odds change when nobody knows a part of the input.
 
-Prediction difference analysis: how the odds change when nobody knows a part of the input.
-
-Cells given the cells around them, as a Gaussian distribution learned from rows.
+The part is drawn anew given the cells around it, from a Gaussian distribution learned from rows.
 """
 
 from __future__ import annotations

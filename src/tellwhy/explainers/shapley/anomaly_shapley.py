@@ -1,8 +1,8 @@
-"""ASH: v(S) relaxed, polished, local, ball (Takeishi, Kawahara).
+"""Anomaly Shapley: any anomaly score shared among the columns that caused it.
 
-Anomaly Shapley: any anomaly score shared among the columns that caused it.
-
-What a coalition of columns is worth: the score that remains when all other columns may become ordinary.
+A set S of columns is worth the score that remains when all other columns may become ordinary,
+v(S) = e(x̂*(S)), where x̂*(S) is the minimum of `counterfactuals.minimise` with the columns outside S free;
+Shapley values share v (`shapley_values`).
 
 Takeishi and Kawahara, "A characteristic function for Shapley-value-based attribution of anomaly scores", TMLR
 (2023).

@@ -1,13 +1,8 @@
-"""Kernel SHAP: reference rows, games, errors.
-
-Kernel SHAP: absent columns take the values of reference rows.
-
-What sets of columns are worth where absent columns take the cells of reference rows.
-
-How far Shapley values are off because reference rows were drawn from more.
+"""Kernel SHAP: absent columns take the values of reference rows.
 
 Values are linear in the worth of sets, and the worth of a set is a mean over reference rows: values are the
-mean over reference rows of those that each of them gives alone. Their spread tells the error of the mean.
+mean over reference rows of those that each of them gives alone. Their spread tells the error of the mean,
+where reference rows were drawn from more.
 """
 
 from __future__ import annotations

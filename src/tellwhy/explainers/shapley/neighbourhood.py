@@ -1,8 +1,6 @@
-"""Units, reference rows, choice of γ.
+"""What background rows tell about moving away from a row: units, binary columns, ordinary rows, and γ.
 
-What background rows tell about moving away from a row: units, binary columns, and ordinary rows.
-
-Choosing γ, the weight of the distance against the score.
+γ weighs the distance against the score.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Coalitions, paired sampling, weighted fit, standard errors.
+"""Shapley values as a least-squares fit to the worth of coalitions, and their standard errors.
 
-Shapley values as a least-squares fit to the worth of coalitions, and their standard errors.
+Coalitions are all sets of players, or a random sample in pairs of a set and its complement.
 
 Charnes, Golany, Keane and Rousseau (1988); Lundberg and Lee, NeurIPS (2017); paired sampling and its error:
 Covert and Lee, AISTATS (2021).
-
-Sets of players whose worth tells the Shapley values: all of them, or a random sample in pairs.
 """
 
 from __future__ import annotations

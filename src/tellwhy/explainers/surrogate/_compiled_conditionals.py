@@ -1,12 +1,8 @@
-"""The table of full conditionals, drawn in its order: z, u, α, c, w, λ, σ², t, β.
+"""Compiled draws from the full conditionals of z, u, α, c, w, λ, σ², t, β: their table stands in `sampler`.
 
-Compiled draws of what belongs together: the component of each row, shares and places of components.
-
-Compiled draws of the elastic nets: the net of each component, penalties, variances and scales.
-
-Compiled draws of the coefficients of each component, in one of two ways: by columns, or by rows.
-
-Compiled regression of some rows, given the precisions of its coefficients: means, densities, draws.
+First the component of each row with shares and places of components; then the elastic nets; then
+coefficients, by columns or by rows; last the regression of some rows given the precisions of its
+coefficients.
 """
 
 import math

@@ -1,25 +1,19 @@
-"""Moves of order and partition; the sweep.
-
-Compiled sweeps of the sampler: each full conditional once, in an order that is part of the method.
+"""Compiled sweeps of the sampler: each full conditional once, in an order that is part of the method.
 
 Every draw changes a `State` in place and takes the same four arguments: state, data, numbers of the priors,
-random numbers.
+random numbers. Two moves are made between sweeps.
 
-Compiled moves that change which component comes first: numbers of components are exchanged.
-
-A share is a piece of what earlier components leave of the stick. So large components with high numbers go
-with other sticks, and another α, than large components with low ones; and α says how easily new components
+Order. A share is a piece of what earlier components leave of the stick. So large components with high numbers
+go with other sticks, and another α, than large components with low ones; and α says how easily new components
 come up. A component gets another number only if all its rows leave it, one by one: chains would keep the
 order that they started with. Here two components exchange their numbers, with all that belongs to them and
 the sticks u integrated out; only the probability of the components' sizes changes then. Sticks must be drawn
 right afterwards. (Moves of this kind that keep the sticks: Papaspiliopoulos and Roberts, 2008; Hastie,
 Liverani and Richardson, 2015.)
 
-Compiled moves that split a component in two, or merge two: whole groups of rows change at once.
-
-Gibbs steps move rows one by one, so that two components that should be one, or one that should be two, take
-long to change. Here the rows S of a pair of components (a, b) are given out anew, with their coefficients and
-the sticks u integrated out; scales t and variances are kept, but for those of b:
+Partition. Gibbs steps move rows one by one, so that two components that should be one, or one that should be
+two, take long to change. Here the rows S of a pair of components (a, b) are given out anew, with their
+coefficients and the sticks u integrated out; scales t and variances are kept, but for those of b:
 
 - both have rows: propose that all of S go to a, and that σ_b² be drawn from its prior;
 - b is empty: propose σ_b² from a lognormal around σ_a², and a division of S.

@@ -1,8 +1,10 @@
-"""DMMMEN: per class, per row.
+"""DMM-MEN: a mixture of regressions with multiple elastic nets, learned to stand in for a model.
 
-DMM-MEN: a mixture of regressions with multiple elastic nets, learned to stand in for a model.
+One mixture per class (or one for a score) is fitted to all rows, or one per row to its neighbours; `sampler`
+holds the model, its priors and the table of its full conditionals.
 
-One mixture per class (or one for a score), fitted to all rows: fitting it, and explaining rows by it.
+Guo, Huang, Tao, Xing, Lin, "Explaining deep learning models: a Bayesian non-parametric approach", NeurIPS
+(2018).
 """
 
 from __future__ import annotations

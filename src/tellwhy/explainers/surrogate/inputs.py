@@ -1,11 +1,4 @@
-"""Inputs of any shape, their segments.
-
-What explainers by a mixture share: inputs of any shape, the model's outputs, what replaces a part.
-
-Which pieces of an input its neighbours keep.
-
-The segments of one row, and what a model says of the row when only some of them are kept.
-"""
+"""What explainers by a mixture share: inputs of any shape, outputs, segments, and what replaces them."""
 
 from __future__ import annotations
 

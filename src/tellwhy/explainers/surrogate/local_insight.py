@@ -1,8 +1,6 @@
-"""Sufficient and necessary segments of one input.
+"""LocalInsight: which segments of one input suffice for a decision, or are necessary for it.
 
-LocalInsight: which parts of one input suffice for a decision, or are necessary for it.
-
-One mixture per explained row, fitted to neighbours of the row over its segments.
+One mixture per explained row is fitted to neighbours of the row over its segments.
 """
 
 from __future__ import annotations

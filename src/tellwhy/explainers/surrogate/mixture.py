@@ -1,10 +1,7 @@
-"""Fitted mixture: columns, rows, modes.
+"""A fitted mixture, in the user's units: what it says of a row, with its uncertainty.
 
-A fitted mixture, in the user's units: what it says of a row, with its uncertainty.
-
-The columns that a surrogate sees: constant ones left out, the rest scaled, in an order of their own.
-
-Components that overlap, merged into modes; and labels of components made to agree between draws.
+The surrogate sees columns without the constant ones, scaled, in an order of their own. Components that
+overlap are merged into modes, and labels of components made to agree between draws.
 """
 
 from __future__ import annotations

@@ -1,22 +1,17 @@
-"""Questions asked, orders of segments.
+"""Questions to a model about one row, and an order of its segments whose starts it was asked about.
 
-An order of segments whose starts the model itself was asked about.
+Half of the questions leave a share of the segments, drawn evenly. The others come in rounds: before each, a
+ridge regression of all answers ranks the segments, and the next questions keep (or remove) sets of those
+ranked first. A regression that has seen only halves of images says little of what a tenth of one is worth;
+one that has seen the sets that it would name itself does. Choosing questions by earlier answers leaves the
+posterior as it is: the masks depend on the coefficients only through answers that the likelihood holds
+already. Intervals are as valid as with masks that were fixed.
 
 Coefficients are averages over many questions. Whether five segments suffice *together* is another matter:
 two that matter alone may say the same. So orders are made in several ways: by adding segments one by one, by
 leaving them out one by one, by regressions, and by beginning with the first and going on with the others.
 The model is asked about all starts of each, and the order whose starts are best on average is taken. Where a
 start is worse than a shorter one, the segments around its end are put into a better order.
-
-Questions to a model about one row: what each leaves of it, chosen by the answers to those before.
-
-Half of the questions leave a share of the segments, drawn evenly. The others come in rounds: before each, a
-ridge regression of all answers ranks the segments, and the next questions keep (or remove) sets of those
-ranked first. A regression that has seen only halves of images says little of what a tenth of one is worth;
-one that has seen the sets that it would name itself does.
-
-Choosing questions by earlier answers leaves the posterior as it is: the masks depend on the coefficients only
-through answers that the likelihood holds already. Intervals are as valid as with masks that were fixed.
 """
 
 from __future__ import annotations

@@ -13,20 +13,20 @@ The model, with x̃ = (1, x) and p columns in x:
 Full conditionals, in the order of a sweep (`n_j` rows are in component j, `m_k` components use net k):
 
 =========  ============================================================================  ===================
-drawn      from                                                                          file
+drawn      from                                                                          by
 =========  ============================================================================  ===================
-z_i        ∝ π_j N(y_i; x̃_iᵀβ_j, σ_j²)                                                   components
-gates      normal-inverse-gamma of the places of the component's rows                    components
-order      ∝ probability of the components' sizes, the sticks u integrated out           order
-u_j        Beta(1 + n_j, α + Σ_{l>j} n_l), u_J = 1                                       components
-α          Gamma(e + J − 1, rate f − Σ_{j<J} log(1 − u_j))                               components
-c_j        ∝ w_k EN(β_j | σ_j², λ_k)                                                     nets
-w          Dirichlet(1/K + m_k)                                                          nets
-λ1_k λ2_k  slice step on log λ; from the prior where no component uses the net           nets
-σ_j²       slice step on log σ²                                                          nets
-t_jl       InverseGaussian(mean λ1/(2λ2|β_jl|), shape λ1²/(4λ2σ_j²))                     nets
-β_j        N(M X_jᵀy_j, σ_j²M), M = (X_jᵀX_j + λ2 diag(1 + t_j))⁻¹                       coefficients
-(z, u, β)  a pair of components split or merged at once, after some of the sweeps        partition
+z_i        ∝ π_j N(y_i; x̃_iᵀβ_j, σ_j²)                                                   draw_assignments
+gates      normal-inverse-gamma of the places of the component's rows                    draw_gates
+order      ∝ probability of the components' sizes, the sticks u integrated out           draw_order
+u_j        Beta(1 + n_j, α + Σ_{l>j} n_l), u_J = 1                                       draw_sticks
+α          Gamma(e + J − 1, rate f − Σ_{j<J} log(1 − u_j))                               draw_alpha
+c_j        ∝ w_k EN(β_j | σ_j², λ_k)                                                     draw_nets
+w          Dirichlet(1/K + m_k)                                                          draw_net_weights
+λ1_k λ2_k  slice step on log λ; from the prior where no component uses the net           draw_penalties
+σ_j²       slice step on log σ²                                                          draw_variances
+t_jl       InverseGaussian(mean λ1/(2λ2|β_jl|), shape λ1²/(4λ2σ_j²))                     draw_scales
+β_j        N(M X_jᵀy_j, σ_j²M), M = (X_jᵀX_j + λ2 diag(1 + t_j))⁻¹                       draw_coefficients
+(z, u, β)  a pair of components split or merged at once, after some of the sweeps        draw_partition
 =========  ============================================================================  ===================
 
 t = τ/(1 − τ) are scales, one per coefficient, that are drawn only so that β_j is normal given them; EN is

@@ -1,8 +1,6 @@
-"""Priors, presets, state of a chain.
+"""Prior distributions of the mixture with the published settings, and the state of a chain.
 
-Prior distributions of the mixture, and the published settings.
-
-What a chain of the sampler works on, as named tuples of arrays, which compiled code can take.
+A state is named tuples of arrays, which compiled code can take.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Interventional values: by leaf, by pair.
+"""Compiled Shapley values of trees where absent columns take cells of background rows, by leaf or pair.
 
-Compiled Shapley values of trees where absent columns take the cells of background rows, leaf by leaf.
-
-The columns on the way to a leaf are numbered 0 … d − 1. Which of them a row fails is a number of d bits, and
-all that a leaf tells apart: f for the row, g for a background row. A set of columns leads to the leaf when it
-holds all of g and none of f, so that the pair counts when f and g share no bit. By the integral of
-`_compiled_paths`, with t^|g| (1 − t)^|f| for the product, the sum over all background rows needs only
+By leaf. The columns on the way to a leaf are numbered 0 … d − 1. Which of them a row fails is a number of d
+bits, and all that a leaf tells apart: f for the row, g for a background row. A set of columns leads to the
+leaf when it holds all of g and none of f, so that the pair counts when f and g share no bit. By the integral
+of `_compiled_paths`, with t^|g| (1 − t)^|f| for the product, the sum over all background rows needs only
 
     Z_t[f] = Σ over background rows with g ∩ f = ∅ of t^|g|,
 
@@ -15,9 +13,7 @@ read once for each row. For a leaf with many columns the table would be too larg
 and background rows that share no bit are taken one by one. They get fewer with every column, and are carried
 along as bits.
 
-Compiled Shapley values of trees where absent columns take the cells of background rows, pair by pair.
-
-A pair of a row x and a background row b walks through a tree together. Where they part on a column, both ways
+By pair. A row x and a background row b walk through a tree together. Where they part on a column, both ways
 are followed: with the column present (x's way) and absent (b's). A leaf with the value v that needs u columns
 present and w absent gives each of the former v (u − 1)! w!/(u + w)!, and takes v u! (w − 1)!/(u + w)! from
 each of the latter.

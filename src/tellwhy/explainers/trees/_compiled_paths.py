@@ -1,8 +1,4 @@
-"""Path-dependent values and interactions.
-
-Compiled walks through trees: the side that a cell takes, and the leaf of a row.
-
-Compiled Shapley values of trees where absent columns follow the training rows.
+"""Compiled Shapley values and interactions of trees where absent columns follow the training rows.
 
 A leaf with the value v is worth v Π_i (o_i if i is present, else z_i) to a set of columns: o_i tells whether
 the row meets all splits on column i above the leaf (1 or 0), z_i is the share of training rows that does at
@@ -14,15 +10,12 @@ for the weight of a set of s among d columns is ∫ t^s (1 − t)^(d − 1 − s
 degree d − 1, so that ⌈d/2⌉ points of Gauss and Legendre give it exactly. With the product P over all columns
 of a leaf, and its sum G over the leaves below an edge, column i gets G (o_i − z_i)/(t o_i + (1 − t) z_i) at
 each edge on i, less the same with o_i and z_i as they were at the edge on i above it. All factors are
-positive: nothing cancels. One pass through a tree costs a few operations per edge and point.
+positive: nothing cancels. One pass through a tree costs a few operations per edge and point. Many rows walk
+through a tree together, side by side in memory: every row visits every node.
 
-Many rows walk through a tree together, side by side in memory: every row visits every node.
-
-Compiled Shapley interactions of trees: what pairs of columns do together.
-
-The interaction of i and j at a leaf is v (o_i − z_i)(o_j − z_j) ∫ Π_{k ≠ i, j} (t o_k + (1 − t) z_k) dt, in
-the words of `_compiled_paths`; with background rows, the same with the cells of one of them in place of z,
-averaged. Entry (i, j) of the result is half of it, and so is (j, i).
+The interaction of i and j at a leaf is v (o_i − z_i)(o_j − z_j) ∫ Π_{k ≠ i, j} (t o_k + (1 − t) z_k) dt; with
+background rows, the same with the cells of one of them in place of z, averaged. Entry (i, j) of the result is
+half of it, and so is (j, i).
 """
 
 import numpy as np

@@ -1,10 +1,7 @@
-"""XGBoost JSON, UBJSON and saved files.
+"""XGBoost's boosted trees, read from the JSON or UBJSON that a booster writes of itself, or from saved files.
 
-XGBoost's boosted trees, read from the JSON that a booster writes of itself.
-
-Universal Binary JSON, in which XGBoost saves models: numbers after a letter that tells their type.
-
-Models of XGBoost and LightGBM from the files that they were saved to; neither library is needed.
+UBJSON is Universal Binary JSON: numbers after a letter that tells their type. Files of LightGBM are told
+apart here too; neither library is needed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""An output of any model of trees as a score; shares over rows in threads.
+"""From any model of trees to its trees, one of its outputs as a score, and Shapley values of its rows.
 
-The number that a model of trees gives each row: one of its outputs, on the scale on which trees add up.
-
-One output of any model of trees, or of a pipeline that ends in one, as a score.
-
-From any model of trees to its trees as arrays.
-
-Exact Shapley values of trees: the compiled loops, over batches of rows in threads.
+The output is on the scale on which trees add up. The compiled loops run over batches of rows in threads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""TreeShapley and the check against the library.
-
-Exact Shapley values of models of trees.
+"""TreeShapley: exact Shapley values of models of trees (the integral stands in `_compiled_paths`).
 
 What was read of a model is compared with what its library says, on some of the rows to explain.
 """

@@ -1,9 +1,4 @@
-"""Trees as arrays; rows as splits see them.
-
-Trees as arrays, the same for every library that grew them.
-
-The user's rows as the numbers that splits are compared with.
-"""
+"""Trees as arrays, the same for every library that grew them; rows as the numbers that splits see."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Pipelines, and which raw column owns which.
+"""Scores of pipelines, told in the raw columns that go into them.
 
-Scores of pipelines, told in the raw columns that go into them.
-
-Which input column each output column of a fitted scikit-learn transformer was made from.
+A fitted transformer is asked, or tried out, from which input column each of its output columns was made.
 """
 
 from __future__ import annotations

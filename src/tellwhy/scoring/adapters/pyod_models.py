@@ -1,8 +1,7 @@
-"""PyOD detectors, ECOD and COPOD in closed form.
+"""Scores of PyOD's detectors, which are high for anomalies already.
 
-Scores of PyOD's detectors, which are high for anomalies already.
-
-Scores of PyOD's ECOD and COPOD: sums over columns of how far out a cell is in its column's tails.
+ECOD and COPOD are sums over columns of how far out a cell is in its column's tails: they are scored in closed
+form.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""How features and classes are cut over ranks; Allreduce.
-
-How ranks put together what each of them knows: through memory that they share, or by messages.
+"""How ranks put together what each of them knows, and how weights are cut over them.
 
 Ranks of one machine write into the same memory and wait for each other, as threads do. Ranks of several
 machines send: every rank fills its part of an array of zeros, and the arrays are added up. Each number is
 then the sum of one number and zeros, so that no bit depends on the order of the sum.
 
-How the weights of a Weston–Watkins or Crammer–Singer model are cut over ranks: by features and by classes.
-
-A rank that has a part of the features needs only these columns of the rows, and reads the weights of whole
-rows of classes, which lie side by side; what parts of the features contribute to scores has to be added up.
-Ranks that have the same features and other classes each hold the same columns. With eight threads on
-documents four parts of the features times two of the classes were 1.6 times faster than eight parts of the
-classes, so that features are cut as far as rows have entries to share, and classes for the rest.
+Weston–Watkins and Crammer–Singer models are cut by features and by classes. A rank that has a part of the
+features needs only these columns of the rows, and reads the weights of whole rows of classes, which lie side
+by side; what parts of the features contribute to scores has to be added up. Ranks that have the same features
+and other classes each hold the same columns. With eight threads on documents four parts of the features times
+two of the classes were 1.6 times faster than eight parts of the classes, so that features are cut as far as
+rows have entries to share, and classes for the rest.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Sweeps and dual variables over ranks.
+"""Sweeps over rows that several ranks solve together, each with a part of weights and dual variables.
 
-Sweeps over rows that several ranks solve together: each has a part of the weights.
-
-The loops are those of threads. Variables travel in chunks: before a chunk of batches is swept, the ranks that
-hold its examples tell all others their lists, and afterwards each takes what was found for its own.
-
-Sweeps of ranks that share no memory: a message for each batch of rows, between two compiled calls.
-
-Dual variables over ranks: each holds those of some examples, and all read those of a chunk of them.
+The loops are those of threads. Each rank holds the variables of some examples, which travel in chunks: before
+a chunk of batches is swept, the ranks that hold its examples tell all others their lists, and afterwards each
+takes what was found for its own. Ranks that share no memory send a message for each batch of rows, between
+two compiled calls.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
-"""WW/CS and LLW/OvR over MPI ranks.
+"""The two engines over several processes with MPI: each rank holds a part of the weights.
 
-Weston–Watkins and Crammer–Singer over several processes: each rank holds a part of the weights.
+Weston–Watkins and Crammer–Singer: a rank has some of the features, and of these the weights of some of the
+classes, as a `Plan` says. For a batch of rows all ranks compute what their parts contribute to the scores;
+each then solves the same small problems and moves its own weights. Dual variables are spread by examples: a
+rank holds those of its own, and what it reads of the others' comes in chunks. So everything that is large is
+held once, over all ranks together. Steps, epochs and bits are those of one process.
 
-A rank has some of the features, and of these the weights of some of the classes, as a `Plan` says. For a
-batch of rows all ranks compute what their parts contribute to the scores; each then solves the same small
-problems and moves its own weights. Steps, epochs and bits are those of one process.
-
-Dual variables are spread by examples: a rank holds those of its own, and what it reads of the others' comes
-in chunks. So everything that is large is held once, over all ranks together.
-
-Lee–Lin–Wahba and one-vs-rest over several processes with MPI: each rank holds the weights of some classes.
-
-A rank holds all rows, but weights and dual variables of its own classes only; all that travels is the sum of
-the weights over classes. The result is that of one process which visits the same blocks in the same order.
+Lee–Lin–Wahba and one-vs-rest: a rank holds all rows, but weights and dual variables of its own classes only;
+all that travels is the sum of the weights over classes. The result is that of one process which visits the
+same blocks in the same order.
 """
 
 from __future__ import annotations

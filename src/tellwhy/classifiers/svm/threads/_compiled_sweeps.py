@@ -1,25 +1,17 @@
-"""Compiled sweeps over shards and separate rows.
-
-Sweeps over batches of rows whose weights several threads or ranks share.
+"""Compiled sweeps over batches of rows whose weights several threads or ranks share.
 
 The weights are cut by features and by classes. Each thread (of whichever rank) computes what its part
 contributes to the scores of the rows of a batch, with the weights from before the batch, waits, and reads
 what the others contributed. It then solves for row after row as they do, adding what the steps of earlier
 rows of the batch change in the scores, which the inner products of the rows tell, and adds the steps to its
-part of the weights: no other thread ever reads these. The steps are those of one row after the other, and
-results do not depend on how the weights were cut.
-
-Compiled loops over a part of the weights: some shards of the features, a range of the classes.
+part of the weights: no other thread ever reads these. The steps are those of one row after the other.
 
 Every loop gives the same bits however the weights were cut. Sums over features are taken shard by shard, and
 shards are added two by two: those of one thread or rank first, then what several of them made, which is the
 same tree of additions for any number of threads and ranks.
 
-Sweeps over batches of separate parts: rows of different parts have no feature in common.
-
-A thread takes one part after the other and visits its rows as if it were alone: no other thread reads or
-writes the weights of their features. The steps are those of one row after the other, for any number of
-threads.
+Where rows of different parts have no feature in common, a thread takes one part after the other and visits
+its rows as if it were alone.
 """
 
 import numpy as np

@@ -1,10 +1,6 @@
-"""Batches, feature shards, the thread pool.
+"""Rows in batches, and how their features and entries are shared out among threads.
 
-Rows in batches, and how their features and entries are shared out among threads.
-
-Threads that run compiled tasks.
-
-How weights are cut among threads or ranks: by features (shards) and by classes.
+Weights are cut by features (shards) and by classes. `Workers` are the threads, which run compiled tasks.
 """
 
 from __future__ import annotations

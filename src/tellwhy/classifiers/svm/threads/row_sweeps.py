@@ -1,8 +1,6 @@
-"""Rows that threads solve together.
+"""Sweeps over rows that several threads solve together, where all classes form one block.
 
-Sweeps over rows that several threads solve together, where all classes form one block.
-
-How many threads to visit batches with: all, or fewer where the others would only be waited for.
+`ThreadChoice` visits batches with all threads, or with fewer where the others would only be waited for.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Labelled rows from libsvm, npz, tables.
+"""Labelled rows from files: libsvm format, npz and tables.
 
-Labelled rows from files: libsvm format, npz and tables.
-
-A process that trains together with others may keep only some of the features.
-
-Rows in libsvm format, some thousand lines at a time; malformed lines are named by their number.
+A process that trains together with others may keep only some of the features. libsvm files are read some
+thousand lines at a time; malformed lines are named by their number.
 """
 
 from __future__ import annotations

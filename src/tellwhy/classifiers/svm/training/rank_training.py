@@ -1,10 +1,7 @@
 """One rank's part of a training: its rows, its engine, checkpoints, and the model that rank 0 writes.
 
-One rank's part of a training: its rows, its engine, checkpoints, and the model that rank 0 writes.
-
-A rank is one process of several that train together; a process that trains alone is rank 0 of one.
-
-A trained model to disk, some classes at a time: no process ever holds all its weights.
+A rank is one process of several that train together; a process that trains alone is rank 0 of one. The model
+goes to disk some classes at a time: no process ever holds all its weights.
 """
 
 from __future__ import annotations

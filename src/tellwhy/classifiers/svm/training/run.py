@@ -1,11 +1,8 @@
-"""Fit-svm: this process or mpiexec.
-
-Training from a file, in this process or over the ranks of an MPI job, with checkpoints.
+"""Training from a file, in this process or over the ranks of an MPI job, with checkpoints.
 
 `train(job)` starts `mpiexec … python -P -m mpi4py -m tellwhy.classifiers.svm.training.run job.json` where the
-job asks for several ranks, so that a rank that fails ends the whole job.
-
-A process that runs others: when it ends, they end.
+job asks for several ranks, so that a rank that fails ends the whole job. When the process that started others
+ends, they end.
 """
 
 from __future__ import annotations
