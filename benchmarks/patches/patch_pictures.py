@@ -81,8 +81,8 @@ def judged(kind: str, n_good: int, seed: int) -> dict:
         asked = {"reference": good, "n_patches": 400, "top": N_NEW}
         without = explain_pictures(saved(Path(name) / "clean", clean), **asked)
         having = explain_pictures(saved(Path(name) / "planted", planted), **asked)
-    names = [Path(item.name).stem for item in having.items]
-    alarms = {stem for stem, item in zip(names, having.items, strict=True) if item.is_alarm}
+    names = [Path(item.id).stem for item in having.anomalies]
+    alarms = {stem for stem, item in zip(names, having.anomalies, strict=True) if item.is_alarm}
     found = {"clean": without.n_flagged, "other": len(alarms - {"00", "01"})}
     for k, defect in enumerate(defects):
         found |= {f"{defect}: first two": f"{k:02}" in names[:2], f"{defect}: alarm": f"{k:02}" in alarms}

@@ -66,19 +66,21 @@ def motif(seed: int) -> dict:
     """What is found of a planted motif, and where its relevance falls."""
     frame, at, channel = series(seed)
     started = time.process_time()
-    first = explain_series(frame, time="t", window=LENGTH, top=3).items[0]
+    found = explain_series(frame, time="t", window=LENGTH, top=3)
     spent = time.process_time() - started
-    low = first.start - first.places[0].box[0]  # first row that is shown
-    inside = np.zeros(first.relevance.shape, dtype=bool)
+    first = found.anomalies[0]
+    relevance = found.array_of("relevance", 0)
+    low = first.row - first.reasons[0].part.box[0]  # first row that is shown
+    inside = np.zeros(relevance.shape, dtype=bool)
     inside[max(0, at - low) : at + LENGTH - low, channel] = True
     around = slice(max(0, at - low - LENGTH // 2), at + LENGTH + LENGTH // 2 - low)
-    share = first.relevance[inside].sum() / first.relevance[around].sum()
+    share = relevance[inside].sum() / relevance[around].sum()
     return {
         "seed": seed,
-        "is the top anomaly": abs(first.start - at) < LENGTH,
+        "is the top anomaly": abs(first.row - at) < LENGTH,
         "is an alarm": first.is_alarm,
-        "channel named": first.places[0].text == "abc"[channel],
-        "share of the named channel": round(first.places[0].share, 3),
+        "channel named": first.reasons[0].feature == "abc"[channel],
+        "share of the named channel": round(first.reasons[0].share, 3),
         "relevance on the right channel and time": round(float(share), 3),
         "core seconds": round(spent, 1),
     }
@@ -146,13 +148,13 @@ def clean_and_planted(kind: str, n: int, repeats: int) -> dict:
     asked = {"time": "t", "window": 20, "top": 1, "n_windows": 500}
     for _ in range(repeats):
         own, other = (_frame(wave(kind, n, rng)) for _ in range(2))
-        counts["by itself"] += explain_series(own, **asked).items[0].is_alarm
-        counts["beside a reference"] += explain_series(own, reference=other, **asked).items[0].is_alarm
+        counts["by itself"] += explain_series(own, **asked).anomalies[0].is_alarm
+        counts["beside a reference"] += explain_series(own, reference=other, **asked).anomalies[0].is_alarm
         at = int(rng.integers(50, n - 70))
         spread = own["x0"].std()
         own.loc[at : at + 19, "x0"] += 4 * spread * np.sin(np.arange(20) * 1.3)
-        first = explain_series(own, reference=other, **asked).items[0]
-        is_there = abs(first.start - at) < 20
+        first = explain_series(own, reference=other, **asked).anomalies[0]
+        is_there = abs(first.row - at) < 20
         counts["planted: the first"] += is_there
         counts["planted: an alarm"] += is_there and first.is_alarm
     return {"series": kind, "moments": n, "repeats": repeats, **counts}
@@ -165,7 +167,7 @@ def clean(kind: str, n: int, repeats: int) -> dict:
     for k in range(repeats):
         rng = np.random.default_rng([n, len(kind), k])
         own, other = (_frame(wave(kind, n, rng)) for _ in range(2))
-        n_alarms += explain_series(own, reference=other, **asked).items[0].is_alarm
+        n_alarms += explain_series(own, reference=other, **asked).anomalies[0].is_alarm
     return {"series": kind, "moments": n, "repeats": repeats, "beside a reference": int(n_alarms)}
 
 

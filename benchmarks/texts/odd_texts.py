@@ -58,9 +58,9 @@ def line_of(texts: TextSet) -> dict[str, object]:
     run = explain_documents(frame, text="body", reference=reference, top=len(frame))
     alarms = np.zeros(len(frame), dtype=bool)
     p_values = np.ones(len(frame))
-    for item in run.items:
-        alarms[item.start] = item.is_alarm
-        p_values[item.start] = item.p_value
+    for item in run.anomalies:
+        alarms[item.row] = item.is_alarm
+        p_values[item.row] = item.p_value
     line["alarms"] = f"{alarms.sum()}, {(alarms & ~texts.is_odd).sum()} false"
     line["ordinary with p ≤ 5 %"] = f"{(p_values[~texts.is_odd] <= 0.05).mean():.1%}"
     return line

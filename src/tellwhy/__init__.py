@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     )
     from tellwhy.core.explanation import Explanation as Explanation
     from tellwhy.core.score import ScoreFunction as ScoreFunction
+    from tellwhy.kinds.model import fit as fit, judge as judge
     from tellwhy.one_liner.explain import explain as explain, methods as methods
+    from tellwhy.results.result import Result as Result
     from tellwhy.storage.model_file import load as load, save as save
     from tellwhy.views import plots as plot
+    from tellwhy.views.tell import tell as tell
 
 __version__ = "0.1.0"
 
@@ -34,9 +37,13 @@ _PUBLIC = {
     "Explanation": "tellwhy.core.explanation",
     "ScoreFunction": "tellwhy.core.score",
     "explain": "tellwhy.one_liner.explain",
+    "Result": "tellwhy.results.result",
+    "fit": "tellwhy.kinds.model",
+    "judge": "tellwhy.kinds.model",
     "load": "tellwhy.storage.model_file",
     "methods": "tellwhy.one_liner.explain",
     "save": "tellwhy.storage.model_file",
+    "tell": "tellwhy.views.tell",
 }
 _FOLDERS = (
     "bases",
@@ -54,6 +61,7 @@ _FOLDERS = (
 
 __all__ = [
     "Explanation",
+    "Result",
     "ScoreFunction",
     "__version__",
     "bases",
@@ -63,12 +71,15 @@ __all__ = [
     "evaluation",
     "explain",
     "explainers",
+    "fit",
+    "judge",
     "kernels",
     "load",
     "methods",
     "plot",
     "save",
     "scoring",
+    "tell",
     "testing",
     "workflow",
 ]

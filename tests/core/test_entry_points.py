@@ -38,6 +38,17 @@ print(json.dumps({
     "origin": card("explainer", "OneClassDTD").origin,
 }))
 """
+TRY_KIND = """
+import sys, tellwhy
+from pathlib import Path
+
+path = Path(sys.argv[1])
+path.write_text("\\n".join(["x" * (20 + k % 5) for k in range(99)] + ["x" * 400]))
+model = tellwhy.load(tellwhy.fit(path, kind="lines").save(path.with_suffix(".tellwhy")))
+found = tellwhy.judge(model, path, top=1)
+print(found.anomalies[0].is_alarm, found.n_flagged)
+print(tellwhy.tell(found, "markdown"))
+"""
 NO_MODULE = {"tellwhy.explainers": {"Lost": "no_such_module:Lost"}}
 FAILING = {"tellwhy.detectors": {"Hasty": "hasty_module"}}
 CLASHING = {"tellwhy.explainers": {"Double": "double_module"}}
@@ -57,22 +68,28 @@ def install(folder, name, groups):
 def install_example(folder):
     """Install tests/extension: its module, and the entry points of its pyproject.toml."""
     declared = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    shutil.copy(EXAMPLE / "tellwhy_example.py", folder)
+    for path in EXAMPLE.glob("*.py"):
+        shutil.copy(path, folder)
     install(folder, declared["name"], declared["entry-points"])
 
 
 def tried(folder):
     """Use tellwhy in a Python of its own that finds these packages."""
+    return json.loads(run(folder, TRY_IT)[-1])
+
+
+def run(folder, code, *words):
+    """Return the lines that a Python of its own prints, which finds these packages."""
     paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     found = subprocess.run(
-        [sys.executable, "-c", TRY_IT],
+        [sys.executable, "-c", code, *words],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
     assert found.returncode == 0, found.stderr
-    return json.loads(found.stdout.splitlines()[-1])
+    return found.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +105,14 @@ def test_methods_of_an_installed_package_are_listed_and_work(with_example):
     assert with_example["warnings"] == []
     assert with_example["method"] == "MedianGap"
     assert with_example["reason"] == 1
+
+
+def test_a_kind_and_a_form_of_an_installed_package_work(tmp_path):
+    (tmp_path / "site").mkdir()
+    install_example(tmp_path / "site")
+    judged, *told = run(tmp_path / "site", TRY_KIND, str(tmp_path / "lines.txt"))
+    assert judged == "True 1"
+    assert told == ["- **line 99**: length = 400 (usually 20–24) · 100 %"]
 
 
 def test_broken_packages_are_named_once_and_stop_nobody(tmp_path, with_example):

@@ -76,6 +76,66 @@ SAID = [
     Notice("levels_moved", {"new": NONE, "gone": NONE, "shares": [["DE", 0.5, 0.25]]}),
     Notice("as_written", {"text": "What an older version said."}),
 ]
+# Of pictures, series and texts
+REGION = Reason("", None, (), 0.5, kind="region", facts={"x": [3, 9], "y": [4, 8], "times_usual": 2.345})
+CHANNEL = Reason("pressure", None, (), 0.9, kind="channel")
+MEDIA_REASONS = [
+    REGION,
+    CHANNEL,
+    Reason("zorgon", None, (), 0.4, kind="word", facts={"is_present": True}),
+    Reason("dear", None, (), 0.4, kind="word", facts={"is_present": False}),
+]
+
+
+def place(reason):
+    return {name: getattr(reason, name) for name in ("feature", "kind", "share", "facts")}
+
+
+PICTURES = {"n": 12, "n_alarms": 1, "first": "a.png", "is_judged": True, "place": place(REGION)}
+STRETCHES = {"n_alarms": 0, "first": "10 to 29", "is_judged": True, "place": place(CHANNEL)}
+TEXTS = {"n": 60, "n_alarms": 2, "first": "row 7", "place": place(MEDIA_REASONS[3])}
+COMPARED = {"n": 1, "n_reference": 0, "patch": 7, "side": 256, "aligned_share": None, "share_of_places": 0.01}
+MEDIA_SAID = [
+    Notice("odd_pictures", PICTURES),
+    Notice("odd_pictures", {**PICTURES, "n_alarms": 3, "place": None}),
+    Notice("odd_pictures", {**PICTURES, "n_alarms": 0}),
+    Notice("odd_pictures", {**PICTURES, "is_judged": False}),
+    Notice("odd_pictures", {**PICTURES, "n": 1}),
+    Notice("odd_pictures", {**PICTURES, "n": 1, "place": None}),
+    Notice("odd_pictures", {**PICTURES, "n": 1, "n_alarms": 0}),
+    Notice("odd_pictures", {**PICTURES, "n": 1, "is_judged": False}),
+    Notice("odd_stretches", STRETCHES),
+    Notice("odd_stretches", {**STRETCHES, "n_alarms": 1}),
+    Notice("odd_stretches", {**STRETCHES, "n_alarms": 2, "place": None}),
+    Notice("odd_stretches", {**STRETCHES, "is_judged": False}),
+    Notice("odd_texts", TEXTS),
+    Notice("odd_texts", {**TEXTS, "n_alarms": 1, "place": None}),
+    Notice("odd_texts", {**TEXTS, "n_alarms": 0}),
+    Notice("pictures_compared", {**COMPARED, "rule": "no alarms"}),
+    Notice("pictures_compared", {**COMPARED, "n": 2, "rule": "no alarms"}),
+    Notice(
+        "pictures_compared", {**COMPARED, "n": 9, "n_reference": 5, "aligned_share": 0.93, "rule": "a rule"}
+    ),
+    Notice(
+        "stretches_compared",
+        {
+            "n_moments": 2000,
+            "n_channels": 1,
+            "against": "each other",
+            "window": 20,
+            "n_stretches": 66,
+            "rule": "a rule",
+        },
+    ),
+    Notice(
+        "texts_compared",
+        {"n": 60, "against": "each other", "by": "their words", "rule": "a rule", "likeness": "paper"},
+    ),
+    Notice("follows_length", {"correlation": 0.8765}),
+    Notice("empty_texts", {"n": 2}),
+    Notice("empty_text"),
+    Notice("all_words_new"),
+]
 RULE = AlarmRule("at most 10 % false alarms expected", 3, 0.3)
 HEADLINES = [
     Headline(500, replace(RULE, n_flagged=0)),
@@ -92,6 +152,7 @@ def told():
     lines += ["", *map(tell.doubt, SAID)]
     for found in HEADLINES:
         lines += ["", *found.sentences]
+    lines += ["", *(reason.text for reason in MEDIA_REASONS), "", *(notice.text for notice in MEDIA_SAID)]
     return "\n".join(lines) + "\n"
 
 
@@ -100,11 +161,11 @@ def test_reasons_notices_and_headlines_are_told_as_the_snapshot_has_them():
 
 
 def test_every_kind_has_an_example():
-    assert {reason.kind for reason in EXAMPLES} == {*REASONS, "finding"}
-    assert {notice.kind for notice in SAID} == set(NOTICES)
+    assert {reason.kind for reason in [*EXAMPLES, *MEDIA_REASONS]} == {*REASONS, "finding"}
+    assert {notice.kind for notice in [*SAID, *MEDIA_SAID]} == set(NOTICES)
 
 
-@pytest.mark.parametrize("reason", EXAMPLES, ids=lambda reason: reason.kind)
+@pytest.mark.parametrize("reason", [*EXAMPLES, *MEDIA_REASONS], ids=lambda reason: reason.kind)
 def test_a_reason_says_the_same_once_it_was_json(reason):
     again = from_plain(Reason, json.loads(json.dumps(to_plain(reason))))
     assert again.text == reason.text

@@ -7,13 +7,14 @@ far those are from each other. Patches of these differences are what a model of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
 
 from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
 
 LEAST = 5  # pictures that tell whether they are aligned
@@ -78,14 +79,11 @@ class Ground:
         """Whether pictures are compared place by place."""
         return self.middle is not None
 
-    @property
-    def told(self) -> str:
-        """What was compared, in words."""
-        return (
-            f"They show the same thing in the same place (where a pixel is explains {self.share:.0%} of the "
-            "differences between pixels), so that patches are of how far each pixel is from what the others "
-            "show there, in units of how far those are from each other."
-        )
+    def _fits(self) -> Iterator[Fit]:
+        yield "spread", self.spread is None, self.middle is None
+        if self.middle is not None and self.spread is not None:
+            yield "spread", self.spread.shape, self.middle.shape
+            yield "spread", bool((self.spread > 0).all()), True
 
 
 AS_THEY_ARE = Ground(None, None, 0.0)

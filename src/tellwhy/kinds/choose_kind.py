@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
 
+OF_NODES = ("time", "edges", "neighbours", "n_classes", "theta")
 POSTS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 
@@ -23,7 +26,7 @@ def is_texts(names: Sequence[str], text: Sequence[str] | None, columns: Sequence
         return False
     if columns:
         return list(columns) == list(text)
-    return all(name.lower().endswith(POSTS) for name in names)
+    return bool(names) and all(name.lower().endswith(POSTS) for name in names)
 
 
 def kind_of(names: Sequence[str], *, time: str | None, window: int | None) -> str | None:
@@ -46,3 +49,30 @@ def kind_of(names: Sequence[str], *, time: str | None, window: int | None) -> st
         table = names[is_seen.index(False)]
         raise InvalidParameter(f"Pictures and tables cannot be explained together; {table} is no picture.")
     return "pictures" if any(is_seen) else None
+
+
+def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
+    """Return the kind that a source and the settings say.
+
+    Examples
+    --------
+    >>> choose_kind("a.csv", {}), choose_kind("a.csv", {"time": "t", "window": 20}), choose_kind("a.png", {})
+    ('table', 'series', 'pictures')
+    >>> choose_kind("posts.jsonl", {"text": "body"})
+    'texts'
+    """
+    several = isinstance(source, (list, tuple)) and all(isinstance(each, (str, Path)) for each in source)
+    named = list(source) if several else [source] if isinstance(source, (str, Path)) else []
+    names = [str(name) for name in named]
+    text = settings.get("text")
+    if isinstance(text, str) or is_texts(names, text, settings.get("columns")):
+        return "texts"
+    media = kind_of(names, time=settings.get("time"), window=settings.get("window"))
+    if media is not None:
+        return media
+    if any(settings.get(name) is not None for name in OF_NODES):
+        raise InvalidParameter(
+            "What has neighbours is judged beside them, in one go: no model is kept. Call "
+            "tellwhy.workflow.explain_graph, or leave out " + ", ".join(OF_NODES) + "."
+        )
+    return "table"

@@ -1,23 +1,20 @@
-"""Pictures explained.
-
-Where relevance gathers: the few places of a picture that a reader should look at.
-
-From picture files to odd pictures, and the places in them that are odd.
-"""
+"""From picture files to odd pictures, and the places in them that are odd."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import ndimage
 from sklearn.base import clone
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats
 from tellwhy.data.images import SIDE, Picture, alike, pictures_in, read_picture
@@ -25,10 +22,12 @@ from tellwhy.data.pieces import Windows
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
 from tellwhy.kinds.aligned import LEAST, Ground, ground_of
+from tellwhy.kinds.model import changed_settings, first_place, kind
 from tellwhy.kinds.table_result import versions
-from tellwhy.results.media_run import Item, MediaRun, Place
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock
+from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.ordinary import Judged, judge
 
 MOST = 3
@@ -91,9 +90,6 @@ class PictureRequest:
 
     Attributes
     ----------
-    reference
-        A folder of good pictures (or one picture); None: the pictures are compared with each other, and a
-        single one with itself.
     top
         How many pictures are explained.
     patch
@@ -108,7 +104,6 @@ class PictureRequest:
         Seed of every draw.
     """
 
-    reference: str | Path | None = None
     top: int = 10
     patch: int = 7
     side: int = SIDE
@@ -116,57 +111,254 @@ class PictureRequest:
     fdr: float | None = None
     random_state: int = 0
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "patch", self.patch >= 1 and self.side >= self.patch and self.top >= 1, True
 
-def explain_pictures(files: str | Path | Sequence[str | Path], **settings: Any) -> MediaRun:
+
+@dataclass(frozen=True, eq=False)
+class PicturesModel(SavedAsFile):
+    """How ordinary pictures are; it keeps patches of them, and none whole.
+
+    Attributes
+    ----------
+    source, fingerprint
+        What it was fitted to, and the SHA-256 of the pixels.
+    request
+        What was asked.
+    n_pictures
+        How many pictures there were.
+    is_grey
+        Whether pictures are judged without their colours.
+    ground
+        What aligned pictures show in each place.
+    patches
+        The model of patches.
+    usual, usual_of_many
+        Scores of the pictures themselves, each by a model that has not seen it; empty where there are none.
+        Of many pictures every second position is scored.
+    is_clean
+        Whether somebody says that all are good.
+    versions
+        Of the packages that it was fitted with.
+    """
+
+    kind: ClassVar[str] = "pictures"
+
+    source: str
+    fingerprint: str
+    request: PictureRequest
+    n_pictures: int
+    is_grey: bool
+    ground: Ground
+    patches: PatchModel
+    usual: Floats
+    usual_of_many: Floats
+    is_clean: bool
+    versions: Mapping[str, str]
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "request", isinstance(self.request, PictureRequest), True
+        yield "ground", isinstance(self.ground, Ground), True
+        yield "patches", isinstance(self.patches, PatchModel), True
+        patch = self.request.patch
+        yield "patches", tuple(self.patches.patch_rows_.windows.size), (patch, patch)
+        yield "patches", len(self.patches.shape_) == (2 if self.is_grey else 3), True
+        if self.ground.middle is not None:
+            yield "ground", tuple(self.ground.middle.shape), tuple(self.patches.shape_)
+        yield "usual", self.usual.ndim == self.usual_of_many.ndim == 1, True
+        yield "source", are_texts(self.source, self.fingerprint), True
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Pictures as they were read.
+
+    Attributes
+    ----------
+    source
+        What was named.
+    request
+        What is asked of them.
+    pictures
+        As they are in their files.
+    pixels
+        All grey, or all in colours.
+    notices
+        What was done to them.
+    is_own
+        Whether the model was fitted to them, and nobody says that they are good.
+    """
+
+    source: str
+    request: PictureRequest
+    pictures: Sequence[Picture]
+    pixels: Sequence[Floats]
+    notices: list[str]
+    is_own: bool = False
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether every second position is scored: there are many."""
+        return len(self.pictures) > FEW
+
+
+def explain_pictures(
+    files: str | Path | Sequence[str | Path], *, reference: str | Path | None = None, **settings: Any
+) -> Result:
     """Find odd pictures, and where they are odd.
 
     Parameters
     ----------
     files
         A picture, a folder of them, or several of these.
+    reference
+        A folder of good pictures (or one picture); None: the pictures are compared with each other, and a
+        single one with itself.
     settings
         See `PictureRequest`.
     """
     request = PictureRequest(**settings)
-    given = [files] if isinstance(files, (str, Path)) else list(files)
+    judging = PicturesKind()
     stage("reading pictures")
-    pictures, notices = _read(given, request, "judged")
-    reference: list[Picture] = []
-    if request.reference is not None:
-        reference, more = _read([request.reference], request, "used as reference")
-        notices += more
-    pixels = alike([*pictures, *reference])
-    own, good = pixels[: len(pictures)], pixels[len(pictures) :]
-    is_sparse = len(pictures) > FEW
+    batch = read_pictures(files, request, "judged")
+    if reference is None:
+        model = learn(batch)
+        batch = replace(batch, is_own=True)
+    else:
+        good = read_pictures(reference, request, "used as reference")
+        pixels = alike([*batch.pictures, *good.pictures])
+        n = len(batch.pictures)
+        good = replace(good, pixels=pixels[n:])
+        model = learn(good, clean=True, beside=pixels[:n], are_many=[batch.is_sparse])
+        batch = _seen_by(model, replace(batch, notices=[*batch.notices, *good.notices]))
+    found = judging.explain(model, batch, judging.score(model, batch))
+    return replace(found, settings={**found.settings, "reference": reference})
+
+
+CHANGEABLE = ("top", "fdr")
+
+
+@kind("pictures")
+class PicturesKind:
+    """Pictures, compared patch by patch."""
+
+    def fit(self, source: Any, settings: Mapping[str, Any], *, clean: bool) -> PicturesModel:
+        """Learn how patches look, and how ordinary pictures score."""
+        stage("reading pictures")
+        good = read_pictures(source, PictureRequest(**settings), "learned from")
+        return learn(good, clean=clean, are_many=[False, True])
+
+    def read(self, model: PicturesModel, source: Any, settings: Mapping[str, Any]) -> Pictures:
+        """Read other pictures, as those of the model were read."""
+        kept = model.request
+        request = replace(kept, **changed_settings(kept, settings, CHANGEABLE))
+        stage("reading pictures")
+        batch = read_pictures(source, request, "judged")
+        if not model.is_clean and fingerprint_of(batch.pixels) == model.fingerprint:
+            return replace(batch, is_own=True)
+        return _seen_by(model, batch)
+
+    def check(self, model: PicturesModel, batch: Pictures) -> Pictures:
+        """Pictures that are judged place by place must be as large as those of the model."""
+        middle = model.ground.middle
+        if middle is None:
+            return batch
+        told = zip(batch.pictures, batch.pixels, strict=True)
+        other = [picture.name for picture, pixels in told if pixels.shape != middle.shape]
+        if other:
+            size = " × ".join(str(n) for n in reversed(middle.shape[:2]))
+            raise InvalidInput(
+                f"{other[0]} has another size than the pictures that the model was fitted to, {size} pixels "
+                "as they are judged. They are compared place by place: pass pictures of the same size, or fit "
+                "the model again."
+            )
+        return batch
+
+    def score(self, model: PicturesModel, batch: Pictures) -> Floats:
+        """Mean of the oddest positions of each picture."""
+        return _scores(
+            model.patches, batch.pixels, model.ground, unseen=batch.is_own, is_sparse=batch.is_sparse
+        )
+
+    def explain(self, model: PicturesModel, batch: Pictures, scores: Floats) -> Result:
+        """Tell the oddest pictures, and the places in them where relevance gathers."""
+        usual = model.usual_of_many if batch.is_sparse else model.usual
+        ordinary = None if batch.is_own or not len(usual) else usual
+        judged = judge(scores, ordinary, fdr=batch.request.fdr, learn=ForetoldHeights.of_scores)
+        return _result(model, batch, scores, judged)
+
+
+def learn(
+    good: Pictures,
+    *,
+    clean: bool = False,
+    beside: Sequence[Floats] = (),
+    are_many: Sequence[bool] = (),
+) -> PicturesModel:
+    """Learn from pictures.
+
+    Parameters
+    ----------
+    good
+        The pictures.
+    clean
+        Whether somebody says that all are good.
+    beside
+        Those that will be judged, where they are known: with others in size, no place is compared.
+    are_many
+        Whether many or few others are to be judged, or either: for each, three models are fitted more.
+    """
     stage("learning what is ordinary")
-    ground = ground_of(own, good)
-    _check_contents(good or own, ground)
-    model = _model(request, is_clean=bool(good)).fit([ground.seen(each) for each in good or own])
-    scores = _scores(model, own, ground, unseen=not good, is_sparse=is_sparse)
-    ordinary = _ordinary(model, good, ground, is_sparse=is_sparse) if len(good) > 1 else None
-    judged = judge(scores, ordinary, fdr=request.fdr, learn=ForetoldHeights.of_scores)
-    seen = _Seen(pictures, own, ground, len(good), notices, scores, judged)
-    order = np.argsort(-scores, kind="stable")[: request.top].tolist()
-    items = [_item(model, seen, i) for i in track(order, len(order), "explaining pictures")]
-    return _run(", ".join(str(place) for place in given), request, seen, items)
+    pixels = good.pixels
+    request = good.request
+    ground = ground_of(beside, pixels) if clean else ground_of(pixels, [])
+    _check_contents(pixels, ground)
+    patches = _model(request, is_clean=clean).fit([ground.seen(each) for each in pixels])
+    usual = _ordinary(patches, pixels, ground, are_many) if len(pixels) > 1 else {}
+    return PicturesModel(
+        source=good.source,
+        fingerprint=fingerprint_of(pixels),
+        request=request,
+        n_pictures=len(pixels),
+        is_grey=pixels[0].ndim == 2,
+        ground=ground,
+        patches=patches,
+        usual=usual.get(False, np.empty(0)),
+        usual_of_many=usual.get(True, np.empty(0)),
+        is_clean=clean,
+        versions=versions(),
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """Pictures as they were read and judged."""
+def read_pictures(files: Any, request: PictureRequest, used: str) -> Pictures:
+    """Read pictures, all grey or all in colours."""
+    given = [files] if isinstance(files, (str, Path)) else list(files)
+    pictures, notices = _read(given, request, used)
+    return Pictures(", ".join(str(place) for place in given), request, pictures, alike(pictures), notices)
 
-    pictures: Sequence[Picture]
-    pixels: Sequence[Floats]  # all grey, or all in colours
-    ground: Ground
-    n_reference: int
-    notices: list[str]
-    scores: Floats
-    judged: Judged
 
-    @property
-    def n_alarms(self) -> int:
-        threshold = self.judged.threshold
-        return 0 if threshold is None else int((self.scores > threshold).sum())
+def _seen_by(model: PicturesModel, batch: Pictures) -> Pictures:
+    """The pictures in grey or in colours, as the model sees them."""
+    pixels = [_in_colours(picture.pixels, is_grey=model.is_grey) for picture in batch.pictures]
+    return replace(batch, pixels=pixels)
+
+
+LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
+
+
+def _in_colours(pixels: Floats, *, is_grey: bool) -> Floats:
+    if is_grey:
+        return pixels if pixels.ndim == 2 else np.asarray(pixels @ np.array(LUMINANCE))
+    return np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels
+
+
+def fingerprint_of(pixels: Sequence[Floats]) -> str:
+    """SHA-256 of pixels, picture by picture."""
+    found = hashlib.sha256()
+    for each in pixels:
+        found.update(repr(each.shape).encode())
+        found.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())
+    return found.hexdigest()
 
 
 def _read(
@@ -255,92 +447,97 @@ def _sparser(model: PatchModel) -> PatchModel:
     return coarse
 
 
-def _ordinary(model: PatchModel, good: Sequence[Floats], ground: Ground, *, is_sparse: bool) -> Floats:
-    """Scores of the reference pictures, each by a model that has not seen it.
+def _ordinary(
+    model: PatchModel, good: Sequence[Floats], ground: Ground, are_many: Sequence[bool]
+) -> dict[bool, Floats]:
+    """Scores of the reference pictures, each by a model that has not seen it, as of many and as of few.
 
     All models have the bandwidth of the one that judges: scores go with its square, and that of other
     pictures may be half of it where many patches are almost equal.
     """
     fold = np.arange(len(good)) % min(FOLDS, len(good))
-    scores = np.empty(len(good))
-    for k in range(int(fold.max()) + 1):
+    scores = {is_sparse: np.empty(len(good)) for is_sparse in are_many}
+    for k in range(int(fold.max()) + 1 if are_many else 0):
         others = [pixels for pixels, f in zip(good, fold, strict=True) if f != k]
         held = [pixels for pixels, f in zip(good, fold, strict=True) if f == k]
         theirs = Ground.learn(others, is_clean=True) if ground.is_aligned else ground
         fitted = clone(model).set_params(detector=model.detectors_[0])
         fitted.fit([theirs.seen(each) for each in others])
-        scores[fold == k] = _scores(fitted, held, theirs, unseen=False, is_sparse=is_sparse)
+        for is_sparse, found in scores.items():
+            found[fold == k] = _scores(fitted, held, theirs, unseen=False, is_sparse=is_sparse)
     return scores
 
 
-def _item(model: PatchModel, seen: _Seen, at: int) -> Item:
-    """Explain a picture at every position, and find the places that are odd."""
-    picture = seen.pictures[at]
-    judged = seen.judged
-    values = PatchRelevance(model).explain(seen.ground.seen(seen.pixels[at])[None]).values[0]
+def _anomaly(model: PicturesModel, batch: Pictures, at: int) -> tuple[Anomaly, Floats]:
+    """Explain a picture at every position, and find the places that are odd; with its relevance."""
+    picture = batch.pictures[at]
+    seen = model.ground.seen(batch.pixels[at])[None]
+    values = PatchRelevance(model.patches).explain(seen).values[0]
     relevance = values.sum(axis=2) if values.ndim == 3 else values
-    patch = model.patch_rows_.windows.size[0]
-    return Item(
-        name=picture.name,
-        score=float(seen.scores[at]),
-        is_alarm=judged.threshold is not None and bool(seen.scores[at] > judged.threshold),
-        places=[_place(region, picture) for region in regions_of(relevance, patch)],
-        p_value=None if judged.p_values is None else float(judged.p_values[at]),
-        notices=picture.notices,
-        data=seen.pixels[at],
-        relevance=relevance,
+    regions = regions_of(relevance, model.request.patch)
+    told = Anomaly(
+        Part("picture", row=at, name=picture.name),
+        score=0.0,
+        reasons=[_reason(region, picture) for region in regions],
+        notices=tuple(map(written, picture.notices)),
     )
+    return told, relevance
 
 
-def _place(region: Region, picture: Picture) -> Place:
-    """A region in the pixels of the file."""
+def _reason(region: Region, picture: Picture) -> Reason:
+    """A region, told in the pixels of the file."""
     zoom = picture.zoom
-    left, right = round(region.left * zoom), round(region.right * zoom)
-    top, bottom = round(region.top * zoom), round(region.bottom * zoom)
-    words = f"x {left}–{right}, y {top}–{bottom} ({region.times_usual:.1f} times the usual relevance)"
-    return Place(words, region.share, (region.top, region.bottom, region.left, region.right))
+    facts = {
+        "x": [round(region.left * zoom), round(region.right * zoom)],
+        "y": [round(region.top * zoom), round(region.bottom * zoom)],
+        "times_usual": region.times_usual,
+    }
+    part = Part("region", name=picture.name, box=(region.top, region.bottom, region.left, region.right))
+    return Reason("", None, [], region.share, kind="region", facts=facts, part=part)
 
 
-def _run(source: str, request: PictureRequest, seen: _Seen, items: Sequence[Item]) -> MediaRun:
-    return MediaRun(
+def _result(model: PicturesModel, batch: Pictures, scores: Floats, judged: Judged) -> Result:
+    request = batch.request
+    is_alarm = judged.are_alarms(scores)
+    order = np.argsort(-scores, kind="stable")[: request.top].tolist()
+    anomalies = []
+    arrays: dict[str, Any] = {}
+    for k, at in enumerate(track(order, len(order), "explaining pictures")):
+        told, relevance = _anomaly(model, batch, at)
+        score = float(scores[at])
+        anomalies.append(replace(told, score=score, p_value=judged.p_value(at), is_alarm=bool(is_alarm[at])))
+        arrays |= {f"data.{k}": batch.pixels[at], f"relevance.{k}": relevance}
+    alarms = AlarmRule(judged.rule, int(is_alarm.sum()), judged.expected_false)
+    first = anomalies[0]
+    facts = {
+        "n": len(scores),
+        "n_alarms": alarms.n_flagged,
+        "first": first.id,
+        "is_judged": judged.threshold is not None,
+        "place": first_place(first),
+    }
+    done = {
+        "n": len(scores),
+        "n_reference": 0 if batch.is_own else model.n_pictures,
+        "patch": request.patch,
+        "side": request.side,
+        "aligned_share": model.ground.share if model.ground.is_aligned else None,
+        "share_of_places": PLACES,
+        "rule": judged.rule,
+    }
+    return Result(
         kind="pictures",
-        source=source,
-        headline=_headline(seen, items),
-        summary=_summary(seen, request),
-        notices=seen.notices,
-        settings={**vars(request), "threshold_rule": seen.judged.rule},
-        items=items,
-        names=[picture.name for picture in seen.pictures],
-        scores=seen.scores,
-        threshold=seen.judged.threshold,
+        source=batch.source,
+        settings={**asdict(request), "threshold_rule": judged.rule},
+        anomalies=anomalies,
+        scores=scores,
+        names=[picture.name for picture in batch.pictures],
+        threshold=judged.threshold,
+        alarms=alarms,
+        opening=Headline(len(scores), alarms, is_written=True, more=[Notice("odd_pictures", facts)]),
+        done=Notice("pictures_compared", done),
+        notices=[written(text) for text in batch.notices],
+        arrays=arrays,
         versions=versions(),
         created=clock.stamp(),
-    )
-
-
-def _headline(seen: _Seen, items: Sequence[Item]) -> str:
-    n = len(seen.pictures)
-    where = f"at {items[0].places[0].text}" if items[0].places else "in no place in particular"
-    if seen.judged.threshold is None:
-        first = "The picture" if n == 1 else f"Of {n:,} pictures, {items[0].name}"
-        return f"{first} is oddest {where}."
-    if seen.n_alarms == 0:
-        return "The picture is ordinary." if n == 1 else f"None of the {n:,} pictures is odd."
-    if n == 1:
-        return f"The picture is odd, {'most of all ' if items[0].places else ''}{where}."
-    verb = "is" if seen.n_alarms == 1 else "are"
-    return f"{seen.n_alarms:,} of {n:,} pictures {verb} odd; {items[0].name} most of all, {where}."
-
-
-def _summary(seen: _Seen, request: PictureRequest) -> str:
-    n = len(seen.pictures)
-    itself = "itself" if n == 1 else "each other"
-    good = f"{seen.n_reference:,} good picture{'s' if seen.n_reference != 1 else ''}"
-    what = "One picture was" if n == 1 else f"{n:,} pictures were"
-    place = f" {seen.ground.told}" if seen.ground.is_aligned else ""
-    return (
-        f"{what} compared with {good if seen.n_reference else itself}, by a one-class SVM of patches of "
-        f"{request.patch} × {request.patch} pixels (longest side: {request.side} pixels).{place} A "
-        f"picture’s score is the mean of its oddest {PLACES:.0%} of patches. Alarms: {seen.judged.rule}. "
-        "Relevance of pixels: One-Class DTD of every patch, added up."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tellwhy.checks.check import Quality, check_table
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.core.running import one_blas_thread
+from tellwhy.core.score import Floats
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.kinds import chosen_columns
 from tellwhy.data.columns.notices import left_out_notices
@@ -24,10 +25,11 @@ from tellwhy.data.places import file_of, line_of
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.drift import NewData, new_data_of
 from tellwhy.kinds.marks import held_back, without_marked
+from tellwhy.kinds.model import changed_settings, kind
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.segments import context_of, find_rare_labels, nested_segments
 from tellwhy.kinds.table_cells import Batch, FittedTable, Judged, KnownRows, encoded_rows, encoded_score
-from tellwhy.kinds.table_model import MOST_ROWS, Mark, TableModel, fit, learn
+from tellwhy.kinds.table_model import MOST_ROWS, Mark, TableModel, fit, fit_model, learn
 from tellwhy.kinds.table_result import run_of
 from tellwhy.kinds.table_rows import (
     NewRows,
@@ -39,7 +41,7 @@ from tellwhy.kinds.table_rows import (
     with_hours,
     without_other_times,
 )
-from tellwhy.kinds.text_columns import scored_texts
+from tellwhy.kinds.text_columns import TextColumns, scored_texts
 from tellwhy.results.result import Finding, Result
 from tellwhy.verdicts.alarms import Alarms
 from tellwhy.verdicts.findings import RowFindings
@@ -166,6 +168,61 @@ def changed_request(model: TableModel, settings: dict[str, Any]) -> Request:
     return replace(replace(model.request, normal=None, label=None), **asked)
 
 
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """New rows of a table as they were read.
+
+    Attributes
+    ----------
+    table, request
+        The rows, texts among them as numbers, and what is asked of them.
+    texts
+        The texts.
+    new
+        The features, as the model's were read.
+    is_own
+        Whether the model was fitted to these rows.
+    finds_learned, is_part
+        See `judge`.
+    """
+
+    table: Table
+    request: Request
+    texts: TextColumns
+    new: NewRows
+    is_own: bool
+    finds_learned: bool = False
+    is_part: bool = False
+
+
+@kind("table")
+class TableKind:
+    """Rows of a table, beside all rows or beside those of their segments, texts among the columns or not."""
+
+    def fit(self, source: Any, settings: Mapping[str, Any], *, clean: bool) -> TableModel:
+        """Learn what is ordinary in a table."""
+        return fit_model(source, clean=clean, **settings)
+
+    def read(self, model: TableModel, source: Any, settings: Mapping[str, Any]) -> _Read:
+        """Read the columns of the model in another table."""
+        request = changed_request(model, changed_settings(model.request, settings, CHANGEABLE))
+        return read_rows(model, as_source(source), request)
+
+    def check(self, model: TableModel, batch: _Read) -> Batch:
+        """Find what is wrong with the rows as data, by the rules of the model."""
+        return checked_rows(model, batch)
+
+    @one_blas_thread()
+    def score(self, model: TableModel, batch: Batch) -> Floats:  # noqa: ARG002
+        """Score the rows."""
+        return batch.fitted.scores()
+
+    @one_blas_thread()
+    def explain(self, model: TableModel, batch: Batch, scores: Floats) -> Result:  # noqa: ARG002
+        """Draw the line, and explain the rows above it; they are scored once in a run."""
+        return judged_run(model, batch.judged())
+
+
 def judge(
     model: TableModel,
     table: Table,
@@ -186,42 +243,53 @@ def judge(
     is_part
         Whether the rows are some of many (a block, a stream): alarms then begin at the line drawn in fitting.
     """
+    read = read_rows(model, table, request)
+    return checked_rows(model, replace(read, finds_learned=finds_learned, is_part=is_part)).judged()
+
+
+def read_rows(model: TableModel, table: Table, request: Request) -> _Read:
+    """Read new rows as those of the model were read."""
     stage("reading columns")
-    table, texts = scored_texts(table, model.texts)
-    new = read_new_rows(model, table)
     is_own = _is_own(model, table)
+    table, texts = scored_texts(table, model.texts, is_own=is_own)
+    return _Read(table, request, texts, read_new_rows(model, table), is_own)
+
+
+def checked_rows(model: TableModel, read: _Read) -> Batch:
+    """Find what is wrong with new rows as data, and place them beside those that were learned from."""
+    table = read.table
+    new = read.new
     quality = check_table(
         new.frame,
         model.roles,
-        reference=None if is_own else model.facts,
+        reference=None if read.is_own else model.facts,
         raw=table.frame.reindex(columns=list(model.roles)),
     )
     found = RowFindings.of(quality.findings, len(new.frame))
     cells = quality.frame if model.request.missing == "impute" else new.frame
     selection = _selection(model, new, cells)
-    if is_own:
+    if read.is_own:
         selection = replace(selection, reference=selection.frame, own=selection.rows)
     selection, rare = _in_segments(model, table, selection)
     found = found.with_more(rare)
     found, held = without_marked(found, table.frame, model.marks)
     kept = np.arange(len(selection.frame))
-    if request.missing == "drop":
+    if read.request.missing == "drop":
         kept = model.encoder.kept_rows(selection.frame)
         selection = selection.without(kept, np.arange(len(selection.reference)))
-    fitted = replace(_fitted(model, selection), finds_learned=finds_learned)
-    batch = Batch(
+    fitted = replace(_fitted(model, selection), finds_learned=read.finds_learned)
+    return Batch(
         table,
-        request,
+        read.request,
         fitted,
         found.without(kept),
         quality.frame,
-        texts,
+        read.texts,
         calibration=model.calibration,
-        drawn=draw_fitted_line(model, len(kept)) if is_part else None,
+        drawn=draw_fitted_line(model, len(kept)) if read.is_part else None,
         held=held,
         line=model.threshold,
     )
-    return batch.judged()
 
 
 def _is_own(model: TableModel, table: Table) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -106,6 +106,8 @@ class TableModel(SavedAsFile):
     rules
         What checks learned from the rows: equations, orders, dependencies.
     """
+
+    kind: ClassVar[str] = "table"
 
     source: str
     fingerprint: str

@@ -219,12 +219,12 @@ class TextModel:
         return float(spearmanr(lengths, scores).statistic)
 
     def without_texts(self) -> TextModel:
-        """Return the same model for new texts only, which keeps none of those that it learned from.
+        """Return the same model, which keeps none of the texts that it learned from.
 
         What is left of them are their words, which of these each of them has, and how often strings of four
         letters occur.
         """
-        return replace(self, learned=[], places=np.full(1, -1, dtype=np.int64))
+        return replace(self, learned=[])
 
     def scores_of_learned(self) -> Floats:
         """Scores of the texts that were learned from, each without itself."""
@@ -277,7 +277,12 @@ class TextModel:
         yield "laws", len(laws), 0 if self.law is None else 1 + len(self.parts)
         yield "laws", all(isinstance(law, Surprise) for law in laws), True
         yield "learned", list(self.learned), []
-        yield "places", np.array_equal(self.places, [-1]), True
+        yield "places", self.places.ndim == 1 and len(self.places) > 0, True
+        known = self.places[self.places >= 0]
+        yield "places", bool((self.places >= -1).all()), True
+        yield "places", np.array_equal(known, np.arange(len(known))), True
+        n_learned = min(getattr(part, "n_learned", len(known)) for part in self.parts)
+        yield "places", len(known) <= n_learned, True
 
 
 def _joined(laws: Sequence[Surprise], scores: Sequence[Floats]) -> Floats:
@@ -425,10 +430,16 @@ def texts_as_numbers(table: Table, request: Request) -> TextsTold:
     return TextsTold(told, asked, TextColumns(texts, models, own))
 
 
-def scored_texts(table: Table, models: Mapping[str, TextModel]) -> tuple[Table, TextColumns]:
-    """Put how odd each text is in the place of columns of new texts, by models that were learned before."""
+def scored_texts(
+    table: Table, models: Mapping[str, TextModel], *, is_own: bool = False
+) -> tuple[Table, TextColumns]:
+    """Put how odd each text is in the place of columns of texts, by models that were learned before.
+
+    `is_own` says that they were learned from these very rows: each text is judged without itself.
+    """
     texts = {name: _texts(table, name) for name in models if name in table.frame}
-    own = np.full(len(table.frame), -1, dtype=np.int64)
+    n = len(table.frame)
+    own = np.arange(n) if is_own else np.full(n, -1, dtype=np.int64)
     scores = {name: models[name].surprises(each, own) for name, each in texts.items()}
     return replace(table, frame=_with(table.frame, scores)), TextColumns(texts, models, own)
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.params import one_of, validate_value
+from tellwhy.core.params import Fit, are_texts, one_of, validate_value
 from tellwhy.core.progress import stage
-from tellwhy.core.score import Floats
+from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.data.text import checked_texts, pieces
+from tellwhy.kinds.model import changed_settings, first_place, kind
 from tellwhy.kinds.request import rows_equal_to, split_marker
 from tellwhy.kinds.table_result import versions
 from tellwhy.kinds.table_rows import as_source
 from tellwhy.kinds.text_columns import LIKENESS, TextModel, Word
-from tellwhy.results.media_run import Item, MediaRun, Place
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.storage import clock
+from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.ordinary import Judged, judge, judge_by_rank
 
 SHOWN = 2_000  # characters of a text
@@ -30,6 +33,7 @@ LEAST_CALIBRATED = 20  # ordinary texts, for one in twenty to be an alarm
 LEAST = 2  # texts to learn from
 LEAST_SHARE = 0.01
 FOLLOWS_LENGTH = 0.8  # rank correlation of scores with the number of words, from which it is told
+CHANGEABLE = ("text", "id_column", "top", "fdr")
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,8 @@ class TextRequest:
     ----------
     text
         Column of the texts.
-    reference
-        Another table with that column, of ordinary texts; None: the texts are compared with each other.
     normal
-        "COLUMN=VALUE": the rows whose texts are ordinary, in the place of a reference.
+        "COLUMN=VALUE": the rows whose texts are ordinary; only these are learned from.
     id_column
         Column that names texts in the output.
     unit, stem, min_documents
@@ -63,7 +65,6 @@ class TextRequest:
     """
 
     text: str
-    reference: str | Path | TableLike | None = None
     normal: str | None = None
     id_column: str | None = None
     unit: str = "words"
@@ -74,36 +75,108 @@ class TextRequest:
     fdr: float | None = None
     random_state: int = 0
 
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> TextRequest:
+        """Check settings once; the column may come as a list of one."""
+        asked = dict(settings)
+        if isinstance(asked.get("text"), (list, tuple)) and len(asked["text"]) == 1:
+            asked["text"] = asked["text"][0]
+        request = cls(**asked)
+        validate_value("texts", "likeness", request.likeness, one_of(*LIKENESS))
+        return request
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "text", isinstance(self.text, str) and self.top >= 1, True
+
 
 @dataclass(frozen=True, eq=False)
-class _Ordinary:
-    """Texts that others are compared with."""
+class TextsModel(SavedAsFile):
+    """How ordinary texts are: the words that recur, which texts have them, and how they score.
 
-    texts: list[str]
-    own: Any  # which of them each given text is, −1 for none
-    words: str
-    is_clean: bool  # whether somebody says that they are ordinary
+    It keeps no text.
+
+    Attributes
+    ----------
+    source, fingerprint
+        The table that it was fitted to, and the SHA-256 of its texts, all of them.
+    request
+        What was asked.
+    words
+        How texts are told apart.
+    own
+        Which text that was learned from each text of the table is, −1 for none.
+    usual
+        Scores of ordinary texts, each without itself.
+    is_clean
+        Whether somebody says that they are ordinary.
+    against
+        What others are compared with, in words.
+    versions
+        Of the packages that it was fitted with.
+    """
+
+    kind: ClassVar[str] = "texts"
+
+    source: str
+    fingerprint: str
+    request: TextRequest
+    words: TextModel
+    own: Integers
+    usual: Floats
+    is_clean: bool
+    against: str
+    versions: Mapping[str, str]
+
+    def judged(self, scores: Floats, fdr: float | None) -> Judged:
+        """Draw the line between alarms and others."""
+        if self.is_clean and len(self.usual) >= LEAST_CALIBRATED:
+            return judge_by_rank(scores, self.usual, fdr=fdr, of_what="text")
+        return judge(scores, self.usual, fdr=fdr, is_clean=self.is_clean)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "request", isinstance(self.request, TextRequest), True
+        yield "words", isinstance(self.words, TextModel), True
+        n = len(self.usual)
+        yield "own", self.own.ndim == 1 and self.own.dtype.kind == "i", True
+        yield "own", bool((self.own >= -1).all() and (self.own < len(self.words.places)).all()), True
+        yield "usual", self.usual.ndim == 1 and n > 0, True
+        yield "source", are_texts(self.source, self.fingerprint, self.against), True
 
 
 @dataclass(frozen=True, eq=False)
-class _Texts:
-    """Texts as they were read, and how they are told apart."""
+class Texts:
+    """Texts as they were read.
 
+    Attributes
+    ----------
+    table
+        The table that they stand in.
+    request
+        What is asked of them.
+    given, names
+        The texts, and what each is called.
+    own
+        Which of the texts that the model was given each one is, −1 for none.
+    """
+
+    table: Table
+    request: TextRequest
     given: list[str]
     names: list[str]
-    model: TextModel
-    judged: Judged
-    scores: Floats
-    ordinary: _Ordinary
+    own: Integers
 
 
-def explain_documents(data: str | Path | TableLike, **settings: Any) -> MediaRun:
+def explain_documents(
+    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
+) -> Result:
     """Find odd texts, and tell which words they have, or lack, that make them so.
 
     Parameters
     ----------
     data
         A table with a column of texts.
+    reference
+        Another table with that column, of ordinary texts; None: the texts are compared with each other.
     settings
         See `TextRequest`.
 
@@ -115,58 +188,124 @@ def explain_documents(data: str | Path | TableLike, **settings: Any) -> MediaRun
     >>> texts = [" ".join(rng.choice(usual, 8)) for _ in range(60)]
     >>> texts[7] = "quantum gravity needs strings"
     >>> found = explain_documents(pd.DataFrame({"post": texts}), text="post", top=1)
-    >>> found.items[0].start, found.items[0].words[0][0]
-    (7, 'quantum')
+    >>> found.anomalies[0].row, sorted(word.feature for word in found.anomalies[0].reasons[:4])
+    (7, ['gravity', 'needs', 'quantum', 'strings'])
     """
-    request = TextRequest(**settings)
-    validate_value("explain_documents", "likeness", request.likeness, one_of(*LIKENESS))
+    if reference is not None and settings.get("normal") is not None:
+        raise InvalidParameter("Give either a reference of texts or normal='COLUMN=VALUE', not both.")
+    request = TextRequest.of(settings)
     stage("reading texts")
-    table = as_source(data)
-    given = _column(table, request.text)
-    good = _ordinary(table, given, request)
-    if len(good.texts) < LEAST:
+    texts = read_texts(as_source(data), request)
+    if reference is None:
+        model = learn(texts, request)
+    else:
+        ordinary = replace(request, id_column=None)
+        model = learn(read_texts(as_source(reference), ordinary), ordinary, clean=True)
+        model = replace(model, against="the reference")
+    batch = placed(model, texts)
+    found = explain_texts_of(model, batch, model.words.scores(batch.given, batch.own))
+    given = None if reference is None else str(reference)[:200]
+    return replace(found, settings={**found.settings, "reference": given})
+
+
+@kind("texts")
+class TextsKind:
+    """Texts alone: a column of a table."""
+
+    def fit(self, source: Any, settings: Mapping[str, Any], *, clean: bool) -> TextsModel:
+        """Learn which words and letters are ordinary."""
+        request = TextRequest.of(settings)
+        stage("reading texts")
+        learned = learn(read_texts(as_source(source), request), request, clean=clean)
+        return replace(learned, words=learned.words.without_texts())
+
+    def read(self, model: TextsModel, source: Any, settings: Mapping[str, Any]) -> Texts:
+        """Read the same column of another table."""
+        stage("reading texts")
+        kept = model.request
+        asked = TextRequest.of({**asdict(kept), **changed_settings(kept, settings, CHANGEABLE)})
+        return placed(model, read_texts(as_source(source), asked))
+
+    def check(self, model: TextsModel, batch: Texts) -> Texts:  # noqa: ARG002
+        """Texts are not checked as data."""
+        return batch
+
+    def score(self, model: TextsModel, batch: Texts) -> Floats:
+        """Score texts, each that was learned from without itself."""
+        return model.words.scores(batch.given, batch.own)
+
+    def explain(self, model: TextsModel, batch: Texts, scores: Floats) -> Result:
+        """Tell the words of the oddest texts."""
+        return explain_texts_of(model, batch, scores)
+
+
+def learn(texts: Texts, request: TextRequest, *, clean: bool = False) -> TextsModel:
+    """Learn from all texts, or from those that `normal` names."""
+    rows = np.arange(len(texts.given))
+    against = "each other"
+    if request.normal is not None:
+        column, value = split_marker(texts.table, request.normal)
+        if value is None:
+            raise InvalidParameter(
+                f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
+            )
+        rows = rows_equal_to(texts.table, column, value)
+        against = f"the {len(rows):,} with {column} = {value}"
+    if len(rows) < LEAST:
         raise InvalidInput(
             f"There is one text to compare with; {LEAST} or more are needed to tell what is ordinary. Pass "
             "more texts, or a reference of ordinary ones."
         )
     stage("learning what is ordinary")
-    model = TextModel.learn(
-        good.texts,
+    is_clean = clean or request.normal is not None
+    words = TextModel.learn(
+        [texts.given[k] for k in rows],
         likeness=request.likeness,
-        is_clean=good.is_clean,
+        is_clean=is_clean,
         random_state=request.random_state,
         unit=request.unit,
         stem=request.stem,
         min_documents=request.min_documents,
     )
-    scores = model.scores(given, good.own)
-    usual = model.scores_of_learned()
-    if good.is_clean and len(usual) >= LEAST_CALIBRATED:
-        judged = judge_by_rank(scores, usual, fdr=request.fdr, of_what="text")
-    else:
-        judged = judge(scores, usual, fdr=request.fdr, is_clean=good.is_clean)
-    texts = _Texts(given, _names(table, request), model, judged, scores, good)
-    order = np.argsort(-scores, kind="stable")[: request.top]
-    return _run(table, request, texts, [_item(texts, int(k)) for k in order])
-
-
-def _ordinary(table: Table, given: list[str], request: TextRequest) -> _Ordinary:
-    """Texts to compare with: a reference, those that are marked as normal, or all of them."""
-    if request.reference is not None and request.normal is not None:
-        raise InvalidParameter("Give either a reference of texts or normal='COLUMN=VALUE', not both.")
-    own = np.full(len(given), -1, dtype=np.int64)
-    if request.reference is not None:
-        return _Ordinary(_column(as_source(request.reference), request.text), own, "the reference", True)
-    if request.normal is None:
-        return _Ordinary(given, np.arange(len(given)), "each other", False)
-    column, value = split_marker(table, request.normal)
-    if value is None:
-        raise InvalidParameter(
-            f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
-        )
-    rows = rows_equal_to(table, column, value)
+    own = np.full(len(texts.given), -1, dtype=np.int64)
     own[rows] = np.arange(len(rows))
-    return _Ordinary([given[k] for k in rows], own, f"the {len(rows):,} with {column} = {value}", True)
+    return TextsModel(
+        source=texts.table.source,
+        fingerprint=fingerprint_of(texts.given),
+        request=request,
+        words=words,
+        own=own,
+        usual=words.scores_of_learned(),
+        is_clean=is_clean,
+        against=against,
+        versions=versions(),
+    )
+
+
+def read_texts(table: Table, request: TextRequest) -> Texts:
+    """Read the column of texts."""
+    given = _column(table, request.text)
+    return Texts(table, request, given, _names(table, request), np.full(len(given), -1, dtype=np.int64))
+
+
+def placed(model: TextsModel, texts: Texts) -> Texts:
+    """Find the texts among those that the model was fitted to: all of them in their order, or none."""
+    return replace(texts, own=model.own) if fingerprint_of(texts.given) == model.fingerprint else texts
+
+
+def fingerprint_of(texts: Sequence[str]) -> str:
+    """SHA-256 of texts in their order.
+
+    Examples
+    --------
+    >>> fingerprint_of(["a", "bc"]) == fingerprint_of(["ab", "c"])
+    False
+    """
+    found = hashlib.sha256()
+    for text in texts:
+        held = text.encode("utf-8", errors="surrogatepass")
+        found.update(len(held).to_bytes(8, "little") + held)
+    return found.hexdigest()
 
 
 def _column(table: Table, name: str) -> list[str]:
@@ -188,86 +327,86 @@ def _names(table: Table, request: TextRequest) -> list[str]:
     return [str(name) for name in table.frame[request.id_column]]
 
 
-def _item(texts: _Texts, at: int) -> Item:
-    """A text with the relevance of its words, and the words that it lacks."""
-    text = texts.given[at]
-    told = texts.model.relevance(text, int(texts.ordinary.own[at]))
-    p_values = texts.judged.p_values
-    threshold = texts.judged.threshold
-    return Item(
-        name=texts.names[at],
-        score=float(texts.scores[at]),
-        is_alarm=threshold is not None and bool(texts.scores[at] > threshold),
-        places=[_place(k, word, told.total) for k, word in enumerate(told.words(NAMED, LEAST_SHARE))],
-        p_value=None if p_values is None else float(p_values[at]),
-        notices=_notices(texts.model, text),
-        words=pieces(text[:SHOWN], told.along),
-        start=at,
-    )
-
-
-def _place(k: int, word: Word, total: float) -> Place:
-    """A word with much relevance, one that is absent told as such."""
-    name = f"“{word.text}”"
-    return Place(name if word.is_present else f"lacks {name}", word.value / total, (k,))
-
-
-def _notices(model: TextModel, text: str) -> list[str]:
-    if not text.strip():
-        return ["The text is empty."]
-    if all(token.feature not in model.bag.columns_ for token in model.bag.tokens(text)):
-        return ["None of its words is known: all are new."]
-    return []
-
-
-def _run(table: Table, request: TextRequest, texts: _Texts, items: Sequence[Item]) -> MediaRun:
-    n_alarms = 0 if texts.judged.threshold is None else int((texts.scores > texts.judged.threshold).sum())
-    n_empty = sum(not text.strip() for text in texts.given)
-    notices = [
-        *table.notices,
-        *([f"{n_empty:,} texts are empty."] if n_empty else []),
-        *_length_notice(texts),
+def explain_texts_of(model: TextsModel, texts: Texts, scores: Floats) -> Result:
+    """Draw the line, and tell the words of the oddest texts."""
+    judged = model.judged(scores, texts.request.fdr)
+    order = np.argsort(-scores, kind="stable")[: texts.request.top].tolist()
+    is_alarm = judged.are_alarms(scores)
+    found = [_anomaly(model, texts, at) for at in order]
+    anomalies = [
+        replace(each, score=float(scores[at]), p_value=judged.p_value(at), is_alarm=bool(is_alarm[at]))
+        for at, each in zip(order, found, strict=True)
     ]
-    settings = {**vars(request), "threshold_rule": texts.judged.rule, "likeness": texts.model.likeness}
-    settings["reference"] = None if request.reference is None else str(request.reference)[:200]
-    return MediaRun(
+    alarms = AlarmRule(judged.rule, int(is_alarm.sum()), judged.expected_false)
+    first = anomalies[0]
+    facts = {"n": len(scores), "n_alarms": alarms.n_flagged, "first": first.id, "place": first_place(first)}
+    n_empty = sum(not text.strip() for text in texts.given)
+    return Result(
         kind="texts",
-        source=table.source,
-        headline=_headline(len(texts.given), n_alarms, items[0]),
-        summary=_summary(texts),
-        notices=notices,
-        settings=settings,
-        items=items,
+        source=texts.table.source,
+        settings={
+            **asdict(texts.request),
+            "threshold_rule": judged.rule,
+            "likeness": model.words.likeness,
+        },
+        anomalies=anomalies,
+        scores=scores,
         names=texts.names,
-        scores=texts.scores,
-        threshold=texts.judged.threshold,
+        threshold=judged.threshold,
+        alarms=alarms,
+        opening=Headline(len(scores), alarms, is_written=True, more=[Notice("odd_texts", facts)]),
+        done=Notice(
+            "texts_compared",
+            {
+                "n": len(texts.given),
+                "against": model.against,
+                "by": model.words.describes,
+                "rule": judged.rule,
+                "likeness": model.words.likeness,
+            },
+        ),
+        notices=[
+            *map(written, texts.table.notices),
+            *([Notice("empty_texts", {"n": n_empty})] if n_empty else []),
+            *_length_notice(model, texts, scores),
+        ],
         versions=versions(),
+        fingerprint=texts.table.fingerprint,
         created=clock.stamp(),
     )
 
 
-def _length_notice(texts: _Texts) -> list[str]:
+def _anomaly(model: TextsModel, texts: Texts, at: int) -> Anomaly:
+    """A text with the relevance of its words, and the words that it lacks."""
+    text = texts.given[at]
+    told = model.words.relevance(text, int(texts.own[at]))
+    return Anomaly(
+        Part("text", row=at, name=texts.names[at]),
+        score=0.0,
+        reasons=[_reason(k, word, told.total) for k, word in enumerate(told.words(NAMED, LEAST_SHARE))],
+        notices=_notices(model.words, text),
+        shown={"words": [[word, float(value)] for word, value in pieces(text[:SHOWN], told.along)]},
+    )
+
+
+def _reason(k: int, word: Word, total: float) -> Reason:
+    """A word with much relevance, one that is absent told as such."""
+    part = Part("word", name=word.text, box=(k,))
+    facts = {"is_present": word.is_present}
+    return Reason(word.text, None, [], word.value / total, kind="word", facts=facts, part=part)
+
+
+def _notices(model: TextModel, text: str) -> tuple[Notice, ...]:
+    if not text.strip():
+        return (Notice("empty_text"),)
+    if all(token.feature not in model.bag.columns_ for token in model.bag.tokens(text)):
+        return (Notice("all_words_new"),)
+    return ()
+
+
+def _length_notice(model: TextsModel, texts: Texts, scores: Floats) -> list[Notice]:
     """Say where scores follow the number of words: a long text differs from others in more of them."""
-    correlation = texts.model.follows_length(texts.given, texts.scores)
+    correlation = model.words.follows_length(texts.given, scores)
     if abs(correlation) < FOLLOWS_LENGTH:
         return []
-    return [
-        f"Scores follow the number of words (rank correlation {correlation:.2f}): compare texts of similar "
-        "length."
-    ]
-
-
-def _headline(n: int, n_alarms: int, first: Item) -> str:
-    why = f": {first.places[0].text}" if first.places else ""
-    if n_alarms == 0:
-        return f"None of the {n:,} texts is odd beyond chance; the oddest is {first.name}{why}."
-    verb = "is" if n_alarms == 1 else "are"
-    return f"{n_alarms:,} of {n:,} texts {verb} odd; {first.name} most of all{why}."
-
-
-def _summary(texts: _Texts) -> str:
-    how = "One-Class DTD" if texts.model.likeness == "paper" else "each part's own sum over words"
-    return (
-        f"{len(texts.given):,} texts were compared with {texts.ordinary.words} by {texts.model.describes}. "
-        f"Alarms: {texts.judged.rule}. Relevance of words: {how}, for absent words too."
-    )
+    return [Notice("follows_length", {"correlation": correlation})]

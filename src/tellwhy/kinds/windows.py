@@ -1,34 +1,33 @@
-"""--window: a series explained.
-
-Readings of a table in the order of time: which columns are channels, what is averaged and filled in.
-
-From a table of readings in time to its odd stretches, and the channels that make them so.
-"""
+"""From a table of readings in time to its odd stretches, and the channels that make them so."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from tellwhy.checks.in_time.clock import read_stamps, stamp_words
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
+from tellwhy.kinds.model import changed_settings, first_place, kind
 from tellwhy.kinds.table_result import versions
 from tellwhy.kinds.table_rows import as_source
-from tellwhy.results.media_run import Item, MediaRun, Place
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock
+from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.ordinary import Judged, judge
 
 MOST_MISSING = 0.5  # share of a channel's readings that may be filled in
@@ -44,8 +43,6 @@ class SeriesRequest:
         Column of the time; rows are put in its order.
     window
         Readings in a window.
-    reference
-        Another table of the same columns, of an ordinary time; None: the series is compared with itself.
     columns, exclude
         Columns to use, or not to use, as channels; by default all that hold numbers.
     top
@@ -60,13 +57,16 @@ class SeriesRequest:
 
     time: str
     window: int
-    reference: str | Path | TableLike | None = None
     columns: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     top: int = 10
     n_windows: int = 3_000
     fdr: float | None = None
     random_state: int = 0
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "time", isinstance(self.time, str), True
+        yield "window", self.window >= 2 and self.top >= 1, True
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,16 +136,14 @@ def _filled(frame: pd.DataFrame, keys: Any) -> tuple[Floats, list[str]]:
     return frame.to_numpy(dtype=np.float64), notices
 
 
-def reference_readings(other: Any, readings: Readings, request: SeriesRequest) -> Readings:
-    """Return the same channels of another table, of an ordinary time."""
-    table = as_source(other)
-    missing = [name for name in readings.channels if name not in table.frame]
+def same_readings(table: Table, channels: Sequence[str], request: SeriesRequest, what: str) -> Readings:
+    """Return the channels of a model in another table, in the order of time."""
+    missing = [name for name in channels if name not in table.frame]
     if missing:
-        raise InvalidInput(f"The reference {table.source} lacks the columns {', '.join(missing)}.")
-    named = SeriesRequest(request.time, request.window, columns=readings.channels)
-    found = read_readings(table, named)
-    if found.channels != readings.channels:
-        raise InvalidInput(f"The reference {table.source} holds no numbers in some of the channels.")
+        raise InvalidInput(f"{what} {table.source} lacks the columns {', '.join(missing)}.")
+    found = read_readings(table, replace(request, columns=list(channels), exclude=()))
+    if found.channels != list(channels):
+        raise InvalidInput(f"{what} {table.source} holds no numbers in some of the channels.")
     return found
 
 
@@ -155,13 +153,95 @@ AROUND = 2  # windows shown before and after a stretch
 LEAST_SHARE = 0.1  # of a stretch's relevance, for a channel to be named
 
 
-def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
+@dataclass(frozen=True, eq=False)
+class SeriesModel(SavedAsFile):
+    """How ordinary stretches of a series are.
+
+    Attributes
+    ----------
+    source, fingerprint
+        The table that it was fitted to, and the SHA-256 of its readings.
+    request
+        What was asked.
+    channels
+        Columns of readings.
+    windows
+        The model of windows.
+    heights, relevance, readings
+        Of the series itself, each third judged by the others: its highest points in the order of time, the
+        relevance that a reading of each channel usually has, and that of each reading. Empty where only
+        the series itself is judged.
+    is_clean
+        Whether somebody says that it is ordinary.
+    notices
+        What is to be known of it.
+    versions
+        Of the packages that it was fitted with.
+    """
+
+    kind: ClassVar[str] = "series"
+
+    source: str
+    fingerprint: str
+    request: SeriesRequest
+    channels: tuple[str, ...]
+    windows: PatchModel
+    heights: Floats
+    relevance: Floats
+    readings: Floats
+    is_clean: bool
+    notices: tuple[str, ...]
+    versions: Mapping[str, str]
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "request", isinstance(self.request, SeriesRequest), True
+        yield "channels", are_texts(*self.channels) and len(self.channels) > 0, True
+        yield "windows", isinstance(self.windows, PatchModel), True
+        size = tuple(self.windows.patch_rows_.windows.size)
+        yield "windows", size, (self.request.window,)
+        n_channels = self.windows.shape_[-1] if len(self.windows.shape_) == 2 else 1
+        yield "channels", len(self.channels), n_channels
+        yield "relevance", self.relevance.shape in ((n_channels,), (0,)), True
+        yield "heights", self.heights.ndim == self.readings.ndim == 1, True
+        yield "source", are_texts(self.source, self.fingerprint, *self.notices), True
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Readings to be judged, and what a model says of each.
+
+    Attributes
+    ----------
+    table
+        The table that they stand in.
+    request
+        What is asked of them.
+    readings
+        They themselves, in the order of time.
+    is_own
+        Whether the model was fitted to them.
+    relevance
+        Of each reading of each channel, and of each window; once they were scored.
+    """
+
+    table: Table
+    request: SeriesRequest
+    readings: Readings
+    is_own: bool
+    remembered: dict[str, Floats] = field(default_factory=dict)
+
+
+def explain_series(
+    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
+) -> Result:
     """Find stretches of a series that look like no other, and tell when and in which channels.
 
     Parameters
     ----------
     data
         A table with a column of times and columns of readings.
+    reference
+        Another table of the same columns, of an ordinary time; None: the series is compared with itself.
     settings
         See `SeriesRequest`.
 
@@ -172,28 +252,107 @@ def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
     >>> wave[900:920] = wave[900:920][::-1].copy()
     >>> frame = pd.DataFrame({"second": np.arange(2000), "level": wave})
     >>> found = explain_series(frame, time="second", window=20, top=1)
-    >>> bool(abs(found.items[0].start - 900) < 20), found.items[0].is_alarm
+    >>> bool(abs(found.anomalies[0].row - 900) < 20), found.anomalies[0].is_alarm
     (True, True)
     """
     request = SeriesRequest(**settings)
     stage("reading the series")
     table = as_source(data)
     readings = read_readings(table, request)
-    other = request.reference
-    ordinary = readings if other is None else reference_readings(other, readings, request)
-    readings.notices.extend(_at_rest(ordinary, "" if other is None else " in the reference"))
+    if reference is None:
+        model = learn(table.source, readings, request, for_others=False)
+    else:
+        ordinary = same_readings(as_source(reference), readings.channels, request, "The reference")
+        model = learn(str(reference)[:200], ordinary, request, clean=True)
+    batch = Series(table, request, readings, is_own=reference is None)
+    judging = SeriesKind()
+    batch = judging.check(model, batch)
+    found = judging.explain(model, batch, judging.score(model, batch))
+    given = None if reference is None else model.source
+    return replace(found, settings={**found.settings, "reference": given})
+
+
+CHANGEABLE = ("time", "top", "fdr")
+
+
+@kind("series")
+class SeriesKind:
+    """Stretches of a series: windows of readings in the order of time."""
+
+    def fit(self, source: Any, settings: Mapping[str, Any], *, clean: bool) -> SeriesModel:
+        """Learn how windows look, and how high an ordinary stretch scores."""
+        request = SeriesRequest(**settings)
+        stage("reading the series")
+        table = as_source(source)
+        return learn(table.source, read_readings(table, request), request, clean=clean)
+
+    def read(self, model: SeriesModel, source: Any, settings: Mapping[str, Any]) -> Series:
+        """Read the same channels of another table."""
+        kept = model.request
+        request = replace(kept, **changed_settings(kept, settings, CHANGEABLE))
+        stage("reading the series")
+        table = as_source(source)
+        own = read_readings(table, request) if set(model.channels) <= set(table.frame) else None
+        if own is not None and not model.is_clean and fingerprint_of(own) == model.fingerprint:
+            return Series(table, request, own, is_own=True)
+        readings = same_readings(table, model.channels, request, "The series")
+        return Series(table, request, readings, is_own=False)
+
+    def check(self, model: SeriesModel, batch: Series) -> Series:
+        """Say which channels never change in what was learned from."""
+        batch.readings.notices.extend(model.notices)
+        return batch
+
+    def score(self, model: SeriesModel, batch: Series) -> Floats:
+        """Score the window that begins with each reading."""
+        stage("explaining windows")
+        told = PatchRelevance(model.windows).explain(batch.readings.values[None])
+        batch.remembered["relevance"] = told.values[0]
+        return np.asarray(told.extras["positions"][0])
+
+    def explain(self, model: SeriesModel, batch: Series, scores: Floats) -> Result:
+        """Tell stretches that share no reading, the highest first, and their channels."""
+        request = batch.request
+        relevance = batch.remembered["relevance"]
+        chosen = peaks(scores, request.window)
+        if batch.is_own:
+            usual = usual_of(relevance, request.window)
+            judged = judge(scores[chosen], scores[chosen], fdr=request.fdr, is_clean=False, few="rank")
+        else:
+            usual = model.relevance
+            law = partial(ForetoldHeights.learn, readings=model.readings)
+            judged = judge(scores[chosen], model.heights, fdr=request.fdr, few="rank", learn=law)
+        found = _Found(batch.readings, relevance, usual, scores, chosen, judged)
+        return _result(batch, found)
+
+
+def learn(
+    source: str, readings: Readings, request: SeriesRequest, *, clean: bool = False, for_others: bool = True
+) -> SeriesModel:
+    """Learn from readings; `for_others` where others are to be judged too, which takes three fits more."""
+    notices = _at_rest(readings, " in the reference" if clean else "")
     stage("learning what is ordinary")
-    model = _model(request).fit(ordinary.values[None])
-    stage("explaining windows")
-    told = PatchRelevance(model).explain(readings.values[None])
-    scores = told.extras["positions"][0]
-    chosen = peaks(scores, request.window)
-    own = _Usual(scores[chosen], usual_of(told.values[0], request.window), told.values[0].sum(axis=1))
-    usual = own if other is None else _held_out(request, ordinary)
-    judged = _judged(scores[chosen], usual, request)
-    found = _Found(readings, told.values[0], usual.relevance, scores, chosen, judged)
-    items = [_item(found, k, request.window) for k in range(found.n_told(request))]
-    return _run(table, request, found, items)
+    usual = _held_out(request, readings, clean=clean) if for_others else _NOTHING_HELD_OUT
+    return SeriesModel(
+        source=source,
+        fingerprint=fingerprint_of(readings),
+        request=request,
+        channels=tuple(readings.channels),
+        windows=_model(request, clean=clean).fit(readings.values[None]),
+        heights=usual.peaks,
+        relevance=usual.relevance,
+        readings=usual.readings,
+        is_clean=clean,
+        notices=tuple(notices),
+        versions=versions(),
+    )
+
+
+def fingerprint_of(readings: Readings) -> str:
+    """SHA-256 of the names of channels and of their readings in the order of time."""
+    found = hashlib.sha256(repr(readings.channels).encode("utf-8", errors="surrogatepass"))
+    found.update(np.ascontiguousarray(readings.values).tobytes())
+    return found.hexdigest()
 
 
 def _at_rest(ordinary: Readings, where: str) -> list[str]:
@@ -209,19 +368,11 @@ def _at_rest(ordinary: Readings, where: str) -> list[str]:
     return [f"Never changes{where}: {', '.join(resting[:10])}."] if resting else []
 
 
-def _judged(heights: Floats, usual: _Usual, request: SeriesRequest) -> Judged:
-    """Judge stretches by each other, or by those of a reference, whose tail has to be foretold."""
-    if request.reference is None:
-        return judge(heights, usual.peaks, fdr=request.fdr, is_clean=False, few="rank")
-    learn = partial(ForetoldHeights.learn, readings=usual.readings)
-    return judge(heights, usual.peaks, fdr=request.fdr, few="rank", learn=learn)
-
-
-def _model(request: SeriesRequest) -> PatchModel:
+def _model(request: SeriesRequest, *, clean: bool) -> PatchModel:
     return PatchModel(
         patch_size=(request.window,),
         n_train_patches=request.n_windows,
-        trim=TRIMMED if request.reference is None else 0.0,
+        trim=0.0 if clean else TRIMMED,
         random_state=request.random_state,
     )
 
@@ -235,7 +386,10 @@ class _Usual:
     readings: Floats  # relevance of each reading, all channels together
 
 
-def _held_out(request: SeriesRequest, ordinary: Readings) -> _Usual:
+_NOTHING_HELD_OUT = _Usual(np.empty(0), np.empty(0), np.empty(0))
+
+
+def _held_out(request: SeriesRequest, ordinary: Readings, *, clean: bool) -> _Usual:
     """Judge each third of the reference by the others.
 
     A window that overlaps one that was learned from is almost that one: only parts that were not learned from
@@ -243,13 +397,15 @@ def _held_out(request: SeriesRequest, ordinary: Readings) -> _Usual:
     """
     parts = np.array_split(ordinary.values, FOLDS)
     if len(parts[-1]) < 2 * request.window:
-        whole = PatchRelevance(_model(request).fit(ordinary.values[None])).explain(ordinary.values[None])
+        whole = PatchRelevance(_model(request, clean=clean).fit(ordinary.values[None])).explain(
+            ordinary.values[None]
+        )
         return _Usual(np.empty(0), usual_of(whole.values[0], request.window), np.empty(0))
     heights = []
     relevance = []
     readings = []
     for k, part in enumerate(parts):
-        fitted = _model(request).fit([other for i, other in enumerate(parts) if i != k])
+        fitted = _model(request, clean=clean).fit([other for i, other in enumerate(parts) if i != k])
         told = PatchRelevance(fitted).explain(part[None])
         scores = told.extras["positions"][0]
         heights.append(scores[np.sort(peaks(scores, request.window))])
@@ -281,9 +437,17 @@ class _Found:
     chosen: Integers  # first readings of the stretches, the oddest first
     judged: Judged
 
-    def n_told(self, request: SeriesRequest) -> int:
-        """How many stretches are told."""
-        return min(request.top, len(self.chosen))
+    def around(self, k: int, window: int) -> tuple[int, int]:
+        """First and last (exclusive) of the readings that are shown with a stretch."""
+        start = int(self.chosen[k])
+        return max(0, start - AROUND * window), min(
+            len(self.readings.values), start + window + AROUND * window
+        )
+
+    def drawn(self, k: int, window: int) -> list[tuple[str, Floats]]:
+        """The readings around a stretch, and their relevance, by the names of arrays of a result."""
+        low, high = self.around(k, window)
+        return [(f"data.{k}", self.readings.values[low:high]), (f"relevance.{k}", self.beyond(low, high))]
 
     def beyond(self, low: int, high: int) -> Floats:
         """Relevance of readings beyond what is usual of their channel: noise is relevant in every window."""
@@ -297,9 +461,8 @@ class _Found:
 
     @property
     def is_alarm(self) -> Any:
-        threshold = self.judged.threshold
-        scores = self.scores[self.chosen]
-        return scores > threshold if threshold is not None else np.zeros(len(scores), dtype=bool)
+        """Which stretches are above the line."""
+        return self.judged.are_alarms(self.scores[self.chosen])
 
 
 def peaks(scores: Floats, window: int) -> Integers:
@@ -323,72 +486,70 @@ def peaks(scores: Floats, window: int) -> Integers:
     return np.array(found, dtype=np.int64)
 
 
-def _item(found: _Found, k: int, window: int) -> Item:
-    """The stretch of a window, with the channels that make it odd and what lies around it."""
+def _anomaly(found: _Found, k: int, window: int) -> Anomaly:
+    """The stretch of a window, with the channels that make it odd."""
     readings = found.readings
     start = int(found.chosen[k])
     stop = start + window
-    low = max(0, start - AROUND * window)
-    high = min(len(readings.values), stop + AROUND * window)
+    low, high = found.around(k, window)
     shares = found.shares(start, window)
-    order = np.argsort(-shares, kind="stable")
-    named = [c for c in order if shares[c] >= LEAST_SHARE]
-    places = [Place(readings.channels[c], float(shares[c]), (start - low, stop - low, int(c))) for c in named]
-    p_values = found.judged.p_values
-    return Item(
-        name=f"{readings.times[start]} to {readings.times[stop - 1]}",
+    named = [c for c in np.argsort(-shares, kind="stable") if shares[c] >= LEAST_SHARE]
+    return Anomaly(
+        Part(
+            "span",
+            row=int(readings.rows[start]),
+            name=f"{readings.times[start]} to {readings.times[stop - 1]}",
+        ),
         score=float(found.scores[start]),
+        p_value=found.judged.p_value(k),
         is_alarm=bool(found.is_alarm[k]),
-        places=places,
-        p_value=None if p_values is None else float(p_values[k]),
-        data=readings.values[low:high],
-        relevance=found.beyond(low, high),
-        labels=readings.channels,
-        start=int(readings.rows[start]),
-        ends=(readings.times[low], readings.times[high - 1]),
+        reasons=[
+            _reason(readings.channels[c], float(shares[c]), (start - low, stop - low, int(c))) for c in named
+        ],
+        shown={"labels": readings.channels, "ends": [readings.times[low], readings.times[high - 1]]},
     )
 
 
-def _run(table: Table, request: SeriesRequest, found: _Found, items: Sequence[Item]) -> MediaRun:
-    settings = {**vars(request), "threshold_rule": found.judged.rule}
-    settings["reference"] = None if request.reference is None else str(request.reference)[:200]
-    n = int(found.is_alarm.sum())
-    return MediaRun(
+def _reason(channel: str, share: float, box: tuple[int, ...]) -> Reason:
+    return Reason(channel, None, [], share, kind="channel", part=Part("span", column=channel, box=box))
+
+
+def _result(batch: Series, found: _Found) -> Result:
+    request = batch.request
+    window = request.window
+    n_told = min(request.top, len(found.chosen))
+    anomalies = [_anomaly(found, k, window) for k in range(n_told)]
+    alarms = AlarmRule(found.judged.rule, int(found.is_alarm.sum()), found.judged.expected_false)
+    first = anomalies[0]
+    facts = {
+        "n_alarms": alarms.n_flagged,
+        "first": first.id,
+        "is_judged": found.judged.threshold is not None,
+        "place": first_place(first),
+    }
+    n_moments, n_channels = found.readings.values.shape
+    done = {
+        "n_moments": n_moments,
+        "n_channels": n_channels,
+        "against": "each other" if batch.is_own else "the reference",
+        "window": window,
+        "n_stretches": len(found.chosen),
+        "rule": found.judged.rule,
+    }
+    return Result(
         kind="series",
-        source=table.source,
-        headline=_headline(n, items, is_told=found.judged.threshold is not None),
-        summary=_summary(request, found),
-        notices=found.readings.notices,
-        settings=settings,
-        items=items,
-        names=[],
+        source=batch.table.source,
+        settings={**asdict(request), "threshold_rule": found.judged.rule},
+        anomalies=anomalies,
         scores=found.scores,
         threshold=found.judged.threshold,
+        alarms=alarms,
+        columns=found.readings.channels,
+        opening=Headline(len(found.chosen), alarms, is_written=True, more=[Notice("odd_stretches", facts)]),
+        done=Notice("stretches_compared", done),
+        notices=[written(text) for text in found.readings.notices],
+        arrays=dict(array for k in range(n_told) for array in found.drawn(k, window)),
         versions=versions(),
+        fingerprint=batch.table.fingerprint,
         created=clock.stamp(),
-    )
-
-
-def _headline(n_alarms: int, items: Sequence[Item], *, is_told: bool) -> str:
-    first = items[0]
-    channel = f", most of all in {first.places[0].text}" if first.places else ""
-    if not is_told:
-        return (
-            f"The oddest stretch is {first.name}{channel}; there are too few stretches to tell whether it is "
-            "odd beyond chance."
-        )
-    if n_alarms == 0:
-        return f"No stretch is odd beyond chance; the oddest is {first.name}{channel}."
-    verb = "stretch is" if n_alarms == 1 else "stretches are"
-    return f"{n_alarms:,} {verb} odd; the oddest is {first.name}{channel}."
-
-
-def _summary(request: SeriesRequest, found: _Found) -> str:
-    against = "each other" if request.reference is None else "the reference"
-    n_moments, n_channels = found.readings.values.shape
-    return (
-        f"{n_moments:,} moments of {n_channels} channel{'s' if n_channels != 1 else ''} were compared with "
-        f"{against}, in windows of {request.window} readings, by a one-class SVM. {len(found.chosen):,} "
-        f"stretches that do not overlap were judged. Alarms: {found.judged.rule}. Relevance: One-Class DTD "
-        "of every window, added up, beyond what is usual of the channel."
     )

@@ -513,5 +513,10 @@ class Result:
         """What is usual in each column, by the name it had before."""
         return self.usual
 
+    def array_of(self, name: str, at: int) -> Any:
+        """Return what is drawn of an anomaly, by its place in the list: "data", "relevance"."""
+        return self.arrays.get(f"{name}.{at}", np.empty(0))
 
-Run = Result  # its name before
+
+Run = Result  # its names before
+MediaRun = Result

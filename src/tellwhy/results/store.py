@@ -29,6 +29,7 @@ ROWS = "rows.parquet"
 EXPLANATION = "explanation"
 WHAT = "a result of tellwhy"
 BEFORE = {"run.json": 2}  # heads of earlier versions that are still read, and their schema
+OLD_MEDIA = "media.json"  # head of an earlier version that is read no more
 Record = dict[str, Any]
 
 
@@ -54,6 +55,11 @@ def save_result(result: Result, folder: Path, *, add: Callable[[Path], Any] | No
 def load_result(folder: Path) -> Result:
     """Read a folder that `save_result` wrote, or one that an earlier version wrote."""
     folder = standing(folder)
+    if (folder / OLD_MEDIA).is_file():
+        raise UnreadableFile(
+            f"{folder} holds pictures, a series or texts as an earlier version wrote them; this one does not "
+            "read them. Run `tellwhy explain` again."
+        )
     path = next((folder / name for name in BEFORE if (folder / name).is_file()), folder / HEAD)
     try:
         if path.name in BEFORE:

@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 # A cell that begins like this is run as a formula by spreadsheets, whoever wrote it; wide signs by some.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
@@ -18,9 +18,14 @@ def write_cells(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]])
     """Write a header and its rows; cells that a spreadsheet would run as a formula are made text."""
     # The mark at its beginning tells spreadsheets that the file is UTF-8: else they read "ä" as "Ã¤".
     with path.open("w", newline="", encoding="utf-8-sig", errors="backslashreplace") as file:
-        writer = csv.writer(file)
-        writer.writerow([neutral(name) for name in names])
-        writer.writerows([_cell(value) for value in row] for row in rows)
+        write_rows(file, names, rows)
+
+
+def write_rows(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """The same, into what is open already."""
+    writer = csv.writer(file)
+    writer.writerow([neutral(name) for name in names])
+    writer.writerows([_cell(value) for value in row] for row in rows)
 
 
 def _cell(value: Any) -> Any:

@@ -107,6 +107,18 @@ def load(path: str | Path) -> Any:
     return model
 
 
+def name_of_class(path: str | Path) -> str:
+    """Return the name of the class of a saved model, from its head alone; "" where `load` will say more."""
+    place = standing(Path(path))
+    try:
+        check_regular(place)
+        with place.open("rb") as file, zipfile.ZipFile(file) as archive:
+            head = _json_of(archive, archive.getinfo(HEAD))
+        return str(_present(head)["is"]["type"])
+    except (OSError, LookupError, TypeError, ValueError, zipfile.BadZipFile, RecursionError, UnreadableFile):
+        return ""
+
+
 class SavedAsFile:
     """A fitted model that is written to a file and read again."""
 

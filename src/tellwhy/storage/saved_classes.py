@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.old_names import new_names
 from tellwhy.core.params import validate_parameters
-from tellwhy.core.registry import card_of, cards
+from tellwhy.core.registry import card_of, cards, load_entry_points
 from tellwhy.storage import sklearn_models
 from tellwhy.storage.codec import Part, check_learned, part_of
 from tellwhy.storage.documents import Misfit
@@ -95,6 +95,13 @@ PLACES: Mapping[str, str] = {
     "Mark": "tellwhy.kinds.table_model",
     "TableModel": "tellwhy.kinds.table_model",
     "Request": "tellwhy.kinds.request",
+    "Ground": "tellwhy.kinds.aligned",
+    "PictureRequest": "tellwhy.kinds.pictures",
+    "PicturesModel": "tellwhy.kinds.pictures",
+    "SeriesModel": "tellwhy.kinds.windows",
+    "SeriesRequest": "tellwhy.kinds.windows",
+    "TextRequest": "tellwhy.kinds.texts",
+    "TextsModel": "tellwhy.kinds.texts",
     "TextModel": "tellwhy.kinds.text_columns",
     "PaperWords": "tellwhy.kinds.text_columns",
     "WordNeighbours": "tellwhy.detectors.texts.word_neighbours",
@@ -107,6 +114,17 @@ PLACES: Mapping[str, str] = {
 }
 RENAMED: Mapping[str, str] = {}
 """Names that classes had in files of earlier versions, and those that they have now."""
+
+GROUP = "tellwhy.kinds"  # of entry points of packages that bring models of their own
+_declared: dict[str, type] = {}
+C = TypeVar("C", bound=type)
+
+
+def saved(cls: C) -> C:
+    """Declare a dataclass of another package that a model file may hold, under its module and name."""
+    _declared[f"{cls.__module__}.{cls.__qualname__}"] = cls
+    return cls
+
 
 ROLES = ("explainer", "graph explainer", "classifier explainer", "patch explainer", "ensemble")
 """Explainers that can be saved: all but those of networks, whose model is code."""
@@ -130,7 +148,7 @@ class SavedClasses:
             return _frame_part()
         if name in PLACES:
             return part_of(getattr(import_module(PLACES[name]), name.removeprefix(_OURS)))
-        return _part_of_catalogue(name)
+        return _part_of_others(name) or _part_of_catalogue(name)
 
     def name_of(self, cls: type) -> str | None:
         """The name that a file gives a class; None: it cannot be in one."""
@@ -140,6 +158,8 @@ class SavedClasses:
             return sklearn_models.PREFIX + own
         if f"{package}.{own}" == _FRAME:
             return _FRAME
+        if _declared.get(f"{cls.__module__}.{cls.__qualname__}") is cls:
+            return f"{cls.__module__}.{cls.__qualname__}"
         for name in (own, _OURS + own):
             if PLACES.get(name) == cls.__module__:
                 return name
@@ -153,6 +173,13 @@ def is_explainer(cls: type) -> bool:
     """Whether a class is an explainer of the catalogue that can be saved."""
     card = card_of(cls)
     return card is not None and card.role in ROLES
+
+
+def _part_of_others(name: str) -> Part | None:
+    """A class that another package declared; its entry points are loaded only for a name with a package."""
+    if name not in _declared and "." in name and not name.startswith(_OURS):
+        load_entry_points(GROUP)
+    return part_of(_declared[name]) if name in _declared else None
 
 
 def _part_of_catalogue(name: str) -> Part | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellwhy.core.score import Floats
 from tellwhy.verdicts.alarms import Calibration, draw_alarms
@@ -27,11 +28,24 @@ class Law(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Probability that something ordinary scores as high, the line for alarms, and how it was drawn."""
+    """Probability that something ordinary scores as high, the line for alarms, and how it was drawn.
+
+    `expected_false` is how many alarms chance alone is expected to raise.
+    """
 
     p_values: Floats | None
     threshold: float | None
     rule: str
+    expected_false: float = 0.0
+
+    def p_value(self, at: int) -> float | None:
+        """The p-value of one of them, None where nothing says what is ordinary."""
+        return None if self.p_values is None else float(self.p_values[at])
+
+    def are_alarms(self, scores: Floats) -> NDArray[np.bool_]:
+        """Which scores are above the line."""
+        line = np.inf if self.threshold is None else self.threshold
+        return np.asarray(scores > line)
 
 
 def judge_by_rank(scores: Floats, ordinary: Floats, *, fdr: float | None, of_what: str) -> Judged:
@@ -58,7 +72,7 @@ def judge_by_rank(scores: Floats, ordinary: Floats, *, fdr: float | None, of_wha
         threshold = float(np.nextafter(above.min(), -np.inf))
     else:
         threshold = max(float(np.quantile(ordinary, 1 - FALSE_ALARMS)), float(others.max()))
-    return Judged(p_values, threshold, rule)
+    return Judged(p_values, threshold, rule, len(scores) * level)
 
 
 def judge(
@@ -86,7 +100,7 @@ def judge(
         n = len(ordinary)
         rule = f"above all {n} of the reference: one ordinary picture in {n + 1} would be"
         p_values = (1 + (ordinary[None, :] >= scores[:, None]).sum(axis=1)) / (n + 1)
-        return Judged(p_values, float(ordinary.max()), rule)
+        return Judged(p_values, float(ordinary.max()), rule, len(scores) / (n + 1))
     calibration = learn(ordinary) if learn else Calibration.learn(ordinary, is_clean=is_clean)
     surprises = calibration.surprises(scores)
     alarms = draw_alarms(surprises, fdr=fdr)
@@ -97,4 +111,4 @@ def judge(
         threshold = max(calibration.score_of(alarms.level), float(scores.max()))
     else:
         threshold = float(np.nextafter(above.min(), -np.inf)) if not len(below) else float(below.max())
-    return Judged(np.exp(-surprises), threshold, alarms.rule)
+    return Judged(np.exp(-surprises), threshold, alarms.rule, alarms.expected_false)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from tellwhy.kinds.table_model import TableModel as TableModel, fit_model as fit_model
     from tellwhy.kinds.texts import explain_documents as explain_documents
     from tellwhy.kinds.windows import explain_series as explain_series
-    from tellwhy.results.media_run import MediaRun as MediaRun
-    from tellwhy.results.result import Run as Run
+    from tellwhy.results.result import MediaRun as MediaRun, Run as Run
     from tellwhy.storage.model_file import load as load, save as save
     from tellwhy.verdicts.run_io import load_run as load_run, save_run as save_run
 
@@ -33,7 +32,7 @@ _PLACES = {
     "Difference": "tellwhy.kinds.drift",
     "ExplanationGrid": "tellwhy.kinds.networks.grids",
     "GraphRun": "tellwhy.kinds.graph",
-    "MediaRun": "tellwhy.results.media_run",
+    "MediaRun": "tellwhy.results.result",
     "Run": "tellwhy.results.result",
     "TableComparison": "tellwhy.kinds.comparison",
     "TableModel": "tellwhy.kinds.table_model",

@@ -40,8 +40,8 @@ def test_a_missing_piece_is_found_and_framed_and_nothing_else_is(tmp_path: Path,
     new = {f"n{k}": part(rng, noise=noise) for k in range(4)}
     new["n2"] = part(rng, missing="right", noise=noise)
     run = explain_pictures(saved(tmp_path / "new", new), reference=good, n_patches=800)
-    assert [Path(item.name).stem for item in run.items if item.is_alarm] == ["n2"]
-    top, bottom, left, right = run.items[0].places[0].box
+    assert [Path(item.id).stem for item in run.anomalies if item.is_alarm] == ["n2"]
+    top, bottom, left, right = run.anomalies[0].reasons[0].part.box
     assert 17 <= top < bottom <= 35
     assert 57 <= left < right <= 78
     assert "same place" in run.summary
@@ -51,8 +51,8 @@ def test_without_a_reference_the_one_that_lacks_a_piece_comes_first(tmp_path: Pa
     rng = np.random.default_rng(4)
     pictures = {f"n{k}": part(rng, missing="below" if k == 3 else "") for k in range(7)}
     run = explain_pictures(saved(tmp_path / "all", pictures), n_patches=800)
-    assert Path(run.items[0].name).stem == "n3"
-    assert run.items[0].score > 3 * run.items[1].score
+    assert Path(run.anomalies[0].id).stem == "n3"
+    assert run.anomalies[0].score > 3 * run.anomalies[1].score
 
 
 def test_textures_sizes_and_few_pictures_are_looked_at_as_they_are() -> None:
@@ -82,7 +82,7 @@ def test_a_stain_on_blank_sheets_is_found(tmp_path: Path) -> None:
     good = saved(tmp_path / "good", {f"g{k}": blank for k in range(10)})
     new = saved(tmp_path / "new", {"clean": blank, "stained": stained})
     run = explain_pictures(new, reference=good, n_patches=400)
-    assert [Path(item.name).stem for item in run.items if item.is_alarm] == ["stained"]
-    top, bottom, left, right = run.items[0].places[0].box
+    assert [Path(item.id).stem for item in run.anomalies if item.is_alarm] == ["stained"]
+    top, bottom, left, right = run.anomalies[0].reasons[0].part.box
     assert 17 <= top < bottom <= 29
     assert 27 <= left < right <= 39

@@ -8,7 +8,7 @@ from tellwhy.detectors import PatchModel
 from tellwhy.kinds import pictures as picture_run
 from tellwhy.kinds.aligned import AS_THEY_ARE
 from tellwhy.kinds.pictures import explain_pictures, regions_of
-from tellwhy.results.media_run import load_media, save_media
+from tellwhy.workflow import load_run, save_run
 
 Image = pytest.importorskip("PIL.Image")
 FAST = {"n_patches": 400}
@@ -44,22 +44,22 @@ def place(tmp_path):
 
 def test_the_spoiled_picture_is_the_one_alarm_and_its_place_is_found(place):
     run = explain_pictures(place / "new", reference=place / "good", top=2, **FAST)
-    assert run.items[0].name.endswith("spoiled.png")
-    assert run.items[0].is_alarm
+    assert run.anomalies[0].id.endswith("spoiled.png")
+    assert run.anomalies[0].is_alarm
     assert run.n_flagged == 1
-    assert len(run.items) == 2
-    top, bottom, left, right = run.items[0].places[0].box
+    assert len(run.anomalies) == 2
+    top, bottom, left, right = run.anomalies[0].reasons[0].part.box
     assert 8 <= top < bottom <= 28
     assert 16 <= left < right <= 36
-    assert "1 of 6 pictures is odd" in run.headline
-    assert run.items[0].relevance.shape == (40, 48)
+    assert "1 of 6 pictures is odd" in run.headline[0]
+    assert run.array_of("relevance", 0).shape == (40, 48)
 
 
 def test_ordinary_pictures_are_no_alarms(place):
     (place / "new" / "spoiled.png").unlink()
     run = explain_pictures(place / "new", reference=place / "good", top=1, **FAST)
     assert run.n_flagged == 0
-    assert run.headline == "None of the 5 pictures is odd."
+    assert run.headline[0] == "None of the 5 pictures is odd."
 
 
 def test_good_pictures_are_scored_in_the_unit_of_the_model_that_judges(monkeypatch):
@@ -76,15 +76,15 @@ def test_good_pictures_are_scored_in_the_unit_of_the_model_that_judges(monkeypat
             used.append(fitted.detectors_[0].bandwidth_) or np.zeros(len(pixels))
         ),
     )
-    picture_run._ordinary(model, good, AS_THEY_ARE, is_sparse=False)
+    picture_run._ordinary(model, good, AS_THEY_ARE, [False])
     assert used == [model.detectors_[0].bandwidth_] * 3
 
 
 def test_one_picture_is_compared_with_itself(place):
     run = explain_pictures(place / "new" / "spoiled.png", **FAST)
     assert run.threshold is None
-    assert not run.items[0].is_alarm
-    top, bottom, left, right = run.items[0].places[0].box
+    assert not run.anomalies[0].is_alarm
+    top, bottom, left, right = run.anomalies[0].reasons[0].part.box
     assert top < 24
     assert bottom > 12
     assert left < 32
@@ -96,12 +96,10 @@ def test_places_are_told_in_the_pixels_of_the_file(tmp_path):
     large = np.repeat(np.repeat(spoiled(stripes(1)), 4, axis=0), 4, axis=1)
     Image.fromarray(large).save(tmp_path / "p.png")
     run = explain_pictures(tmp_path / "p.png", side=48, **FAST)
-    assert run.items[0].data.shape == (40, 48)
-    numbers = [
-        int(n) for n in run.items[0].places[0].text.replace("–", " ").replace(",", " ").split() if n.isdigit()
-    ]
+    assert run.array_of("data", 0).shape == (40, 48)
+    numbers = run.anomalies[0].reasons[0].facts["x"]
     assert 60 <= numbers[0] < numbers[1] <= 150
-    assert any("192 × 160 pixels made 48 × 40" in notice for notice in run.notices)
+    assert any("192 × 160 pixels made 48 × 40" in notice for notice in run.notes)
 
 
 def test_mixed_sizes_grey_and_colour_go_together(tmp_path):
@@ -109,8 +107,8 @@ def test_mixed_sizes_grey_and_colour_go_together(tmp_path):
         Image.fromarray(stripes(k)).save(tmp_path / f"{k}.png")
     Image.fromarray(stripes(4, colour=True)[:30]).save(tmp_path / "4.png")
     run = explain_pictures(tmp_path, **FAST)
-    assert run.items[0].name.endswith("4.png")
-    assert {item.data.shape for item in run.items} == {(40, 48, 3), (30, 48, 3)}
+    assert run.anomalies[0].id.endswith("4.png")
+    assert {run.array_of("data", k).shape for k in range(len(run.anomalies))} == {(40, 48, 3), (30, 48, 3)}
 
 
 def test_pictures_that_cannot_be_read_are_told_and_the_others_go_on(place):
@@ -118,8 +116,8 @@ def test_pictures_that_cannot_be_read_are_told_and_the_others_go_on(place):
     Image.fromarray(stripes(1)[:1, :1]).save(place / "new" / "dot.png")
     run = explain_pictures(place / "new", reference=place / "good", top=1, **FAST)
     assert len(run.names) == 6
-    assert any("broken.png cannot be read" in notice for notice in run.notices)
-    assert any("1 × 1 pixels as it is judged, fewer than a patch" in notice for notice in run.notices)
+    assert any("broken.png cannot be read" in notice for notice in run.notes)
+    assert any("1 × 1 pixels as it is judged, fewer than a patch" in notice for notice in run.notes)
 
 
 def test_a_single_picture_that_cannot_be_judged_is_an_error(tmp_path):
@@ -138,15 +136,13 @@ def test_a_single_picture_that_cannot_be_judged_is_an_error(tmp_path):
 
 def test_runs_are_saved_and_read_again(place, tmp_path):
     run = explain_pictures(place / "new" / "spoiled.png", **FAST)
-    again = load_media(save_media(run, tmp_path / "run"))
-    np.testing.assert_array_equal(again.items[0].relevance, run.items[0].relevance)
-    assert again.items[0].places == run.items[0].places
-    assert (again.headline, again.kind, again.threshold) == (run.headline, "pictures", None)
-    head = (tmp_path / "run" / "media.json").read_text()
-    (tmp_path / "run" / "media.json").write_text(head.replace('"pictures"', '"paintings"', 1))
-    with pytest.raises(UnreadableFile):
-        load_media(tmp_path / "run")
-    assert load_media(tmp_path) is None
+    again = load_run(save_run(run, tmp_path / "run"))
+    np.testing.assert_array_equal(again.array_of("relevance", 0), run.array_of("relevance", 0))
+    assert again.anomalies[0].reasons == run.anomalies[0].reasons
+    assert (again.headline[0], again.kind, again.threshold) == (run.headline[0], "pictures", None)
+    (tmp_path / "run" / "media.json").write_text("{}")
+    with pytest.raises(UnreadableFile, match="earlier version"):
+        load_run(tmp_path / "run")
 
 
 def test_even_relevance_has_no_place():
@@ -167,6 +163,6 @@ def test_what_was_done_to_many_pictures_is_told_once(tmp_path):
         Image.fromarray(stripes(k, scale=7)).save(tmp_path / f"{k}.png")
     Image.fromarray(stripes(9)).convert("RGBA").save(tmp_path / "clear.png")
     run = explain_pictures(tmp_path, top=1, **FAST)
-    assert "3 pictures: 336 × 280 pixels made 256 × 213." in run.notices
-    assert f"{tmp_path / 'clear.png'}: transparent parts put on white." in run.notices
-    assert len(run.notices) == 2
+    assert "3 pictures: 336 × 280 pixels made 256 × 213." in run.notes
+    assert f"{tmp_path / 'clear.png'}: transparent parts put on white." in run.notes
+    assert len(run.notes) == 2

@@ -7,7 +7,7 @@ from scipy.signal import lfilter
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.kinds.windows import explain_series, peaks
-from tellwhy.results.media_run import load_media, save_media
+from tellwhy.workflow import load_run, save_run
 
 FAST = {"time": "t", "window": 20, "n_windows": 3000}
 
@@ -30,28 +30,28 @@ def planted(seed=0):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_planted_motif_is_the_first_alarm_and_its_channel_is_named(seed):
     run = explain_series(planted(seed), top=3, **FAST)
-    first = run.items[0]
-    assert abs(first.start - 1500) < 12
+    first = run.anomalies[0]
+    assert abs(first.row - 1500) < 12
     assert first.is_alarm
-    assert first.places[0].text == "c"
-    assert first.places[0].share > 0.8
+    assert first.reasons[0].feature == "c"
+    assert first.reasons[0].share > 0.8
     assert run.n_flagged <= 2
-    start, stop, channel = first.places[0].box
+    start, stop, channel = first.reasons[0].part.box
     assert (stop - start, channel) == (20, 2)
-    assert first.data.shape == first.relevance.shape == (100, 3)
+    assert run.array_of("data", 0).shape == run.array_of("relevance", 0).shape == (100, 3)
 
 
 def test_an_ordinary_series_has_no_alarm():
     quick = FAST | {"n_windows": 1000}
     runs = [explain_series(readings(seed=seed), top=2, **quick) for seed in (5, 6, 7)]
     assert sum(run.n_flagged for run in runs) == 0
-    assert runs[0].headline.startswith("No stretch is odd beyond chance")
+    assert runs[0].headline[0].startswith("No stretch is odd beyond chance")
 
 
 def test_a_reference_of_an_ordinary_time_is_learned_from():
     run = explain_series(planted(), reference=readings(seed=3), top=2, **FAST)
-    assert abs(run.items[0].start - 1500) < 12
-    assert run.items[0].is_alarm
+    assert abs(run.anomalies[0].row - 1500) < 12
+    assert run.anomalies[0].is_alarm
     with pytest.raises(InvalidInput, match="lacks the columns c"):
         explain_series(planted(), reference=readings().drop(columns="c"), **FAST)
 
@@ -61,9 +61,9 @@ def test_rows_out_of_order_and_rows_of_the_same_time_are_told_and_dealt_with():
     straight = explain_series(frame, top=1, **FAST)
     twice = pd.concat([frame, frame.iloc[100:110]]).sample(frac=1.0, random_state=0)
     run = explain_series(twice.reset_index(drop=True), top=1, **FAST)
-    assert run.items[0].name == straight.items[0].name
-    assert "Rows were put in the order of t." in run.notices
-    assert "Rows of the same time were averaged." in run.notices
+    assert run.anomalies[0].id == straight.anomalies[0].id
+    assert "Rows were put in the order of t." in run.notes
+    assert "Rows of the same time were averaged." in run.notes
     np.testing.assert_allclose(run.scores, straight.scores, rtol=1e-6)
 
 
@@ -72,16 +72,16 @@ def test_missing_readings_are_filled_in_and_texts_left_out():
     frame.loc[100:104, "a"] = np.nan
     frame.loc[200, "b"] = np.inf
     run = explain_series(frame, top=1, **FAST)
-    assert any("6 missing readings were filled in" in notice for notice in run.notices)
-    assert any("note, empty" in notice for notice in run.notices)
-    assert abs(run.items[0].start - 1500) < 12
+    assert any("6 missing readings were filled in" in notice for notice in run.notes)
+    assert any("note, empty" in notice for notice in run.notes)
+    assert abs(run.anomalies[0].row - 1500) < 12
 
 
 def test_times_are_told_as_the_table_has_them():
     frame = planted()
     frame["t"] = pd.date_range("2024-03-01", periods=3000, freq="min").astype(str)
     run = explain_series(frame, top=1, **FAST)
-    assert run.items[0].name.startswith("2024-03-02 0")
+    assert run.anomalies[0].id.startswith("2024-03-02 0")
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_what_cannot_be_judged_is_told(change, match):
 
 def test_runs_are_saved_and_read_again(tmp_path):
     run = explain_series(planted(), top=2, **FAST)
-    again = load_media(save_media(run, tmp_path / "run"))
+    again = load_run(save_run(run, tmp_path / "run"))
     np.testing.assert_array_equal(again.scores, run.scores)
-    assert again.items[1].places == run.items[1].places
+    assert again.anomalies[1].reasons == run.anomalies[1].reasons
     assert again.n_flagged == run.n_flagged
 
 
@@ -117,13 +117,15 @@ def test_peaks_share_no_reading():
 def test_relevance_is_what_is_beyond_the_usual_of_the_channel():
     """Noise is relevant in every window: what is shown is what the stretch has more, on its channel and time."""
     for seed in range(2):
-        first = explain_series(planted(seed), top=1, **FAST | {"n_windows": 1000}).items[0]
-        low = first.start - first.places[0].box[0]
-        around = first.relevance[1490 - low : 1530 - low]
-        inside = first.relevance[1500 - low : 1520 - low, 2]
+        run = explain_series(planted(seed), top=1, **FAST | {"n_windows": 1000})
+        first = run.anomalies[0]
+        relevance = run.array_of("relevance", 0)
+        low = first.row - first.reasons[0].part.box[0]
+        around = relevance[1490 - low : 1530 - low]
+        inside = relevance[1500 - low : 1520 - low, 2]
         assert inside.sum() > 0.75 * around.sum()
-        assert (first.relevance >= 0).all()
-        assert np.median(first.relevance[:, :2]) < 0.1 * inside.mean()
+        assert (relevance >= 0).all()
+        assert np.median(relevance[:, :2]) < 0.1 * inside.mean()
 
 
 def test_where_all_of_a_series_is_odd_the_channel_is_still_named():
@@ -132,8 +134,8 @@ def test_where_all_of_a_series_is_odd_the_channel_is_still_named():
     bad = readings(seed=2)
     bad["a"] = 2.0 * bad["a"][::-1].to_numpy()
     run = explain_series(bad, reference=good, top=1, **FAST | {"n_windows": 600})
-    assert run.items[0].places[0].text == "a"
-    assert run.items[0].is_alarm
+    assert run.anomalies[0].reasons[0].feature == "a"
+    assert run.anomalies[0].is_alarm
 
 
 def test_a_reference_is_judged_by_parts_that_were_not_learned_from():
@@ -144,7 +146,7 @@ def test_a_reference_is_judged_by_parts_that_were_not_learned_from():
         waves = (lfilter([1.0], [1.0, -0.9], rng.normal(size=700)) for _ in range(2))
         own, other = (pd.DataFrame({"t": np.arange(700), "x": wave}) for wave in waves)
         run = explain_series(own, reference=other, top=1, time="t", window=20, n_windows=700)
-        n_alarms += run.items[0].is_alarm
+        n_alarms += run.anomalies[0].is_alarm
     assert n_alarms <= 2
 
 
@@ -156,7 +158,7 @@ def test_what_only_a_fitted_tail_calls_odd_is_no_alarm(seed):
     own, other = (pd.DataFrame({"t": np.arange(1500), "x": wave}) for wave in waves)
     run = explain_series(own, reference=other, top=1, time="t", window=20, n_windows=500)
     assert run.threshold is not None
-    assert not run.items[0].is_alarm
+    assert not run.anomalies[0].is_alarm
 
 
 def test_too_few_stretches_are_ranked_and_nothing_is_an_alarm():
@@ -164,8 +166,8 @@ def test_too_few_stretches_are_ranked_and_nothing_is_an_alarm():
     own.loc[150:169, "c"] = 3.0
     run = explain_series(own, reference=readings(110, seed=5), top=2, **FAST)
     assert run.threshold is None
-    assert not run.items[0].is_alarm
-    assert "too few stretches to tell" in run.headline
+    assert not run.anomalies[0].is_alarm
+    assert "too few stretches to tell" in run.headline[0]
     assert "too few to tell (10 are needed)" in run.summary
 
 
@@ -176,15 +178,15 @@ def test_a_channel_that_rests_is_told_and_the_others_are_judged():
         {"t": np.arange(n), "v": np.sin(np.arange(n) / 5) + 0.1 * rng.normal(size=n), "c": 3.0}
     )
     run = explain_series(resting, time="t", window=20, top=1)
-    assert "Never changes: c." in run.notices
-    assert not run.items[0].is_alarm
+    assert "Never changes: c." in run.notes
+    assert not run.anomalies[0].is_alarm
     moved = resting.copy()
     moved.loc[400:419, "c"] = 4.0
     for reference in (None, resting):
-        first = explain_series(moved, time="t", window=20, top=1, reference=reference).items[0]
+        first = explain_series(moved, time="t", window=20, top=1, reference=reference).anomalies[0]
         assert first.is_alarm
-        assert first.places[0].text == "c"
-        assert abs(first.start - 400) < 20
+        assert first.reasons[0].feature == "c"
+        assert abs(first.row - 400) < 20
 
 
 def test_a_channel_that_moves_once_in_a_long_series_is_judged():
@@ -193,9 +195,9 @@ def test_a_channel_that_moves_once_in_a_long_series_is_judged():
     n = 3000
     frame = pd.DataFrame({"t": np.arange(n), "v": rng.normal(size=n), "c": 0.0})
     frame.loc[2000:2009, "c"] = 7.0
-    first = explain_series(frame, time="t", window=10, top=1, n_windows=40).items[0]
-    assert first.places[0].text == "c"
-    assert abs(first.start - 2000) < 10
+    first = explain_series(frame, time="t", window=10, top=1, n_windows=40).anomalies[0]
+    assert first.reasons[0].feature == "c"
+    assert abs(first.row - 2000) < 10
 
 
 def test_readings_that_never_change_are_an_error():

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.kinds.text_columns import TextModel
 from tellwhy.kinds.texts import explain_documents
-from tellwhy.results.media_run import load_media, save_media
 from tellwhy.views.cli.main import app
+from tellwhy.workflow import load_run, save_run
 
 WORDS = [f"word{chr(97 + k)}" for k in range(20)]
 
@@ -32,21 +32,24 @@ def spoiled():
 
 def test_new_words_are_told_where_they_stand():
     run = explain_documents(spoiled(), text="body", id_column="name", top=3)
-    first = run.items[0]
-    assert (first.name, first.start) == ("p50", 50)
+    first = run.anomalies[0]
+    assert (first.id, first.row) == ("p50", 50)
     assert first.is_alarm
-    assert {place.text for place in first.places[:4]} == {"“script”", "“zorgon”", "“zorgons”", "“attack”"}
-    strongest = sorted(first.words, key=lambda word: -word[1])[:3]
+    assert {word.feature for word in first.reasons[:4]} == {"script", "zorgon", "zorgons", "attack"}
+    strongest = sorted(first.shown["words"], key=lambda word: -word[1])[:3]
     assert {word for word, _ in strongest} <= {"script", "zorgon", "zorgons", "attack"}
+
+
+def lacking(item):
+    return [reason.feature for reason in item.reasons if not reason.facts["is_present"]]
 
 
 def test_a_word_that_is_missing_is_told_as_missing():
     run = explain_documents(spoiled(), text="body", top=200)
-    told = next(item for item in run.items if item.start == 60)
-    shares = {place.text: place.share for place in told.places}
-    assert "lacks “dear”" in shares
-    others = [item for item in run.items if item.start != 60]
-    assert not any("lacks “dear”" in [place.text for place in item.places] for item in others)
+    told = next(item for item in run.anomalies if item.row == 60)
+    assert "dear" in lacking(told)
+    others = [item for item in run.anomalies if item.row != 60]
+    assert not any("dear" in lacking(item) for item in others)
 
 
 def test_ordinary_texts_are_no_alarms():
@@ -57,8 +60,8 @@ def test_ordinary_texts_are_no_alarms():
 def test_a_reference_is_learned_from():
     frame = spoiled().iloc[45:65].reset_index(drop=True)
     run = explain_documents(frame, text="body", reference=posts(seed=1), top=2)
-    assert run.items[0].start == 5
-    assert run.items[0].is_alarm
+    assert run.anomalies[0].row == 5
+    assert run.anomalies[0].is_alarm
 
 
 def test_empty_and_unknown_texts_have_an_answer():
@@ -67,10 +70,10 @@ def test_empty_and_unknown_texts_have_an_answer():
     frame.loc[4, "body"] = "   "
     frame.loc[5, "body"] = "κανένα γνωστό"
     run = explain_documents(frame, text="body", top=200)
-    assert "2 texts are empty." in run.notices
-    notices = {item.start: list(item.notices) for item in run.items}
-    assert notices[3] == notices[4] == ["The text is empty."]
-    assert notices[5] == ["None of its words is known: all are new."]
+    assert "2 texts are empty." in run.notes
+    notices = {item.row: [notice.kind for notice in item.notices] for item in run.anomalies}
+    assert notices[3] == notices[4] == ["empty_text"]
+    assert notices[5] == ["all_words_new"]
 
 
 @pytest.mark.parametrize(
@@ -94,20 +97,20 @@ def test_scores_that_follow_the_number_of_words_are_told():
     texts = [" ".join(rng.choice(many, 1 + k % 60)) for k in range(200)]
     frame = pd.DataFrame({"body": texts})
     run = explain_documents(frame, text="body", top=1, likeness="paper")
-    assert any("Scores follow the number of words" in notice for notice in run.notices)
+    assert any("Scores follow the number of words" in notice for notice in run.notes)
     assert "one-class SVM of binary words" in run.summary
     chosen = explain_documents(frame, text="body", top=1)
     assert "how surprising their letters are" in chosen.summary
-    assert not any("Scores follow" in notice for notice in chosen.notices)
+    assert not any("Scores follow" in notice for notice in chosen.notes)
     alike = [" ".join(rng.choice(many, 30, replace=False)) for _ in range(200)]
     even = explain_documents(pd.DataFrame({"body": alike}), text="body", top=1)
-    assert not any("Scores follow" in notice for notice in even.notices)
+    assert not any("Scores follow" in notice for notice in even.notes)
 
 
 def test_runs_are_saved_and_read_again(tmp_path):
     run = explain_documents(spoiled(), text="body", top=2)
-    again = load_media(save_media(run, tmp_path / "run"))
-    assert again.items[0].words == run.items[0].words
+    again = load_run(save_run(run, tmp_path / "run"))
+    assert again.anomalies[0].shown == run.anomalies[0].shown
     assert again.names == run.names
 
 
@@ -132,7 +135,7 @@ def test_texts_marked_as_normal_are_learned_from():
     frame = spoiled().assign(kind="good")
     frame.loc[[50, 60], "kind"] = "new"
     run = explain_documents(frame, text="body", normal="kind=good", top=3)
-    assert {item.start for item in run.items[:2]} == {50, 60}
+    assert {item.row for item in run.anomalies[:2]} == {50, 60}
     assert "with kind = good" in run.summary
     with pytest.raises(InvalidParameter, match="names a column alone"):
         explain_documents(frame, text="body", normal="kind")
@@ -150,9 +153,9 @@ def test_two_texts_of_unknown_words_are_not_alike_because_of_them():
     plain = [" ".join(rng.choice(usual, 8)) for _ in range(60)]
     new = pd.DataFrame({"body": [" ".join(f"new{k}" for k in range(8)), plain[0]]})
     run = explain_documents(new, text="body", reference=pd.DataFrame({"body": rare + plain}), top=2)
-    assert run.items[0].start == 0
-    assert run.items[0].is_alarm
-    assert not run.items[1].is_alarm
+    assert run.anomalies[0].row == 0
+    assert run.anomalies[0].is_alarm
+    assert not run.anomalies[1].is_alarm
 
 
 @pytest.mark.parametrize("likeness", ["auto", "cosine", "paper"])

@@ -65,6 +65,11 @@ class WordNeighbours:
         return cls(words, weights, rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
 
     @property
+    def n_learned(self) -> int:
+        """How many texts were learned from."""
+        return len(self.indptr) - 1
+
+    @property
     def _learned(self) -> csr_array:
         shape = (len(self.indptr) - 1, len(self.weights) - 1)
         return csr_array((self.data, self.indices, self.indptr), shape=shape)

@@ -17,7 +17,6 @@ from tellwhy.views.cli import bulk, options, screen
 
 if TYPE_CHECKING:
     from tellwhy.bulk.run import BulkResult
-    from tellwhy.results.media_run import MediaRun
     from tellwhy.results.result import Result
 
 
@@ -75,7 +74,7 @@ class Request:
         return {**self.common, **self.table, **self.ways, **self.kinds}
 
 
-def explain_as_asked(request: Request) -> Result | MediaRun | BulkResult:
+def explain_as_asked(request: Request) -> Result | BulkResult:
     """Result what the options ask for: media by what the files are, nodes, blocks of rows, or rows."""
     if (kind := _kind_of_media(request)) is not None:
         return _explain_media(kind, request)
@@ -87,10 +86,12 @@ def explain_as_asked(request: Request) -> Result | MediaRun | BulkResult:
 
 
 def _kind_of_media(request: Request) -> str | None:
-    """Pictures, series or texts; None for a table, a query and what a saved model judges."""
+    """Pictures, series or texts; None for a table and a query."""
     from tellwhy.kinds.choose_kind import is_texts, kind_of
 
-    if request.named["db"] is not None or request.model is not None:
+    if request.model is not None:
+        return _kind_of_model(request.model)
+    if request.named["db"] is not None:
         return None
     files = request.named["names"]
     if is_texts(files, request.texts, request.columns["columns"]):
@@ -98,7 +99,18 @@ def _kind_of_media(request: Request) -> str | None:
     return kind_of(files, time=request.nodes["time"], window=request.window)
 
 
-def _explain_media(kind: str, request: Request) -> MediaRun:
+def _kind_of_model(path: Path) -> str | None:
+    """The kind of a saved model; None for one of a table."""
+    from tellwhy.storage.model_file import load, name_of_class
+
+    if name_of_class(path) in ("TableModel", ""):
+        return None
+    from tellwhy.kinds.model import kind_of_model
+
+    return kind_of_model(load(path))
+
+
+def _explain_media(kind: str, request: Request) -> Result:
     from tellwhy.views.cli import media
 
     others: dict[str, object] = {
@@ -110,7 +122,14 @@ def _explain_media(kind: str, request: Request) -> MediaRun:
     told = request.common | {name: request.table[name] for name in ("reference", "normal")}
     told |= {"time": request.nodes["time"], "window": request.window, "text": request.texts}
     return media.explain_and_tell(
-        kind, request.named, request.folder, told, others, as_json=request.as_json, quiet=request.quiet
+        kind,
+        request.named,
+        request.folder,
+        told,
+        others,
+        model=request.model,
+        as_json=request.as_json,
+        quiet=request.quiet,
     )
 
 
@@ -328,6 +347,7 @@ def explain_command(
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
     - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
+    - `tellwhy explain new/ --model good.tellwhy`: by a model of pictures, as by one of a series or of texts
     - `tellwhy explain photo.png`, `tellwhy explain new/ --reference good/`: odd pictures, and where they are
     - `tellwhy explain sensor.csv --time timestamp --window 40`: odd stretches, and in which channels
     - `tellwhy explain posts.jsonl --text body`: odd texts, and the words that make them so
@@ -357,7 +377,7 @@ def explain_command(
     fail_above(explain_as_asked(request), fail_on_alarms)
 
 
-def fail_above(run: Result | MediaRun | BulkResult, most: int | None) -> None:
+def fail_above(run: Result | BulkResult, most: int | None) -> None:
     """Leave with a status of its own where more rows are alarms than a job allows."""
     n_alarms = run.n_flagged
     if most is not None and n_alarms > most:

@@ -47,6 +47,10 @@ def fit_command(
     date: options.Date = None,
     text: options.Text = None,
     by: options.By = None,
+    time: Annotated[str | None, typer.Option(metavar="COL", help="Of a series: the column of times.")] = None,
+    window: Annotated[
+        int | None, typer.Option(min=2, metavar="N", help="Of a series: readings in a stretch.")
+    ] = None,
     label: Annotated[
         str | None, typer.Option(metavar="COL[=VALUE]", help="Column of true anomalies: it is no feature.")
     ] = None,
@@ -60,9 +64,15 @@ def fit_command(
 
     The file holds how columns are read, the ranges, labels and relations of the table, the detector, where
     alarms begin, and up to 50,000 rows (without free text and identifiers). It holds no code.
-    Rows in time, grids, graphs and pictures are judged in one go by `tellwhy explain`: no model is kept.
+    Pictures, a series (`--time` and `--window`) and texts (`--text`) are learned from in the same way, and
+    kept as patches, windows and words. Grids, graphs and rows in time without windows are judged in one go by
+    `tellwhy explain`: no model is kept.
 
-    Example: `tellwhy fit january.csv --save orders.tellwhy`
+    Examples
+    --------
+    - `tellwhy fit january.csv --save orders.tellwhy`
+    - `tellwhy fit good/ --clean --save parts.tellwhy`
+    - `tellwhy fit may.csv --time second --window 40 --save pump.tellwhy`
     """
     from tellwhy.kinds.table_model import fit_model
     from tellwhy.kinds.table_rows import named_source
@@ -84,6 +94,11 @@ def fit_command(
         **options.column_kinds(category, number, date, text),
     }
     inputs = files if db is None else [db]
+    kind = _kind_of_media(files, asked, db, time=time, window=window)
+    if kind is not None:
+        media = {"time": time, "window": window, "sheet": sheet, "db": db}
+        _fit_media(kind, files, asked | media, save, force=force, as_json=json, quiet=quiet)
+        return
     with screen.working(inputs, quiet=quiet, force=force):
         check_place(save)
         if sheet is None and db is None and is_large(files):
@@ -98,6 +113,64 @@ def fit_command(
         return
     screen.notes(model.encoder.notices_, quiet=quiet)
     screen.say(summary_of(model))
+    screen.say(f"Model: {save}")
+
+
+def _kind_of_media(
+    files: list[str], asked: dict[str, Any], db: Path | None, *, time: str | None, window: int | None
+) -> str | None:
+    """Pictures, series or texts; None for a table."""
+    from tellwhy.kinds.choose_kind import is_texts, kind_of
+
+    if window is None and time is not None:
+        raise InvalidParameter(
+            "--time needs the length of the stretches to learn from: --time COL --window 40. Rows in time "
+            "without windows are judged in one go by `tellwhy explain`."
+        )
+    if db is None and is_texts(files, asked["text"] or None, asked["columns"]):
+        return "texts"
+    return kind_of(files if db is None else [], time=time, window=window)
+
+
+OF_MEDIA = {
+    "pictures": ("clean", "fdr", "random_state"),
+    "series": ("clean", "fdr", "random_state", "time", "window", "columns", "exclude", "sheet", "db"),
+    "texts": ("clean", "fdr", "random_state", "text", "normal", "id_column", "columns", "sheet"),
+}
+_USUAL = ("auto", "impute", None, False, ())  # of options that were not given
+
+
+def _fit_media(
+    kind: str,
+    files: list[str],
+    asked: dict[str, Any],
+    save: Path,
+    *,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Learn from pictures, a series or texts, and keep the model."""
+    from tellwhy.kinds.model import fit
+    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.storage.model_file import check_place, save as write
+
+    for name, value in asked.items():
+        if name not in OF_MEDIA[kind] and value not in _USUAL and value != []:
+            option = {"id_column": "id"}.get(name, name)
+            raise InvalidParameter(f"--{option} does not go with {kind}. Leave it out.")
+    aside = ("sheet", "db", *(("columns",) if kind == "texts" else ()))
+    told = {name: asked[name] for name in OF_MEDIA[kind] if name not in aside}
+    with screen.working(files, quiet=quiet, force=force):
+        check_place(save)
+        named = {"sheet": asked["sheet"], "db": asked["db"]}
+        model = fit(files if kind == "pictures" else named_source(files, **named), kind=kind, **told)
+        write(model, save)
+    if as_json:
+        screen.print_json({"model": str(save), "kind": kind, "source": model.source})
+        return
+    vouched = "" if asked["clean"] or asked["normal"] else " Pass --clean if all of it is ordinary."
+    screen.say(f"A model of {kind} learned from {model.source}.{vouched}")
     screen.say(f"Model: {save}")
 
 

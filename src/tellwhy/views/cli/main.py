@@ -94,24 +94,23 @@ def report_command(
 
 def _written_again(run_dir: Path, target: Path) -> Path:
     """Write the page of a run of any kind."""
-    from tellwhy.results.media_run import load_media
     from tellwhy.results.network_run import load_network_run
     from tellwhy.results.node_picture import load_picture
     from tellwhy.verdicts.run_io import load_run
-    from tellwhy.views.page.media import write_media_report
+    from tellwhy.views.page.media import NAMES, write_media_report
     from tellwhy.views.page.network import write_network_report
     from tellwhy.views.page.page import write_report
     from tellwhy.views.page.shell import check_page
 
     check_page(target)
-    media = load_media(run_dir)
     try:
         network = load_network_run(run_dir)
         if network is not None:
             return write_network_report(network, target)
-        if media is not None:
-            return write_media_report(media, target)
-        return write_report(load_run(run_dir), target, load_picture(run_dir))
+        run = load_run(run_dir)
+        if run.kind in NAMES:
+            return write_media_report(run, target)
+        return write_report(run, target, load_picture(run_dir))
     except TellwhyError:
         raise
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:

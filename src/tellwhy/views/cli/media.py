@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.results.media_run import Item, MediaRun, check_place, save_media
+from tellwhy.results.result import Anomaly, Result
+from tellwhy.verdicts.run_io import check_place, save_run
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.terminal import escape
 from tellwhy.views.page.media import write_media_report
+from tellwhy.words import tell
 
 WHAT = {"pictures": "picture", "series": "stretch", "texts": "text"}
 MOST_LETTERS = 300  # of a text on the terminal
+WITH_MODEL = {"pictures": (), "series": ("--time",), "texts": ("--columns", "--text", "--id")}
 TAKEN = {
     "pictures": ("--reference",),
     "series": ("--reference", "--columns", "--time"),
@@ -28,32 +31,35 @@ def explain_and_tell(
     asked: Mapping[str, Any],
     others: Mapping[str, object],
     *,
+    model: Path | None = None,
     as_json: bool,
     quiet: bool,
-) -> MediaRun:
+) -> Result:
     """Find what is odd, write the folder of the run, and print what was found.
 
     `asked` are the options that these runs have; of `others`, which they do not have, none may be given.
     """
     options = {f"--{name}": asked[name] for name in ("reference", "columns", "time", "text")}
     options["--id"] = asked["id_column"]
+    taken = TAKEN if model is None else WITH_MODEL
     for name, value in (dict(others) | options).items():
-        if value and name not in TAKEN[kind]:
-            raise InvalidParameter(f"{name} does not go with {kind}. Leave it out.")
+        if value and name not in taken.get(kind, ()):
+            with_what = kind if model is None else f"a model of {kind}"
+            raise InvalidParameter(f"{name} does not go with {with_what}. Leave it out.")
     with screen.working(quiet=quiet):
         check_place(folder)
-        run = _explain(kind, named, asked)
-        save_media(run, folder, add=lambda work: write_media_report(run, work / "report.html"))
+        run = _explain(kind, named, asked) if model is None else _judge(kind, named, asked, model)
+        save_run(run, folder, add=lambda work: write_media_report(run, work / "report.html"))
     if as_json:
         screen.print_json(_told(run, folder))
         return run
-    screen.notes(run.notices, quiet=quiet)
+    screen.notes(run.notes, quiet=quiet)
     show(run)
     screen.say(f"Report: {folder / 'report.html'}")
     return run
 
 
-def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> MediaRun:
+def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> Result:
     shared = {name: asked[name] for name in ("reference", "top", "fdr", "random_state")}
     if kind == "pictures":
         from tellwhy.kinds.pictures import explain_pictures
@@ -71,58 +77,85 @@ def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> M
     return explain_series(named_source(**named), **shared, **own)
 
 
-def _told(run: MediaRun, folder: Path) -> dict[str, Any]:
+def _judge(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any], model: Path) -> Result:
+    """Judge by a model that `tellwhy fit` saved."""
+    from tellwhy.kinds.model import judge
+    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.storage.model_file import load
+
+    own = {"series": ("time", "window"), "texts": ("text", "id_column")}.get(kind, ())
+    source = named["names"] if kind == "pictures" else named_source(**named)
+    told = {name: asked[name] for name in ("top", "fdr", *own)}
+    if isinstance(told.get("text"), list) and len(told["text"]) == 1:
+        told["text"] = told["text"][0]
+    return judge(load(model), source, **told)
+
+
+def _told(run: Result, folder: Path) -> dict[str, Any]:
     """A run as `--json` prints it."""
-    items = [_record(item) for item in run.items]
-    head = {"kind": run.kind, "headline": run.headline, "n_flagged": run.n_flagged, "anomalies": items}
+    items = [_record(item) for item in run.anomalies]
+    head = {
+        "kind": run.kind,
+        "headline": " ".join(run.headline),
+        "n_flagged": run.n_flagged,
+        "anomalies": items,
+    }
     tail = {
         "threshold": run.threshold,
         "source": run.source,
-        "notices": list(run.notices),
+        "notices": run.notes,
         "out": str(folder),
     }
     return {**head, **run.settings, **tail}
 
 
-def _record(item: Item) -> dict[str, Any]:
-    places = [{"where": place.text, "share": place.share, "box": list(place.box)} for place in item.places]
+def _record(item: Anomaly) -> dict[str, Any]:
+    places = [
+        {
+            "where": tell.reason_phrase(reason),
+            "share": reason.share,
+            "box": [] if reason.part is None else list(reason.part.box),
+        }
+        for reason in item.reasons
+    ]
     return {
-        "name": item.name,
+        "name": item.id,
         "score": item.score,
         "p_value": item.p_value,
         "above_threshold": item.is_alarm,
         "places": places,
-        "row": item.start,
+        "row": item.row,
     }
 
 
-def show(run: MediaRun) -> None:
+def show(run: Result) -> None:
     """Print what was found: the headline, the ranked items with their places, and what was done."""
     console = screen.out()
-    console.print(f"[bold]{escape(run.headline)}[/]")
+    console.print(f"[bold]{escape(' '.join(run.headline))}[/]")
     table = screen.plain_table()
     table.add_column("#", justify="right", style="dim")
-    table.add_column(WHAT[run.kind], style="bold", overflow="fold")
+    table.add_column(WHAT.get(run.kind, "part"), style="bold", overflow="fold")
     table.add_column("score", justify="right")
     table.add_column("p-value", justify="right")
     table.add_column("where · share of the relevance", overflow="fold")
-    for rank, item in enumerate(run.items, start=1):
+    for rank, item in enumerate(run.anomalies, start=1):
         p_value = "" if item.p_value is None else screen.p_text(item.p_value)
-        where = "\n".join(escape(f"{place.text} · {place.share:.0%}") for place in item.places)
+        where = "\n".join(escape(f"{tell.reason_phrase(r)} · {r.share:.0%}") for r in item.reasons)
         mark = "" if item.is_alarm or run.threshold is None else " [dim](below the threshold)[/]"
         where = (where or "—") + mark + _marked(item)
-        table.add_row(str(rank), escape(item.name), f"{item.score:.4g}", p_value, where)
+        table.add_row(str(rank), escape(str(item.id)), f"{item.score:.4g}", p_value, where)
     console.print(table)
     console.print(escape(run.summary))
 
 
-def _marked(item: Item) -> str:
+def _marked(item: Anomaly) -> str:
     """The beginning of a text, with its most relevant words set off."""
-    if not item.words:
+    words = item.shown.get("words", [])
+    if not words:
         return ""
-    strongest = max(value for _, value in item.words)
+    strongest = max(value for _, value in words)
     line = ""
-    for word, value in item.words:
+    for word, value in words:
         is_strong = strongest > 0 and value > 0.3 * strongest
         line += f"[bold reverse]{escape(word)}[/]" if is_strong else escape(" ".join(word.split()) or " ")
         if len(line) > MOST_LETTERS:

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats
-from tellwhy.results.media_run import Item, MediaRun
+from tellwhy.results.result import Result
 from tellwhy.views.page.nodes import png
 from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
 from tellwhy.views.page.shell import (
@@ -28,13 +28,62 @@ from tellwhy.views.page.shell import (
 from tellwhy.views.page.svg import element
 from tellwhy.views.plots.colors import INK, ODD
 from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, as_picture, visualise
-from tellwhy.words import wording
+from tellwhy.words import tell, wording
 
 WIDTH = 900
 HEIGHT = 110
 MOST_POINTS = 1_500
 MOST_CHANNELS = 8
 SHADES = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is odd: in words, with its share of the relevance, and its box in the arrays."""
+
+    text: str
+    share: float
+    box: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A picture, a stretch or a text, as it is drawn."""
+
+    name: str
+    score: float
+    p_value: float | None
+    is_alarm: bool
+    places: list[Place]
+    notices: list[str]
+    data: Floats
+    relevance: Floats
+    words: list[tuple[str, float]]
+    labels: list[str]
+    ends: list[str]
+
+
+def items_of(run: Result) -> list[Item]:
+    """Return the anomalies of a run as they are drawn."""
+    return [
+        Item(
+            name=str(told.id),
+            score=told.score,
+            p_value=told.p_value,
+            is_alarm=told.is_alarm,
+            places=[
+                Place(tell.reason_phrase(each), each.share, () if each.part is None else each.part.box)
+                for each in told.reasons
+            ],
+            notices=[notice.text for notice in told.notices],
+            data=np.asarray(run.array_of("data", k), dtype=np.float64),
+            relevance=np.asarray(run.array_of("relevance", k), dtype=np.float64),
+            words=[(str(word), float(value)) for word, value in told.shown.get("words", [])],
+            labels=[str(name) for name in told.shown.get("labels", [])],
+            ends=[str(time) for time in told.shown.get("ends", [])],
+        )
+        for k, told in enumerate(run.anomalies)
+    ]
 
 
 @dataclass(frozen=True)
@@ -97,7 +146,7 @@ def stretch_lines(item: Item) -> list[Drawn]:
     return drawn
 
 
-def score_line(run: MediaRun) -> Markup:
+def score_line(run: Result) -> Markup:
     """The score of every window along time, the highest of those that a point stands for."""
     edges = evenly_spread(len(run.scores), MOST_POINTS)
     highest = np.maximum.reduceat(run.scores, edges)
@@ -187,17 +236,17 @@ class Card:
     text: Markup
 
 
-def render_media(run: MediaRun) -> str:
+def render_media(run: Result) -> str:
     """Return the page on a run of pictures, series or texts: at most 8 MB, no request."""
-    return fit_page(lambda limits: _page(run, limits), n_items=len(run.items))
+    return fit_page(lambda limits: _page(run, limits), n_items=len(run.anomalies))
 
 
-def write_media_report(run: MediaRun, path: str | Path) -> Path:
+def write_media_report(run: Result, path: str | Path) -> Path:
     """Write the page to a file, whole or not at all, and return its path."""
     return write_page(render_media(run), path)
 
 
-def _page(run: MediaRun, limits: Limits) -> str:
+def _page(run: Result, limits: Limits) -> str:
     source = clipped(run.source, 80)
     opening = _open(run, limits)
     panels = [
@@ -208,23 +257,23 @@ def _page(run: MediaRun, limits: Limits) -> str:
     return make_page(opening.title, source, panels)
 
 
-def _open(run: MediaRun, limits: Limits) -> Overview:
+def _open(run: Result, limits: Limits) -> Overview:
     """The head of the page."""
-    n = min(limits.items, len(run.items))
-    fewer = "" if n == len(run.items) else f" The first {n} fit on this page."
+    n = min(limits.items, len(run.anomalies))
+    fewer = "" if n == len(run.anomalies) else f" The first {n} fit on this page."
     dashed = "" if run.threshold is None else "; dashed: above it, an alarm"
     return Overview(
         title=Markup("What is odd in {}").format(clipped(run.source, 80)),
-        headline=wording.shortened(run.headline, 400),
+        headline=wording.shortened(" ".join(run.headline), 400),
         figures=_figures(run, n),
         summary=wording.shortened(run.summary, 1200) + fewer,
         chart=score_line(run) if run.kind == "series" else None,
         chart_words=f"Score of the window that begins at each moment{dashed}",
-        **shorten_notices(run.notices, limits),
+        **shorten_notices(run.notes, limits),
     )
 
 
-def show_items(run: MediaRun, limits: Limits) -> Panel:
+def show_items(run: Result, limits: Limits) -> Panel:
     """Return the panel of pictures, stretches or texts, each with the places that make it odd."""
     one, many = NAMES[run.kind]
     return make_panel(
@@ -233,12 +282,12 @@ def show_items(run: MediaRun, limits: Limits) -> Panel:
         kind=run.kind,
         one=one,
         many=many,
-        cards=[_card(run, item, k) for k, item in enumerate(run.items[: limits.items], start=1)],
+        cards=[_card(run.kind, item, k) for k, item in enumerate(items_of(run)[: limits.items], start=1)],
         has_threshold=run.threshold is not None,
     )
 
 
-def _figures(run: MediaRun, n: int) -> list[tuple[str, str]]:
+def _figures(run: Result, n: int) -> list[tuple[str, str]]:
     one, many = NAMES[run.kind]
     n_judged = len(run.scores) if run.kind == "series" else len(run.names)
     judged = "windows" if run.kind == "series" else one if n_judged == 1 else many
@@ -247,8 +296,8 @@ def _figures(run: MediaRun, n: int) -> list[tuple[str, str]]:
     return [(judged, wording.number(n_judged)), *told, ("explained below", wording.number(n))]
 
 
-def _card(run: MediaRun, item: Item, rank: int) -> Card:
-    drawings = {"pictures": picture_views, "series": stretch_lines}.get(run.kind)
+def _card(kind: str, item: Item, rank: int) -> Card:
+    drawings = {"pictures": picture_views, "series": stretch_lines}.get(kind)
     return Card(
         rank=rank,
         name=clipped(item.name, 120),

@@ -1,0 +1,153 @@
+"""Pictures, stretches and texts, in English: where they are odd, what was found, what was done."""
+
+from __future__ import annotations
+
+from tellwhy.results.result import Notice, Reason
+from tellwhy.words.english.notices import notes
+from tellwhy.words.english.reasons import explains
+
+
+@explains("region")
+def _explain_region(r: Reason) -> str:
+    left, right = r.facts["x"]
+    top, bottom = r.facts["y"]
+    times = f"{r.facts['times_usual']:.1f} times the usual relevance"
+    return f"x {left}–{right}, y {top}–{bottom} ({times})"
+
+
+@explains("channel")
+def _explain_channel(r: Reason) -> str:
+    return r.feature
+
+
+@explains("word")
+def _explain_word(r: Reason) -> str:
+    name = f"“{r.feature}”"
+    return name if r.facts["is_present"] else f"lacks {name}"
+
+
+# What was found: the place of the oddest one comes as a reason, as plain values
+
+
+def _place(n: Notice) -> str:
+    """The first reason of the oddest one without its share; nothing where no place stands out."""
+    told = n.facts.get("place")
+    if told is None:
+        return ""
+    reason = Reason(told["feature"], None, (), told["share"], kind=told["kind"], facts=told["facts"])
+    explained: str = _PLACES[reason.kind](reason)
+    return explained
+
+
+_PLACES = {"region": _explain_region, "channel": _explain_channel, "word": _explain_word}
+
+
+@notes("odd_pictures")
+def _note_odd_pictures(n: Notice) -> str:
+    of = n.facts["n"]
+    alarms = n.facts["n_alarms"]
+    first = n.facts["first"]
+    place = _place(n)
+    where = f"at {place}" if place else "in no place in particular"
+    if not n.facts["is_judged"]:
+        return f"{'The picture' if of == 1 else f'Of {of:,} pictures, {first}'} is oddest {where}."
+    if alarms == 0:
+        return "The picture is ordinary." if of == 1 else f"None of the {of:,} pictures is odd."
+    if of == 1:
+        return f"The picture is odd, {'most of all ' if place else ''}{where}."
+    verb = "is" if alarms == 1 else "are"
+    return f"{alarms:,} of {of:,} pictures {verb} odd; {first} most of all, {where}."
+
+
+@notes("odd_stretches")
+def _note_odd_stretches(n: Notice) -> str:
+    alarms = n.facts["n_alarms"]
+    place = _place(n)
+    first = f"{n.facts['first']}, most of all in {place}" if place else n.facts["first"]
+    if not n.facts["is_judged"]:
+        few = "there are too few stretches to tell whether it is odd beyond chance"
+        return f"The oddest stretch is {first}; {few}."
+    if alarms == 0:
+        return f"No stretch is odd beyond chance; the oddest is {first}."
+    verb = "stretch is" if alarms == 1 else "stretches are"
+    return f"{alarms:,} {verb} odd; the oddest is {first}."
+
+
+@notes("odd_texts")
+def _note_odd_texts(n: Notice) -> str:
+    of = n.facts["n"]
+    alarms = n.facts["n_alarms"]
+    first = n.facts["first"]
+    place = _place(n)
+    why = f": {place}" if place else ""
+    if alarms == 0:
+        return f"None of the {of:,} texts is odd beyond chance; the oddest is {first}{why}."
+    return f"{alarms:,} of {of:,} texts {'is' if alarms == 1 else 'are'} odd; {first} most of all{why}."
+
+
+# What was done
+
+
+@notes("pictures_compared")
+def _note_pictures_compared(n: Notice) -> str:
+    f = n.facts
+    one = f["n"] == 1
+    shown = "One picture was" if one else f"{f['n']:,} pictures were"
+    good = f"{f['n_reference']:,} good picture{'s' if f['n_reference'] != 1 else ''}"
+    against = good if f["n_reference"] else "itself" if one else "each other"
+    aligned = ""
+    if f["aligned_share"] is not None:
+        aligned = (
+            " They show the same thing in the same place (where a pixel is explains "
+            f"{f['aligned_share']:.0%} of the differences between pixels), so that patches are of how far "
+            "each pixel is from what the others show there, in units of how far those are from each other."
+        )
+    return (
+        f"{shown} compared with {against}, by a one-class SVM of patches of {f['patch']} × "
+        f"{f['patch']} pixels (longest side: {f['side']} pixels).{aligned} A picture’s score is the mean of "
+        f"its oddest {f['share_of_places']:.0%} of patches. Alarms: {f['rule']}. Relevance of pixels: "
+        "One-Class DTD of every patch, added up."
+    )
+
+
+@notes("stretches_compared")
+def _note_stretches_compared(n: Notice) -> str:
+    f = n.facts
+    channels = f"{f['n_channels']} channel{'s' if f['n_channels'] != 1 else ''}"
+    return (
+        f"{f['n_moments']:,} moments of {channels} were compared with {f['against']}, in windows of "
+        f"{f['window']} readings, by a one-class SVM. {f['n_stretches']:,} stretches that do not overlap were "
+        f"judged. Alarms: {f['rule']}. Relevance: One-Class DTD of every window, added up, beyond what is "
+        "usual of the channel."
+    )
+
+
+@notes("texts_compared")
+def _note_texts_compared(n: Notice) -> str:
+    f = n.facts
+    how = "One-Class DTD" if f["likeness"] == "paper" else "each part's own sum over words"
+    return (
+        f"{f['n']:,} texts were compared with {f['against']} by {f['by']}. Alarms: {f['rule']}. Relevance "
+        f"of words: {how}, for absent words too."
+    )
+
+
+@notes("follows_length")
+def _note_follows_length(n: Notice) -> str:
+    correlation = f"rank correlation {n.facts['correlation']:.2f}"
+    return f"Scores follow the number of words ({correlation}): compare texts of similar length."
+
+
+@notes("empty_texts")
+def _note_empty_texts(n: Notice) -> str:
+    return f"{n.facts['n']:,} texts are empty."
+
+
+@notes("empty_text")
+def _note_empty_text(_n: Notice) -> str:
+    return "The text is empty."
+
+
+@notes("all_words_new")
+def _note_all_words_new(_n: Notice) -> str:
+    return "None of its words is known: all are new."
