@@ -269,7 +269,7 @@ class PicturesKind:
             size = " × ".join(str(n) for n in reversed(middle.shape[:2]))
             raise InvalidInput(
                 f"{other[0]} has another size than the pictures that the model was fitted to, {size} pixels "
-                "as they are judged. They are compared place by place: pass pictures of the same size, or fit "
+                "as they are judged. They are compared place by place: pass pictures of that size, or fit "
                 "the model again."
             )
         return batch
