@@ -116,9 +116,9 @@ def _note_stretches_compared(n: Notice) -> str:
     channels = f"{f['n_channels']} channel{'s' if f['n_channels'] != 1 else ''}"
     return (
         f"{f['n_moments']:,} moments of {channels} were compared with {f['against']}, in windows of "
-        f"{f['window']} readings, by a one-class SVM. {f['n_stretches']:,} stretches that do not overlap were "
-        f"judged. Alarms: {f['rule']}. Relevance: One-Class DTD of every window, added up, beyond what is "
-        "usual of the channel."
+        f"{f['window']} readings, by a one-class SVM. {f['n_stretches']:,} stretches that do not overlap "
+        f"were judged. Alarms: {f['rule']}. Relevance: One-Class DTD of every window, added up, beyond "
+        "what is usual of the channel."
     )
 
 
