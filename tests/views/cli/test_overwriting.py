@@ -79,9 +79,9 @@ def test_what_tellwhy_wrote_and_what_is_forced_is_replaced(place):
 
 def test_files_of_a_run_are_not_replaced_by_its_page(place):
     told(0, "explain", "a.csv", "--out", "run", "-q")
-    before = (place / "run/run.json").read_bytes()
-    told(1, "report", "run", "--out", "run/run.json", "--force")
-    assert (place / "run/run.json").read_bytes() == before
+    before = (place / "run/result.json").read_bytes()
+    told(1, "report", "run", "--out", "run/result.json", "--force")
+    assert (place / "run/result.json").read_bytes() == before
     told(0, "report", "run")
 
 

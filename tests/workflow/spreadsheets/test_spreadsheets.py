@@ -17,6 +17,7 @@ from tellwhy.results.result import Reason
 from tellwhy.storage import csv_cells as text_file
 from tellwhy.verdicts import workbook
 from tellwhy.verdicts.sheet_rows import header, named_columns, sheet_rows, shown_places
+from tellwhy.results.schema import to_plain
 from tellwhy.workflow import explain_table, load_run, save_run
 
 FORMULA = "=1+1"
@@ -176,7 +177,7 @@ def test_rows_of_several_files_tell_which(table, tmp_path):
     made = save_run(run, tmp_path / "run")
     found = {line["row"]: (line["file"], line["line"]) for line in lines_of(made)}
     assert found["5"] == (str(tmp_path / "a.csv"), "7")
-    assert load_run(made).anomalies == run.anomalies
+    assert to_plain(load_run(made).anomalies) == to_plain(run.anomalies)
     found = next(each for each in load_run(made).findings if each.kind == "placeholder")
     names = [str(tmp_path / name) for name in ("a.csv", "a.csv")]
     assert (list(found.lines), list(found.files)) == ([5, 79], names)

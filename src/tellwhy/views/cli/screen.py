@@ -14,7 +14,6 @@ from rich import box
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tellwhy.checks.mistakes import is_of_alarms
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.progress import show_with
 from tellwhy.storage.overwriting import allowed
@@ -196,6 +195,8 @@ def show_findings(run: Result) -> None:
     console = out()
     for sentence in run.headline:
         console.print(f"[bold]{escape(sentence)}[/]")
+    from tellwhy.checks.mistakes import is_of_alarms
+
     shown = [finding for finding in run.findings if not is_of_alarms(finding)]
     for finding in shown[:MOST_FINDINGS]:
         console.print(f"• {escape(finding.text)} [dim]{escape(finding.action)}[/]")
