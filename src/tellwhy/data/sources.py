@@ -104,6 +104,11 @@ def read_table(
     return Table(frame, str(path), tuple(notices), fingerprint)
 
 
+def format_of_file(path: Path) -> str:
+    """Tell how a file is read: "text" (delimited), "json", "parquet" or "excel"."""
+    return _format(locate(path))
+
+
 def _format(source: ByteSource) -> str:
     """Tell the format from the content where that is certain, else from the name."""
     name = source.name.lower()

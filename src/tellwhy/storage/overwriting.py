@@ -17,6 +17,8 @@ from tellwhy.core.errors import CannotWrite
 
 MODEL_SIGN = b"model.json"  # the first member of a model file
 PAGE_SIGN = b'<meta name="generator" content="tellwhy"'
+CHANGES_SIGN = b"row,line,column,old,new,why,probability"  # the header of a list of repairs
+NEVER = b"\0nothing bears this\0"  # for files of the user's own form: what is there already stays
 _SEEN = 4096  # bytes of a file in which its sign stands
 
 _any_file: ContextVar[bool] = ContextVar("any_file", default=False)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tellwhy.kinds.networks.loading import load_network as load_network
     from tellwhy.kinds.networks.network import explain_network as explain_network
     from tellwhy.kinds.pictures import explain_pictures as explain_pictures
+    from tellwhy.kinds.repair import Repaired as Repaired, repair_table as repair_table
     from tellwhy.kinds.table import explain_new as explain_new, explain_table as explain_table
     from tellwhy.kinds.table_model import TableModel as TableModel, fit_model as fit_model
     from tellwhy.kinds.texts import explain_documents as explain_documents
@@ -33,6 +34,7 @@ _PLACES = {
     "ExplanationGrid": "tellwhy.kinds.networks.grids",
     "GraphRun": "tellwhy.kinds.graph",
     "MediaRun": "tellwhy.results.result",
+    "Repaired": "tellwhy.kinds.repair",
     "Run": "tellwhy.results.result",
     "TableComparison": "tellwhy.kinds.comparison",
     "TableModel": "tellwhy.kinds.table_model",
@@ -55,6 +57,7 @@ _PLACES = {
     "load_network": "tellwhy.kinds.networks.loading",
     "load_run": "tellwhy.verdicts.run_io",
     "neuron_grid": "tellwhy.kinds.networks.grids",
+    "repair_table": "tellwhy.kinds.repair",
     "save": "tellwhy.storage.model_file",
     "save_run": "tellwhy.verdicts.run_io",
     "sweep_grid": "tellwhy.kinds.networks.grids",

@@ -22,6 +22,7 @@ COMMANDS = [
     "fit",
     "mark",
     "check",
+    "repair",
     "diff",
     "compare",
     "report",

@@ -24,7 +24,7 @@ from tellwhy.views.cli.fitting import fit_command, mark_command
 from tellwhy.views.cli.models import fit_svm_command, insight_command
 from tellwhy.views.cli.network import network_command
 from tellwhy.views.cli.options import Force, Json
-from tellwhy.views.cli.tables import check_command, compare_command, diff_command
+from tellwhy.views.cli.tables import check_command, compare_command, diff_command, repair_command
 from tellwhy.views.cli.terminal import abandon, prepare_streams
 
 app = typer.Typer(
@@ -136,6 +136,7 @@ app.command("explain")(guarded(explain_command))
 app.command("fit")(guarded(fit_command))
 app.command("mark")(guarded(mark_command))
 app.command("check")(guarded(check_command))
+app.command("repair")(guarded(repair_command))
 app.command("diff")(guarded(diff_command))
 app.command("compare")(guarded(compare_command))
 app.command("report")(guarded(report_command))

@@ -1,6 +1,8 @@
-"""Tellwhy check, compare, diff.
+"""Tellwhy check, repair, compare, diff.
 
 The command `tellwhy check`: what is wrong with a table as data.
+
+The command `tellwhy repair`: the table with its sure mistakes repaired, and what was changed.
 
 The command `tellwhy compare`: which explainer to trust on a table.
 
@@ -19,11 +21,13 @@ from tellwhy.views.cli import options, screen
 
 if TYPE_CHECKING:
     from tellwhy.kinds.drift import Difference
+    from tellwhy.kinds.repair import Repaired
     from tellwhy.kinds.table import FileQuality
     from tellwhy.verdicts.column_drift import Drift
 
 
 MOST_LINES = 5
+MOST_CHANGES = 20
 
 
 def check_command(
@@ -124,6 +128,90 @@ def _where(checked: FileQuality, finding: Any) -> str:
     if files := checked.files(finding, MOST_LINES):
         shown = [f"{file}:{line}" for file, line in zip(files, shown, strict=True)]
     return ", ".join(map(str, shown)) + (" …" if len(finding.rows) > MOST_LINES else "")
+
+
+def repair_command(
+    files: options.Files,
+    *,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="The repaired table: .csv, or .parquet; changes stand beside it."),
+    ],
+    threshold: Annotated[
+        float, typer.Option(help="Least probability that a cell is wrong, for it to be repaired.")
+    ] = 0.95,
+    sheet: options.Sheet = None,
+    db: options.Database = None,
+    reference: options.Reference = None,
+    exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Repair the cells that are surely wrong, into a new file, with a list of the changes beside it.
+
+    Example: `tellwhy repair orders.csv --out clean.csv`, which writes `clean.changes.csv` as well
+    """
+    from tellwhy.kinds.repair import check_targets, repair_table
+    from tellwhy.kinds.table_rows import named_source
+
+    with screen.working([*files, *([db] if db else [])], quiet=quiet, force=force):
+        check_targets(out)
+        repaired = repair_table(
+            named_source(files, sheet=sheet, db=db),
+            threshold=threshold,
+            reference=reference,
+            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
+            **options.column_kinds(category, number, date, text),
+        )
+        listed = repaired.save(out)
+    if json:
+        screen.print_json(_repairs_as_json(repaired, out, listed))
+        return
+    screen.notes(repaired.notices, quiet=quiet)
+    _show_repairs(repaired, out, listed)
+
+
+def _repairs_as_json(repaired: Repaired, out: Path, listed: Path) -> dict[str, Any]:
+    names = ("row", "line", "file", "column", "old", "new", "why", "probability")
+    return {
+        "out": str(out),
+        "changes_file": str(listed),
+        "changes": [{name: getattr(change, name) for name in names} for change in repaired.changes],
+        "taken_back": [{name: getattr(change, name) for name in names} for change in repaired.taken_back],
+        "n_unsure": repaired.n_unsure,
+        "notices": list(repaired.notices),
+    }
+
+
+def _show_repairs(repaired: Repaired, out: Path, listed: Path) -> None:
+    """Print the first changes, and what was written."""
+    from tellwhy.views.cli.terminal import escape
+    from tellwhy.words.wording import cell, cleaned, count
+
+    console = screen.out()
+    changes = repaired.changes
+    if changes:
+        table = screen.plain_table()
+        for name in ("line" if changes[0].line is not None else "row", "column", "old", "new", "why"):
+            table.add_column(name, overflow="fold", style="bold" if name == "new" else "")
+        for change in changes[:MOST_CHANGES]:
+            place = change.row if change.line is None else change.line
+            told = (change.column, cell(change.old), cell(change.new), cleaned(change.why))
+            table.add_row(str(place), *map(escape, told))
+        console.print(table)
+    more = f" (the first {MOST_CHANGES} are shown)" if len(changes) > MOST_CHANGES else ""
+    n_others = repaired.n_unsure
+    stay = "stays as it is" if n_others == 1 else "stay as they are"
+    others = f" {count(n_others, 'other cell')} with a finding {stay}." if n_others else ""
+    console.print(
+        escape(f"{count(len(changes), 'cell')} repaired{more}: {out}; the changes: {listed}.{others}")
+    )
 
 
 def compare_command(

@@ -1,0 +1,185 @@
+"""A table with its sure mistakes repaired, and a list of what was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.progress import stage
+from tellwhy.data import Table
+from tellwhy.data.places import file_of, line_of
+from tellwhy.data.rewriting import rewrite_delimited, write_like
+from tellwhy.data.sources import format_of_file
+from tellwhy.data.table import TableLike
+from tellwhy.kinds.table import FileQuality, check_file
+from tellwhy.storage.csv_cells import write_cells
+from tellwhy.storage.folders import check_new_file, new_file
+from tellwhy.storage.overwriting import CHANGES_SIGN, NEVER
+from tellwhy.verdicts.changes import SURE, Change, by_rows, sure_changes
+
+COLUMNS = ("row", "line", "column", "old", "new", "why", "probability")
+PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired:
+    """What `repair_table` made of a table.
+
+    Attributes
+    ----------
+    table
+        As it was read: nothing in it is changed.
+    frame
+        The same rows with the repaired cells.
+    changes
+        What was changed, in the order of rows.
+    taken_back
+        Repairs that the check of the repaired table did not agree with; they are not in `frame`.
+    n_unsure
+        Cells that a finding is about and that stay as they are.
+    notices
+        How the table was read.
+    """
+
+    table: Table
+    frame: pd.DataFrame
+    changes: tuple[Change, ...]
+    taken_back: tuple[Change, ...] = ()
+    n_unsure: int = 0
+    notices: tuple[str, ...] = ()
+
+    def save(self, out: str | Path) -> Path:
+        """Write the repaired table, and beside it the list of changes, whose path is returned.
+
+        A delimited file is copied but for the cells that change. Anything else is written as CSV, or as
+        Parquet where the name says so.
+        """
+        target = Path(out)
+        check_targets(target)
+        listed = changes_file(target)
+        with new_file(listed, sign=CHANGES_SIGN) as work_list, new_file(target, sign=NEVER) as work:
+            self._write(work)
+            with_files = any(change.file is not None for change in self.changes)
+            write_cells(work_list, (*COLUMNS, *(["file"] if with_files else [])), self._lines(with_files))
+        return listed
+
+    def _write(self, work: Path) -> None:
+        path = Path(self.table.source)
+        if work.suffix.lower() in PARQUET:
+            self.frame.to_parquet(work, index=False)
+        elif path.is_file() and format_of_file(path) == "text":
+            rewrite_delimited(path, work, by_rows(self.changes), len(self.frame))
+        else:
+            self.frame.to_csv(work, index=False)
+
+    def _lines(self, with_files: bool) -> list[list[Any]]:
+        """The list of changes, a line each."""
+        lines = []
+        for c in self.changes:
+            line = [c.row, c.line, c.column, c.old, c.new, c.why, round(c.probability, 4)]
+            lines.append([*line, c.file] if with_files else line)
+        return lines
+
+
+def repair_table(data: str | Path | TableLike, *, threshold: float = SURE, **settings: Any) -> Repaired:
+    """Repair the cells of a table that are surely wrong and whose right value is known.
+
+    The repaired table is checked again: a repair that is found wrong there is taken back. Nothing that is
+    passed in is modified.
+
+    Parameters
+    ----------
+    data
+        A file, or a table in memory.
+    threshold
+        Least probability that a cell is wrong, for it to be repaired.
+    settings
+        reference, exclude, category, number, date, text: as `tellwhy check` takes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"age": rng.integers(18, 95, size=300), "pay": rng.normal(40, 8, size=300)})
+    >>> repaired = repair_table(table)
+    >>> len(repaired.changes), repaired.frame.equals(table)
+    (0, True)
+    """
+    if not 0 < threshold <= 1:
+        raise InvalidParameter(f"threshold must be a probability above 0 and up to 1. Got {threshold!r}.")
+    checked = check_file(data, **settings)
+    table = checked.table
+    changes = sure_changes(checked.quality.findings, table.frame, threshold)
+    kept, gone = _still_right(table, changes, threshold, settings)
+    return Repaired(
+        table,
+        with_changes(table.frame, kept),
+        tuple(_placed(change, table.frame) for change in kept),
+        tuple(gone),
+        _count_others(checked, kept),
+        tuple(checked.notices),
+    )
+
+
+def _still_right(
+    table: Table, changes: list[Change], threshold: float, settings: dict[str, Any]
+) -> tuple[list[Change], list[Change]]:
+    """Split repairs into those that the repaired table agrees with, and those it would change again."""
+    if not changes:
+        return [], []
+    stage("checking the repaired table")
+    again = check_file(replace(table, frame=with_changes(table.frame, changes)), **settings)
+    found = sure_changes(again.quality.findings, again.table.frame, threshold)
+    cells = {(change.row, change.column) for change in found}
+    kept = [change for change in changes if (change.row, change.column) not in cells]
+    return kept, [change for change in changes if (change.row, change.column) in cells]
+
+
+def _placed(change: Change, frame: pd.DataFrame) -> Change:
+    return replace(change, line=line_of(frame, change.row), file=file_of(frame, change.row))
+
+
+def _count_others(checked: FileQuality, changes: Sequence[Change]) -> int:
+    """Cells that findings blame and that stay as they are."""
+    blamed = {(row, f.columns[0]) for f in checked.quality.findings if f.columns for row in f.rows}
+    return len(blamed - {(change.row, change.column) for change in changes})
+
+
+def with_changes(frame: pd.DataFrame, changes: Sequence[Change]) -> pd.DataFrame:
+    """Return the table with the repaired cells; columns without any are shared."""
+    changed = frame.copy(deep=False)
+    for name in dict.fromkeys(change.column for change in changes):
+        column = frame[name].astype(object)
+        for change in changes:
+            if change.column == name:
+                old = frame[name].iloc[change.row]
+                column.iloc[change.row] = write_like(old, change.new) if isinstance(old, str) else change.new
+        changed[name] = pd.to_numeric(column) if is_numeric_dtype(frame[name]) else _empty_as_before(column)
+    return changed
+
+
+def _empty_as_before(column: pd.Series) -> pd.Series:
+    return column.replace("", None).infer_objects()
+
+
+def changes_file(target: Path) -> Path:
+    """Where the list of changes stands: beside the repaired table.
+
+    Examples
+    --------
+    >>> changes_file(Path("data/clean.csv")).name
+    'clean.changes.csv'
+    """
+    return target.with_name(f"{target.name.partition('.')[0]}.changes.csv")
+
+
+def check_targets(target: Path) -> None:
+    """Raise now what writing would raise: before the work, not after it."""
+    check_new_file(target, sign=NEVER)
+    check_new_file(changes_file(target), sign=CHANGES_SIGN)
