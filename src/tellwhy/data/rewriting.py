@@ -131,8 +131,8 @@ def write_like(old: str, value: Any, decimal: str = ".") -> str:
 
     Examples
     --------
-    >>> write_like("$1299.00", 12.99), write_like("1250 g", 125), write_like("12,5", 1.25, ","), write_like("x", None)
-    ('$12.99', '125 g', '1,25', '')
+    >>> write_like("$1299.00", 12.99), write_like("1250 g", 125), write_like("12,5", 1.25, ",")
+    ('$12.99', '125 g', '1,25')
     """
     if value is None:
         return ""
