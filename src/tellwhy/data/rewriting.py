@@ -141,10 +141,12 @@ def write_like(old: str, value: Any, decimal: str = ".") -> str:
     if isinstance(value, (float, np.floating)) and not math.isfinite(value):
         return ""
     found = _NUMBER.fullmatch(old)
-    before, number, after = found.groups() if found else ("", "", "")
+    if found is None:
+        return _digits(float(value), 0).replace(".", decimal)
+    number = found[2]
     decimals = len(number.strip().rpartition(decimal)[2]) if decimal in number else 0
     blank = number[len(number.rstrip()) :]
-    return f"{before}{_digits(float(value), decimals).replace('.', decimal)}{blank}{after}"
+    return f"{found[1]}{_digits(float(value), decimals).replace('.', decimal)}{blank}{found[3]}"
 
 
 def _digits(value: float, decimals: int) -> str:
