@@ -10,8 +10,8 @@ from pins.tables import TABLES
 from pins.ways import WAYS, made_with, pinned, told
 
 KEPT = json.loads((Path(__file__).parent / "pins.json").read_text(encoding="utf-8"))
-# A saved model keeps no texts to leave out, and reads only the rows that `normal` names.
-APART = ("texts", "marked_ordinary")
+# A saved model reads only the rows that `normal` names.
+APART = ("marked_ordinary",)
 SAME_MACHINE = KEPT["made with"] == made_with()
 
 

@@ -41,7 +41,9 @@ def test_a_picture(place):
     assert "odd<b>" not in page
     assert "odd&lt;b&gt;" in page
     assert not re.search(r'(src|href)="(?!data:|#)', page)
-    assert (place / "run" / "anomalies.csv").read_text(encoding="utf-8-sig").startswith("rank,name,score")
+    listed = pd.read_csv(place / "run" / "anomalies.csv")
+    assert listed[["rank", "id", "flagged"]].iloc[0].tolist() == [1, "odd<b>.png", False]
+    assert listed["reason_1"][0].startswith("x ")
     again = CliRunner().invoke(app, ["report", "run", "--out", "again.html"])
     assert again.exit_code == 0, again.output
     assert (place / "again.html").read_text() == page
