@@ -1,6 +1,7 @@
 """The house: folders as CONTRIBUTING draws them, imports as it allows them, files that stay readable."""
 
 import ast
+import functools
 import importlib
 import re
 import tomllib
@@ -83,3 +84,38 @@ def test_lines_are_short_and_assign_at_most_two_names(path):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
             assert len(node.targets[0].elts) <= 2, f"line {node.lineno} assigns to three or more names"
+
+
+def imported_when_loaded(path):
+    """Modules of tellwhy that a module imports when it is loaded itself."""
+    name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    waiting = list(ast.parse(path.read_text(encoding="utf-8")).body)
+    found = set()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tellwhy"):
+            places = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (places & NAMES) or {node.module}
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
+            waiting += [*node.body, *node.orelse]
+        elif isinstance(node, (ast.Try, ast.With, ast.ClassDef)):
+            waiting += node.body
+    return name, found - {name}
+
+
+NAMES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in MODULES
+}
+LONGEST_CHAIN = 15
+
+
+def test_no_module_waits_for_a_long_chain_of_others():
+    imports = dict(imported_when_loaded(path) for path in MODULES)
+
+    @functools.cache
+    def longest(name):
+        return [name, *max((longest(other) for other in imports[name]), key=len, default=[])]
+
+    chain = max(map(longest, imports), key=len)
+    assert len(chain) <= LONGEST_CHAIN, " -> ".join(chain)

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tellwhy.bulk.blocks import Block, ReadBlock, read_block
 from tellwhy.bulk.parts import Record, part_name, write_part, write_record
+from tellwhy.bulk.plan import Job
+from tellwhy.bulk.repeats import HASH, Hashes, compared_columns, row_hashes
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
@@ -38,69 +38,10 @@ from tellwhy.results.result import Anomaly, Notice, Part
 from tellwhy.results.schema import to_plain
 from tellwhy.storage.documents import plain
 
-Hashes = NDArray[np.uint64]
-HASH = "hash"
-_NOT_COMPARED = ("identifier", "constant", "empty")
-_MOST_COLUMNS = 200
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-
-
-def compared_columns(model: TableModel) -> list[str]:
-    """Columns in which copies of a row agree: names of rows may differ."""
-    names = [name for name, role in model.roles.items() if role.kind not in _NOT_COMPARED]
-    return names[:_MOST_COLUMNS]
-
-
-def row_hashes(frame: pd.DataFrame, columns: Sequence[str]) -> Hashes:
-    """A number for each row, equal for rows that are equal in all of these columns."""
-    whole = np.zeros(len(frame), dtype=np.uint64)
-    for name in columns:
-        series = frame[name] if name in frame else pd.Series(np.zeros(len(frame)))
-        try:
-            found = pd.util.hash_pandas_object(series, index=False)
-        except TypeError:  # lists, dicts
-            found = pd.util.hash_pandas_object(series.map(str), index=False)
-        # Times an odd number that depends on the column: two columns that are swapped make another row.
-        whole = whole * _ODD + found.to_numpy(dtype=np.uint64)
-    return whole
-
-
 EXPLAINED_AT_ONCE = 200  # alarms, between two looks at the clock
 MOST_NAMED = 200  # alarms of a block that the whole run may tell
 _WARMING = 200  # rows
 NOT_EXPLAINED = Notice("not_explained")
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is the same for every block.
-
-    Attributes
-    ----------
-    model, checksum
-        The model's file, and its SHA-256, so that another model under the same name is noticed.
-    out
-        Folder of the run.
-    explain_all
-        Whether the attributions of every row are written.
-    method
-        Of explaining.
-    budget
-        Seconds for each alarm; 0 for no limit.
-    id_column
-        Column that names rows; "" for that of the model.
-    is_own
-        Whether the model was fitted to these rows: they are judged as if it had not seen them.
-    """
-
-    model: str
-    checksum: str
-    out: str
-    explain_all: bool = False
-    method: str = "auto"
-    budget: float = 0.0
-    id_column: str = ""
-    is_own: bool = False
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tellwhy.bulk.block import Job
 from tellwhy.bulk.blocks import Block, files_of, plan_blocks
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.kinds.table_model import load_table_model
@@ -19,6 +18,38 @@ from tellwhy.storage.folders import new_file
 PLAN = "bulk.json"
 SCHEMA = 2
 OURS = ("model.tellwhy", "query.parquet", "query.json")  # what may be in the folder before a run begins
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same for every block.
+
+    Attributes
+    ----------
+    model, checksum
+        The model's file, and its SHA-256, so that another model under the same name is noticed.
+    out
+        Folder of the run.
+    explain_all
+        Whether the attributions of every row are written.
+    method
+        Of explaining.
+    budget
+        Seconds for each alarm; 0 for no limit.
+    id_column
+        Column that names rows; "" for that of the model.
+    is_own
+        Whether the model was fitted to these rows: they are judged as if it had not seen them.
+    """
+
+    model: str
+    checksum: str
+    out: str
+    explain_all: bool = False
+    method: str = "auto"
+    budget: float = 0.0
+    id_column: str = ""
+    is_own: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from tellwhy.bulk.block import HASH, Hashes, compared_columns
 from tellwhy.bulk.parts import PARTS, Record, part_name
-from tellwhy.bulk.plan import Plan
 from tellwhy.checks.chance import LEVEL, many
 from tellwhy.checks.mistakes import REPEATED_ELSEWHERE
 from tellwhy.core.score import Integers
-from tellwhy.kinds.table_model import TableModel
 from tellwhy.results.result import Finding
+
+if TYPE_CHECKING:
+    from tellwhy.bulk.plan import Plan
+    from tellwhy.kinds.table_model import TableModel
+
+Hashes = NDArray[np.uint64]
+HASH = "hash"
+_NOT_COMPARED = ("identifier", "constant", "empty")
+_MOST_COLUMNS = 200
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def compared_columns(model: TableModel) -> list[str]:
+    """Columns in which copies of a row agree: names of rows may differ."""
+    names = [name for name, role in model.roles.items() if role.kind not in _NOT_COMPARED]
+    return names[:_MOST_COLUMNS]
+
+
+def row_hashes(frame: pd.DataFrame, columns: Sequence[str]) -> Hashes:
+    """A number for each row, equal for rows that are equal in all of these columns."""
+    whole = np.zeros(len(frame), dtype=np.uint64)
+    for name in columns:
+        series = frame[name] if name in frame else pd.Series(np.zeros(len(frame)))
+        try:
+            found = pd.util.hash_pandas_object(series, index=False)
+        except TypeError:  # lists, dicts
+            found = pd.util.hash_pandas_object(series.map(str), index=False)
+        # Times an odd number that depends on the column: two columns that are swapped make another row.
+        whole = whole * _ODD + found.to_numpy(dtype=np.uint64)
+    return whole
+
 
 MOST_COMPARED = 20_000_000  # rows; of more, 8 bytes each, they are not looked for
 _COMMON = 0.05  # more repeats than this are how the table is

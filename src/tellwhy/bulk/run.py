@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellwhy.bulk.block import Job
 from tellwhy.bulk.blocks import Block
 from tellwhy.bulk.merge import EarlySample, whole_run, write_list
 from tellwhy.bulk.parts import Record, clear_unfinished, make_folders, read_record, write_record
-from tellwhy.bulk.plan import Plan, checksum_of, planned
+from tellwhy.bulk.plan import Job, Plan, checksum_of, planned
 from tellwhy.bulk.workers import run_in_pool, starter
 from tellwhy.core.errors import CannotWrite, InvalidParameter
 from tellwhy.core.optional import require

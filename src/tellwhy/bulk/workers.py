@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from tellwhy.bulk.block import Job, explain_block, warm_up
 from tellwhy.bulk.blocks import Block
 from tellwhy.bulk.parts import Record
+from tellwhy.bulk.plan import Job
 from tellwhy.core.optional import require
 
 MOST_TRIES = 3  # of a block whose process was killed, the last of them alone
@@ -54,6 +54,8 @@ def run_in_pool(
     again. A block that is in hand whenever a process dies is tried alone at last: if that is killed too, its
     record says so, and the others are delivered.
     """
+    from tellwhy.bulk.block import explain_block
+
     tries: Counter[int] = Counter()
     left = {block.number: block for block in blocks}
     while left:
@@ -177,6 +179,8 @@ def start_workers(fd: int) -> None:
     they share the memory of it: to get new pages is slow on many virtual machines, the more so for many
     processors at a time.
     """
+    from tellwhy.bulk.block import warm_up
+
     pipe: _Pipe = Connection(fd)
     try:
         task: _Task = pipe.recv()
@@ -302,6 +306,8 @@ def _connect(ray: Any, address: str, n_workers: int) -> None:
 
 
 def _records(ray: Any, job: Job, blocks: Sequence[Block]) -> Iterator[Record]:
+    from tellwhy.bulk.block import explain_block
+
     # Tries are counted here, so that a block that kills every worker is named in the end.
     task = ray.remote(num_cpus=1, max_retries=0)(explain_block)
     waiting = list(reversed(blocks))

@@ -17,7 +17,7 @@ import pandas as pd
 from tellwhy.checks.mistakes import MISTAKES
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.columns.kinds import has_id_name
+from tellwhy.data.columns.names import has_id_name
 from tellwhy.data.columns.reading import Labels, labels_of, stored_kind
 from tellwhy.results.result import MISSING, Finding
 from tellwhy.storage import clock

@@ -20,7 +20,7 @@ from tellwhy.checks.facts import Facts, day_text
 from tellwhy.checks.mistakes import BURST, DUPLICATE
 from tellwhy.checks.relations import relations_of
 from tellwhy.core.score import Integers
-from tellwhy.data.columns.kinds import has_id_name
+from tellwhy.data.columns.names import has_id_name
 from tellwhy.results.result import Finding
 
 

@@ -15,14 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Fit
-from tellwhy.core.score import Capability, Floats, Integers
+
+if TYPE_CHECKING:
+    from tellwhy.core.params import Fit
+    from tellwhy.core.score import Floats, Integers
 
 
 def without_mask(X: Any) -> Any:
@@ -44,6 +47,29 @@ def without_mask(X: Any) -> Any:
     plain = np.asarray(X, dtype=object)
     plain[np.ma.getmaskarray(X)] = None
     return plain
+
+
+class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclass that is written out
+    """Kind of the protocols of what a model or a table can do: says what `isinstance` asks for.
+
+    Python's own rule for protocols differs between versions: since 3.12 it overlooks members that an object
+    hands on from another one by `__getattr__`, as `CheckedScore` does. It also takes `expansion = None` for
+    an expansion. Here a member that is None or False counts as missing, in every version.
+    """
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        found = (getattr(instance, name, None) for name in _members(cls))
+        return all(member is not None and member is not False for member in found)
+
+
+@cache  # searches ask for capabilities at every step
+def _members(protocol: type) -> frozenset[str]:
+    """Public names that a capability and the capabilities it extends declare; not those of a plain score."""
+    names: set[str] = set()
+    for cls in protocol.__mro__:
+        if isinstance(cls, Capability):
+            names |= {*vars(cls), *vars(cls).get("__annotations__", ())}
+    return frozenset(name for name in names if not name.startswith("_"))
 
 
 @runtime_checkable

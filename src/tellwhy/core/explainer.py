@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from numpy.typing import ArrayLike
 
+from tellwhy.core.arrays import Capability
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules
-from tellwhy.core.score import Capability
 
 
 @runtime_checkable

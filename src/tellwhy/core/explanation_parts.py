@@ -17,10 +17,10 @@ import numpy as np
 
 from tellwhy.core.arrays import Frame, PandasRows, take_rows
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score import Floats, Integers
 
 if TYPE_CHECKING:
     from tellwhy.core.explanation import Explanation
+    from tellwhy.core.score import Floats, Integers
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ Public names of a folder, loaded when first used: importing one of them loads on
 from __future__ import annotations
 
 import importlib
+import platform
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -102,3 +103,9 @@ def lazy_names(
         return sorted(places)
 
     return get, names
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter."""
+    packages = ("tellwhy", "numpy", "scipy", "scikit-learn", "numba", "pandas")
+    return {"python": platform.python_version(), **{name: find_version(name) for name in packages}}

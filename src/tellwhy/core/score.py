@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellwhy.core.arrays import Capability
 from tellwhy.core.params import Fit, is_matrix, is_one
 
 Floats = NDArray[np.float64]
@@ -155,29 +155,6 @@ def _training_rows_fit(expansion: KernelExpansion | NeighbourDistance) -> Iterat
     yield "training_rows", (rows.shape, rows.dtype), ((len(expansion.points),), np.dtype(np.int64))
     yield "training_rows", bool((rows >= 0).all()), True
     yield "n_training", bool(rows.max() < expansion.n_training), True
-
-
-class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclass that is written out
-    """Kind of the protocols below: says what `isinstance` asks for.
-
-    Python's own rule for protocols differs between versions: since 3.12 it overlooks members that an object
-    hands on from another one by `__getattr__`, as `CheckedScore` does. It also takes `expansion = None` for
-    an expansion. Here a member that is None or False counts as missing, in every version.
-    """
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        found = (getattr(instance, name, None) for name in _members(cls))
-        return all(member is not None and member is not False for member in found)
-
-
-@cache  # searches ask for capabilities at every step
-def _members(protocol: type) -> frozenset[str]:
-    """Public names that a capability and the capabilities it extends declare; not those of a plain score."""
-    names: set[str] = set()
-    for cls in protocol.__mro__:
-        if isinstance(cls, Capability):
-            names |= {*vars(cls), *vars(cls).get("__annotations__", ())}
-    return frozenset(name for name in names if not name.startswith("_"))
 
 
 @runtime_checkable

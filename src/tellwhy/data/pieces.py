@@ -15,9 +15,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from tellwhy.core.arrays import Capability
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit, is_whole
-from tellwhy.core.score import Capability, Floats, Integers, ScoreFunction
+from tellwhy.core.score import Floats, Integers, ScoreFunction
 
 PIECE = 2_048  # patches that are dealt with at once: memory stays bounded, and every core gets some
 

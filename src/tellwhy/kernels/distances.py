@@ -72,6 +72,29 @@ def centre_and_unit(X: Floats) -> tuple[Floats, float]:
     return 2.0 * centre, unit if unit > 0 else 1.0
 
 
+# Squares then lie between 1e-280 and 1e280, which leaves room for sums over columns and for differences.
+_LEAST_UNIT = 1e-140
+_MOST_UNIT = 1e140
+
+
+def squarable_centre_and_unit(X: Floats, what: str) -> tuple[Floats, float]:
+    """Return the mean of rows and their largest deviation from it, or say that `what` would not be finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> squarable_centre_and_unit(np.array([[1.0], [3.0]]), "squared errors")
+    (array([2.]), 1.0)
+    """
+    centre, unit = centre_and_unit(X)
+    if not _LEAST_UNIT < unit < _MOST_UNIT:
+        raise InvalidInput(
+            f"The columns spread over {unit:.1e}, and {what} would leave the range of floating-point "
+            "numbers. Scale the columns first, for example with a StandardScaler."
+        )
+    return centre, unit
+
+
 SAMPLE = 1_000  # rows: their distances are half a million pairs, enough for a median
 NEIGHBOUR = 50
 WIDTHS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)  # shares of the median distance that are tried

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,15 @@ from tellwhy.data.columns.dates import Dates, WrittenDates, iso_texts, told_by_o
 from tellwhy.data.columns.reading import Role, dates_of
 from tellwhy.data.columns.roles import ReadColumns
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.table_model import TableModel
 from tellwhy.kinds.table_rows import as_source, read_as_told, read_new_rows
 from tellwhy.kinds.text_columns import scored_texts
 from tellwhy.verdicts.column_drift import Drift, hour_drift, missing_drift, values_drift
 from tellwhy.verdicts.samples import adjusted
 from tellwhy.verdicts.seen_values import MOST_LABELS, SeenValues, measured
 from tellwhy.words.numbers import number_text, percent
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.table_model import TableModel
 
 LEVEL = 0.01  # chance that anything is said to have drifted though nothing has
 MOST_ROWS = 200_000  # of each table whose numbers are compared; more would take longer and say the same

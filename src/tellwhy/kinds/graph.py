@@ -20,6 +20,7 @@ from sklearn.ensemble import IsolationForest
 from tellwhy import checks as quality
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.optional import versions
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import describe_column
@@ -28,7 +29,7 @@ from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD, ClusterSVDD
 from tellwhy.explainers import LatentClassDTD
 from tellwhy.kinds.graph_input import GraphRequest, NodeData, fit_latent_classes, nodes_of, without_visits
-from tellwhy.kinds.table_result import column_shares, versions
+from tellwhy.kinds.table_result import column_shares
 from tellwhy.results.node_picture import NodePicture
 from tellwhy.results.result import AlarmRule, Anomaly, Evidence, Part, Reason, Result, Typical, written
 from tellwhy.storage import clock

@@ -15,7 +15,6 @@ from scipy import sparse
 
 from tellwhy.classifiers.svm import solver as checkpoint
 from tellwhy.classifiers.svm.training.job import ESTIMATORS, Job
-from tellwhy.classifiers.svm.training.run import train
 from tellwhy.classifiers.text_classifier import TextClassifier, checked_texts
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.estimator_rows import class_labels
@@ -146,6 +145,8 @@ def _told(n_held: int, n_rest: int) -> str:
 
 def _trained(job: Job, rows: sparse.csr_array, labels: NDArray[Any], show: Callable[[str], None]) -> Any:
     """Train on the features through a file, as any job does: over threads or ranks, with checkpoints."""
+    from tellwhy.classifiers.svm.training.run import train
+
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "words.npz"
         parts = {

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,38 @@ import pandas as pd
 from tellwhy import checks as quality
 from tellwhy.checks.mistakes import MISTAKES, is_of_alarms
 from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import Fit, are_texts
 from tellwhy.kinds.request import cell_text
-from tellwhy.kinds.table_model import Mark, TableModel
 from tellwhy.results.result import Anomaly, Notice, Reason, Result, Typical
 from tellwhy.storage.documents import plain
 from tellwhy.verdicts.findings import RowFindings
 from tellwhy.verdicts.reasons import is_usual, usual_values
 from tellwhy.words.numbers import is_number
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.table_model import TableModel
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A finding that somebody looked at and knows to be no trouble.
+
+    Attributes
+    ----------
+    cause
+        What made the row odd (see `cause_of`), as text.
+    words
+        The reason of the row that was marked, for people.
+    why
+        What the user said.
+    """
+
+    cause: str
+    words: str
+    why: str
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "cause", are_texts(self.cause, self.words, self.why), True
 
 
 def finding_cause(kind: str, columns: Sequence[str], value: Any) -> str:

@@ -14,6 +14,7 @@ from scipy import ndimage
 from sklearn.base import clone
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.optional import versions
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats
@@ -23,7 +24,6 @@ from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
 from tellwhy.kinds.aligned import LEAST, Ground, ground_of
 from tellwhy.kinds.model import changed_settings, first_place, kind
-from tellwhy.kinds.table_result import versions
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock

@@ -24,12 +24,12 @@ from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.places import file_of, line_of
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.drift import NewData, new_data_of
-from tellwhy.kinds.marks import held_back, without_marked
+from tellwhy.kinds.marks import Mark, held_back, without_marked
 from tellwhy.kinds.model import changed_settings, kind
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.segments import context_of, find_rare_labels, nested_segments
 from tellwhy.kinds.table_cells import Batch, FittedTable, Judged, KnownRows, encoded_rows, encoded_score
-from tellwhy.kinds.table_model import MOST_ROWS, Mark, TableModel, fit, fit_model, learn
+from tellwhy.kinds.table_model import MOST_ROWS, TableModel, fit, fit_model, learn
 from tellwhy.kinds.table_result import run_of
 from tellwhy.kinds.table_rows import (
     NewRows,

@@ -16,6 +16,7 @@ from tellwhy.checks.check import are_rules, learn_rules
 from tellwhy.checks.facts import Facts, facts_of
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.core.optional import versions
 from tellwhy.core.params import Fit, are_finite, are_texts, generator
 from tellwhy.core.progress import stage
 from tellwhy.core.running import one_blas_thread
@@ -24,10 +25,10 @@ from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.reading import Role
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
+from tellwhy.kinds.marks import Mark
 from tellwhy.kinds.request import Request, rows_equal_to, split_marker
 from tellwhy.kinds.segments import in_segments
 from tellwhy.kinds.table_cells import Batch, fit_table
-from tellwhy.kinds.table_result import versions
 from tellwhy.kinds.table_rows import Selection, as_source, read_as_told, select
 from tellwhy.kinds.text_columns import TextModel, texts_as_numbers
 from tellwhy.storage.model_file import SavedAsFile, load
@@ -38,28 +39,6 @@ from tellwhy.verdicts.seen_values import SeenValues, seen_values
 
 MOST_ROWS = 50_000  # that a model is learned from and keeps; of more a random sample
 NOT_KEPT = ("text", "identifier")  # what names rows and people write is no part of a model
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A finding that somebody looked at and knows to be no trouble.
-
-    Attributes
-    ----------
-    cause
-        What made the row odd (see `marks.cause_of`), as text.
-    words
-        The reason of the row that was marked, for people.
-    why
-        What the user said.
-    """
-
-    cause: str
-    words: str
-    why: str
-
-    def _fits(self) -> Iterator[Fit]:
-        yield "cause", are_texts(self.cause, self.words, self.why), True
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.optional import find_version
+from tellwhy.core.optional import versions
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, describe_column
@@ -329,12 +328,6 @@ def _sampling_notices(fitted: FittedTable) -> list[str]:
     if len(fitted.sample) == n:
         return []
     return [f"The detector learned from a random {len(fitted.sample):,} of {n:,} reference rows."]
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter."""
-    packages = ("tellwhy", "numpy", "scipy", "scikit-learn", "numba", "pandas")
-    return {"python": platform.python_version(), **{name: find_version(name) for name in packages}}
 
 
 # A label by one of these names means what is odd, even if it is the more common of two.

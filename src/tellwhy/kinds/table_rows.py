@@ -17,7 +17,7 @@ from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, as_table, read_table
 from tellwhy.data.columns.dates import hours_of_day, told_by_order
-from tellwhy.data.columns.notices import listed
+from tellwhy.data.columns.names import listed
 from tellwhy.data.columns.reading import Role, dates_of, numbers_or_missing, stored_kind
 from tellwhy.data.columns.roles import ReadColumns, read_columns
 from tellwhy.data.places import file_of, is_marked, line_of

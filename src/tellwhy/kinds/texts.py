@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.optional import versions
 from tellwhy.core.params import Fit, are_texts, one_of, validate_value
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
@@ -19,7 +20,6 @@ from tellwhy.data.table import TableLike
 from tellwhy.data.text import checked_texts, pieces
 from tellwhy.kinds.model import changed_settings, first_place, kind
 from tellwhy.kinds.request import rows_equal_to, split_marker
-from tellwhy.kinds.table_result import versions
 from tellwhy.kinds.table_rows import as_source
 from tellwhy.kinds.text_columns import LIKENESS, TextModel, Word
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written

@@ -14,6 +14,7 @@ import pandas as pd
 
 from tellwhy.checks.in_time.clock import read_stamps, stamp_words
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.optional import versions
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
@@ -22,7 +23,6 @@ from tellwhy.data.table import TableLike
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
 from tellwhy.kinds.model import changed_settings, first_place, kind
-from tellwhy.kinds.table_result import versions
 from tellwhy.kinds.table_rows import as_source
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights

@@ -92,7 +92,7 @@ PLACES: Mapping[str, str] = {
     "SeenValues": "tellwhy.verdicts.seen_values",
     "StoredColumn": "tellwhy.storage.rows",
     "StoredRows": "tellwhy.storage.rows",
-    "Mark": "tellwhy.kinds.table_model",
+    "Mark": "tellwhy.kinds.marks",
     "TableModel": "tellwhy.kinds.table_model",
     "Request": "tellwhy.kinds.request",
     "Ground": "tellwhy.kinds.aligned",

@@ -46,7 +46,8 @@ from tellwhy.data.columns.kinds import (
     judged_by_role,
     no_column_left,
 )
-from tellwhy.data.columns.notices import left_out_notices, listed, missing_notices, novel_notices
+from tellwhy.data.columns.names import listed
+from tellwhy.data.columns.notices import left_out_notices, missing_notices, novel_notices
 from tellwhy.data.columns.reading import Role, Values, booleans_of, dates_of, labels_of, numbers_of
 from tellwhy.data.places import place_of
 from tellwhy.data.table import TableLike, as_frame

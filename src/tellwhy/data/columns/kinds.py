@@ -20,14 +20,13 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats
 from tellwhy.data.columns.dates import find_layout
-from tellwhy.data.columns.notices import listed
+from tellwhy.data.columns.names import has_id_name, listed
 from tellwhy.data.columns.reading import Role, labels_of, numbers_of, numeric_text, stored_kind
 
 MOSTLY = 0.9  # share of numbers from which text in a column is taken for a mistake
 _PROBE = 500
 _SHORTEST_COUNT = 5  # rows from which 1, 2, 3, … is taken for a numbering; 0, 1, 2 may well be values
 _DIGIT = re.compile(r"\d")
-_ID_WORDS = {"id", "uuid", "guid", "index", "idx", "key", "rowid", "pk"}
 
 EMPTY = "it has no values"
 CONSTANT = "every row has the same value"
@@ -132,18 +131,6 @@ def _is_numbering(column: str, filled: Floats) -> bool:
     if not has_id_name(column):
         return False
     return bool((filled == np.round(filled)).all()) and len(np.unique(filled)) == len(filled)
-
-
-def has_id_name(column: str) -> bool:
-    """Tell whether a column's name says that it identifies rows.
-
-    Examples
-    --------
-    >>> has_id_name("customerId"), has_id_name("row index"), has_id_name("paid")
-    (True, True, False)
-    """
-    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", column)
-    return not _ID_WORDS.isdisjoint(re.split(r"[^a-z0-9]+", spaced.lower()))
 
 
 def judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing_is_label: bool) -> Verdict:

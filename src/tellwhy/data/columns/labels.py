@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tellwhy.core.params import Fit, words_fit
-from tellwhy.core.score import Floats
 from tellwhy.data.columns.names import says_zeros_count
+
+if TYPE_CHECKING:
+    from tellwhy.core.score import Floats
 
 _PAIRS = (
     *(("yes", "no"), ("true", "false"), ("y", "n"), ("t", "f"), ("ja", "nein"), ("j", "n"), ("oui", "non")),

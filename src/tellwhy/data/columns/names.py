@@ -13,6 +13,7 @@ _IDENTIFIERS = {
     *("id", "ids", "uuid", "guid", "key", "pk", "iban", "isbn", "ean", "gtin", "upc", "imei", "barcode"),
     *("serial", "ssn", "vin"),
 }
+_ROW_NAMES = {"id", "uuid", "guid", "index", "idx", "key", "rowid", "pk"}
 _TIMES = {
     *("ts", "time", "timestamp", "date", "datetime", "epoch", "unixtime", "datum", "zeit", "day", "created"),
     *("updated", "modified", "expires", "expiry", "deadline", "since", "until", "login", "seen"),
@@ -102,3 +103,26 @@ def says_zeros_count(column: str, width: int, share: float) -> bool:
     """Tell whether zeros before digits count: by the column's name, or as nearly all cells have one width."""
     is_named = names_a_place(column) or names_identifiers(column) or names_a_kind(column)
     return is_named or (width >= 3 and share >= 0.98)
+
+
+def has_id_name(column: str) -> bool:
+    """Tell whether a column's name says that it identifies rows.
+
+    Examples
+    --------
+    >>> has_id_name("customerId"), has_id_name("row index"), has_id_name("paid")
+    (True, True, False)
+    """
+    return not _ROW_NAMES.isdisjoint(words_of(column))
+
+
+def listed(names: Sequence[str], limit: int = 20) -> str:
+    """Name columns for an error, and say how many there are where they are many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(["a", "b", "c"], 2)
+    ("'a', 'b'", "'a', 'b', … (3 in all)")
+    """
+    more = f", … ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(repr(name) for name in names[:limit]) + more

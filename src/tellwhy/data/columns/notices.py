@@ -65,17 +65,5 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(shown) + (f" and {len(rest)} more columns ({sum(rest)} cells)" if rest else "")
 
 
-def listed(names: Sequence[str], limit: int = 20) -> str:
-    """Name columns for an error, and say how many there are where they are many.
-
-    Examples
-    --------
-    >>> listed(["a", "b"]), listed(["a", "b", "c"], 2)
-    ("'a', 'b'", "'a', 'b', … (3 in all)")
-    """
-    more = f", … ({len(names)} in all)" if len(names) > limit else ""
-    return ", ".join(repr(name) for name in names[:limit]) + more
-
-
 def _some(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:5]) + (", …" if len(names) > 5 else "")

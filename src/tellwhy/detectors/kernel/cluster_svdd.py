@@ -15,7 +15,7 @@ from tellwhy.data.graphs import as_graph
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.lccad.alternation import Alternation, Settings
 from tellwhy.detectors.lccad.costs import squared_distances
-from tellwhy.detectors.pca_detector import squarable_centre_and_unit
+from tellwhy.kernels.distances import squarable_centre_and_unit
 from tellwhy.scoring import CentreScore
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +12,7 @@ from tellwhy.core.params import Rules, one_of
 from tellwhy.core.score import CentreDistance, Floats
 from tellwhy.detectors.base import calibration_rows
 from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
-from tellwhy.detectors.pca_detector import squarable_centre_and_unit
-from tellwhy.optimise.one_class_qp import solve
+from tellwhy.detectors.kernel.smallest_ball import linear_ball
 from tellwhy.scoring import CentreScore, KernelScore
 
 
@@ -67,35 +65,3 @@ class SVDD(OneClassSVM):
             )
         score: KernelScore = super().to_score()
         return score
-
-
-@dataclass(frozen=True, eq=False)
-class Ball:
-    """The smallest ball in input space.
-
-    Its centre is Σ_j α_j u_j over the rows u_j with the weights α. `violation` says how far these are from
-    the best ones.
-    """
-
-    centre: Floats
-    squared_radius: float
-    weights: Floats
-    violation: float
-
-
-def linear_ball(X: Floats, *, nu: float, tol: float) -> Ball:
-    """Return the smallest ball that leaves out a share ν of the rows at most.
-
-    It minimises t + 1/(νn) Σ_i max(0, ‖c − x_i‖² − t) over the centre c and the squared radius t ≥ 0.
-    """
-    centre, unit = squarable_centre_and_unit(X, "squared distances")
-    centred = (X - centre) / unit
-    squared = np.einsum("ij,ij->i", centred, centred)
-    # The dual problem: ½‖Σ_i α_i x_i‖² − ½ Σ_i α_i ‖x_i‖², with 0 ≤ α_i ≤ 1/(νn) and Σα = 1.
-    solution = solve(
-        lambda index: centred @ centred[index].T, len(X), nu=nu, linear=-0.5 * squared, tol=tol, solver="smo"
-    )
-    middle = solution.weights @ centred
-    # `level` is (‖c‖² − t)/2; rounding may put a ball of radius 0 slightly below it.
-    squared_radius = max(float(middle @ middle) - 2.0 * solution.level, 0.0) * unit**2
-    return Ball(middle * unit + centre, squared_radius, solution.weights, solution.violation)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import Capability, random_sample
 from tellwhy.core.params import Fit
 from tellwhy.core.running import row_batches
-from tellwhy.core.score import Capability, Floats, Integers, KernelExpansion
-from tellwhy.detectors.kernel.svdd import linear_ball
+from tellwhy.core.score import Floats, Integers, KernelExpansion
+from tellwhy.detectors.kernel.smallest_ball import linear_ball
 from tellwhy.detectors.lccad.costs import squared_distances
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kernels import Exponential

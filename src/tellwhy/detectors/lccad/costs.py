@@ -27,7 +27,7 @@ from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.kernel.svdd import linear_ball
+from tellwhy.detectors.kernel.smallest_ball import linear_ball
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kernels.distances import centre_and_unit
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import check_finite, column_names, without_mask
+from tellwhy.core.arrays import Capability, check_finite, column_names, without_mask
 from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
 from tellwhy.core.params import (
     Fit,
@@ -38,7 +38,7 @@ from tellwhy.core.params import (
     validate_parameters,
 )
 from tellwhy.core.progress import track
-from tellwhy.core.score import Capability, Floats, Integers
+from tellwhy.core.score import Floats, Integers
 from tellwhy.data.graphs import Graph, Grid, as_graph
 from tellwhy.detectors.lccad.alternation import Alternation, Settings, State
 from tellwhy.detectors.lccad.class_scores import class_scores

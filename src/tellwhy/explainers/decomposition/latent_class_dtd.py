@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tellwhy.core.arrays import Capability
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rules, boolean, validate_parameters
 from tellwhy.core.progress import shown
-from tellwhy.core.score import Capability, Floats, Integers
+from tellwhy.core.score import Floats, Integers
 from tellwhy.data.graphs import Graph
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
 

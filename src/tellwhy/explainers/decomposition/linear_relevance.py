@@ -16,14 +16,14 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import as_floats, column_names
+from tellwhy.core.arrays import Capability, as_floats, column_names
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.old_names import TakesOldNames, takes_moved
 from tellwhy.core.params import Rule, Rules, none, one_of, validate_parameters
 from tellwhy.core.progress import shown
-from tellwhy.core.score import Capability, Floats, HasLinear, Integers
+from tellwhy.core.score import Floats, HasLinear, Integers
 from tellwhy.explainers.base import BackgroundExplainer, lacks
 from tellwhy.explainers.rows import Attribution, Rows
 from tellwhy.scoring.adapters.pipelines import owners_of_chain

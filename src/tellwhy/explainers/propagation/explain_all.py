@@ -20,7 +20,6 @@ from tellwhy.explainers.propagation.base import NetworkExplainer
 from tellwhy.explainers.propagation.batches import explain_together
 from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.passes import run_forward
-from tellwhy.explainers.propagation.lrp import LRP
 from tellwhy.scoring.network_passes import untouched
 
 if TYPE_CHECKING:
@@ -142,6 +141,8 @@ def coverage(model: Module, x: Any, *, explainer: NetworkExplainer | None = None
     2    2    linear        layer
     """
     import pandas as pd
+
+    from tellwhy.explainers.propagation.lrp import LRP
 
     explainer = explainer or LRP(model)
     network, rows = explainer.prepare(x)

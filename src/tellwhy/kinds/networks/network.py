@@ -18,13 +18,12 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.optional import find_version
+from tellwhy.core.optional import find_version, versions
 from tellwhy.core.params import nearest
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats
 from tellwhy.kinds.networks.inputs import Entries, Preparation, read_entries, read_labels
 from tellwhy.kinds.networks.loading import LoadedNetwork, load_network
-from tellwhy.kinds.table_result import versions
 from tellwhy.results.network_run import ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
 from tellwhy.verdicts.network_trust import Judged, groups_of, told
 

@@ -53,7 +53,6 @@ import torch
 from torch import Tensor
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.registry import load_entry_points
 from tellwhy.explainers.propagation.engine.calls import Call, Operation, tensors_in
 from tellwhy.scoring.network_inputs import Inputs
 
@@ -65,6 +64,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENTRY_POINTS = "tellwhy.rules"  # group in which other packages declare the modules that add names
+
+
+def _load_declared() -> None:
+    """Import what other packages declare, the first time that a rule is looked up."""
+    from tellwhy.core.registry import load_entry_points
+
+    load_entry_points(ENTRY_POINTS)
 
 
 class OpenTable(Mapping[str, T], Generic[T]):
@@ -90,15 +96,15 @@ class OpenTable(Mapping[str, T], Generic[T]):
         self._entries = dict(built_in)
 
     def __getitem__(self, name: str) -> T:
-        load_entry_points(ENTRY_POINTS)
+        _load_declared()
         return self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        load_entry_points(ENTRY_POINTS)
+        _load_declared()
         return iter(self._entries)
 
     def __len__(self) -> int:
-        load_entry_points(ENTRY_POINTS)
+        _load_declared()
         return len(self._entries)
 
     def __repr__(self) -> str:
@@ -106,7 +112,7 @@ class OpenTable(Mapping[str, T], Generic[T]):
 
     def copy(self) -> dict[str, T]:
         """Return all entries; much faster than looking them up one by one."""
-        load_entry_points(ENTRY_POINTS)
+        _load_declared()
         return dict(self._entries)
 
     def add(self, name: str, entry: T, *, replace: bool = False) -> None:
@@ -124,7 +130,7 @@ class OpenTable(Mapping[str, T], Generic[T]):
     def temporary(self) -> Iterator[None]:
         """Take out again, at the end of this block, what was added inside it."""
         # Loaded before, not inside: a package is imported once only, and its names are to stay.
-        load_entry_points(ENTRY_POINTS)
+        _load_declared()
         before = dict(self._entries)
         try:
             yield

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from tellwhy.explainers.propagation.composites import Composite
 from tellwhy.explainers.propagation.engine.calls import Histories, Operation
 from tellwhy.explainers.propagation.rules import Handover, Rule
+
+if TYPE_CHECKING:
+    from tellwhy.explainers.propagation.composites import Composite
 
 BATCH_NORM = ("merged", "one_linear", "two_linear", "four_coefficients")
 ATTENTION = ("attnlrp", "detached")
