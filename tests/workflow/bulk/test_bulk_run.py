@@ -17,9 +17,10 @@ import pytest
 
 import tellwhy
 from tellwhy.bulk import block as block_module, blocks as blocks_module
-from tellwhy.bulk.block import Job, explain_block
+from tellwhy.bulk.block import explain_block
 from tellwhy.bulk.blocks import plan_blocks
 from tellwhy.bulk.parts import make_folders, read_record
+from tellwhy.bulk.plan import Job
 from tellwhy.bulk.run import explain_bulk
 from tellwhy.core.errors import CannotWrite, MissingExtra, UnreadableFile
 from tellwhy.data import as_table

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.bulk.block import Job, explain_block
+from tellwhy.bulk.block import explain_block
 from tellwhy.bulk.blocks import plan_blocks
 from tellwhy.bulk.parts import PARTS, RECORDS, WORK
+from tellwhy.bulk.plan import Job
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.kinds import table_model
 from tellwhy.kinds.drift import compare_with_model
