@@ -116,6 +116,8 @@ EXAMPLES = [
         form="slip",
     ),
     odd("mixed_units", ["temp"], [4, 6], {}, {}, {"temp": 98.8}, form="fahrenheit"),
+    odd("odd_cell", ["note"], [4], {}, {}, {"note": "x?!"}, probabilities=[0.9712]),
+    odd("odd_cell", ["note"], [4, 9], {}, {}, {"note": "x?!"}, probabilities=[0.9999, 0.55]),
     odd(
         "broken_relation",
         ["total", "price", "pieces"],

@@ -342,6 +342,8 @@ def merged_findings(records: Sequence[Record]) -> list[Finding]:
             one = merged.setdefault(cause, _Merged(found))
             one.n_rows += int(found["n_rows"])
             one.rows += [start + int(row) for row in found["rows"]]
+            for name, of_rows in one.of_rows.items():
+                of_rows += found[name]
         start += record.n_read
     told = sorted(merged.values(), key=lambda each: -each.n_rows)
     return [one.finding() for one in told]
@@ -354,6 +356,9 @@ class _Merged:
     first: Mapping[str, Any]
     n_rows: int = 0
     rows: list[int] = field(default_factory=list)
+    of_rows: dict[str, list[Any]] = field(
+        default_factory=lambda: {"probabilities": [], "expected": [], "own": []}
+    )
 
     def finding(self) -> Finding:
         """The finding of all of them; how many rows of one block are otherwise is not told."""
@@ -367,6 +372,7 @@ class _Merged:
             form=self.first["form"],
             n=self.n_rows,
             action=self.first["action"],
+            **{name: each for name, each in self.of_rows.items() if len(each) == len(self.rows)},
         )
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tellwhy.checks.bounds import find_fractions, find_out_of_bounds, find_sign_flips
+from tellwhy.checks.contest import Claim, Support, decide
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
 from tellwhy.checks.dependencies import (
     Dependency,
@@ -70,6 +71,28 @@ class Check:
     rule: type | None = None
 
 
+@dataclass(frozen=True)
+class Claimant:
+    """A kind of mistake that is claimed: its claims, and what speaks against others, go to the contest.
+
+    `claim` is given rows and those to learn from, as `find` of a `Check` is.
+    """
+
+    claim: Callable[[Facts, Facts], list[Claim | Support]]
+    learn: Callable[[Facts], list[Any]] | None = None
+    rule: type | None = None
+
+
+CLAIMANTS: tuple[Claimant, ...] = ()
+
+
+def find_wrong_cells(seen: Facts, known: Facts) -> list[Finding]:
+    """Cells of which some explanation wins against being ordinary and against all other explanations."""
+    told = [each for claimant in CLAIMANTS for each in claimant.claim(seen, known)]
+    claims = [each for each in told if isinstance(each, Claim)]
+    return decide(seen, claims, [each for each in told if isinstance(each, Support)])
+
+
 # In this order: what makes cells useless for others (placeholders) before what compares them.
 CHECKS: tuple[Check, ...] = (
     Check(find_gaps),
@@ -85,6 +108,7 @@ CHECKS: tuple[Check, ...] = (
     Check(find_slips),
     Check(find_fractions),
     Check(find_broken_orders, learn_orders, Order),
+    Check(find_wrong_cells),
     Check(find_misspellings),
     Check(find_broken_dependencies, learn_dependencies, Dependency),
     Check(find_filled_cells),
@@ -158,7 +182,7 @@ def check_table(
 
 def learn_rules(facts: Facts) -> dict[str, Any]:
     """What all checks learn from a table: kept with a model, it need not be learned again."""
-    for check in CHECKS:
+    for check in (*CHECKS, *CLAIMANTS):
         if check.learn is not None:
             facts.recall(check.learn)
     return facts.rules
@@ -166,7 +190,7 @@ def learn_rules(facts: Facts) -> dict[str, Any]:
 
 def are_rules(rules: Mapping[str, Any]) -> bool:
     """Whether rules that were read from a file are such as checks learn."""
-    kinds = {check.learn.__name__: check.rule for check in CHECKS if check.learn and check.rule}
+    kinds = {check.learn.__name__: check.rule for check in (*CHECKS, *CLAIMANTS) if check.learn and check.rule}
     return set(rules) <= set(kinds) and all(
         isinstance(found, list) and all(isinstance(rule, kinds[name]) for rule in found)
         for name, found in rules.items()

@@ -157,6 +157,7 @@ MISSPELLING = declare("misspelling", {"misspelling": "level meant"}, "misspellin
 NEW_LEVEL = declare(
     "new_level", {"new_level": "level n", "new_levels": "level n"}, is_repairable=True, is_of_one_value=True
 )
+ODD_CELL = declare("odd_cell", {"odd_cell": ""}, is_repairable=True)
 VANISHED_LEVEL = declare("vanished_level", {"vanished_level": "level"})
 RARE_LEVEL = declare(
     "rare_level",

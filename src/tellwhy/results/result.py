@@ -87,6 +87,8 @@ class Finding:
         How probable it is that the cell of each row is wrong; empty where nothing says it.
     expected
         What the cell of each row should hold, None where that is not known; empty where it is known of none.
+    own
+        What is known of each row for itself, and told of it; empty where `facts` and `usual` hold for all.
     """
 
     kind: str
@@ -103,6 +105,7 @@ class Finding:
     files: Sequence[str] = ()
     probabilities: Sequence[float] = ()
     expected: Sequence[Value] = ()
+    own: Sequence[Mapping[str, Value]] = ()
 
     @property
     def n_rows(self) -> int:
@@ -117,6 +120,7 @@ class Finding:
             rows=kept(self.rows[i] for i in places),
             probabilities=kept(self.probabilities[i] for i in places) if self.probabilities else (),
             expected=kept(self.expected[i] for i in places) if self.expected else (),
+            own=kept(self.own[i] for i in places) if self.own else (),
         )
 
     @property

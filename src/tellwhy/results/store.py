@@ -135,5 +135,5 @@ def _reason_of_schema_2(record: Mapping[str, Any]) -> Record:
 def finding_of_schema_2(record: Mapping[str, Any]) -> Record:
     """A finding of an earlier version, which may hold a sentence alone."""
     # Which cells are wrong how probably, and what they should hold, was not told then.
-    now = dict(record) | {"probabilities": [], "expected": []}
+    now = dict(record) | {"probabilities": [], "expected": [], "own": []}
     return now if "facts" in record else now | {"form": WRITTEN, "facts": {"text": record["text"]}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tellwhy.results.result import Finding, Headline, Notice, Reason
@@ -11,6 +12,8 @@ from tellwhy.words.english.findings import ROWS, SENTENCES, Sentence
 from tellwhy.words.english.notices import NOTICES, UNCERTAIN
 from tellwhy.words.numbers import cells_words, plain_words, rows_words
 
+SURE = 0.9  # from which a claim is no mere suspicion
+MOST_SURE = 0.995
 MOST_CELLS = 4  # of a row, told with what is wrong with them
 
 
@@ -18,8 +21,24 @@ def _sentence_of(found: Finding) -> Sentence:
     return SENTENCES[found.form or found.kind]
 
 
-def _clause(found: Finding) -> str:
-    return _sentence_of(found).clause(found, found.columns[0] if found.columns else "")
+def _clause(found: Finding, subject: str = "") -> str:
+    """What is wrong, and how sure that is, where it is known; of several rows, the first is the example."""
+    name = found.columns[0] if found.columns else ""
+    own = dict(found.own[0]) if found.own else {}
+    if found.expected:
+        own["expected"] = found.expected[0]
+    told = replace(found, usual={**found.usual, **own}) if own else found
+    words = _sentence_of(found).clause(told, subject or name)
+    return f"{words}, {_sureness(found)}" if found.probabilities else words
+
+
+def _sureness(found: Finding) -> str:
+    """'97 % sure', or 'suspect (72 %)' where the cells were kept for that; of several rows the least sure."""
+    least = min(found.probabilities)
+    share = "> 99 %" if least > MOST_SURE else f"{100 * least:.0f} %"
+    if least < SURE:
+        return f"suspect ({share})"
+    return f"{share} sure" if len(found.probabilities) == 1 or least > MOST_SURE else f"≥ {share} sure"
 
 
 def _ended(words: str) -> str:
@@ -70,7 +89,7 @@ def cause(found: Finding, subject: str = "") -> str:
     'age = 999, a placeholder (other values 18–94); 50 rows'
     """
     sentence = _sentence_of(found)
-    words = sentence.clause(found, subject) if subject else _clause(found)
+    words = _clause(found, subject)
     if not sentence.head or (found.n_rows == 1 and sentence.head == ROWS):
         return words
     return f"{words}; {sentence.head.format(rows=rows_words(found.n_rows))}"

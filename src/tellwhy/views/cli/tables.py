@@ -81,6 +81,8 @@ def quality_as_json(checked: FileQuality) -> dict[str, Any]:
             "example": finding.example,
             "action": finding.action,
             "surprise": finding.surprise,
+            "probabilities": list(finding.probabilities),
+            "expected": list(finding.expected),
         }
         if files := checked.files(finding):
             told["files"] = files

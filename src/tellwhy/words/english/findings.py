@@ -165,6 +165,11 @@ def _tell_fahrenheit(_f: Finding, subject: str) -> str:
     return f"{subject} fits the others if it is read as °F: another unit?"
 
 
+@says("odd_cell", begins="subject")
+def _tell_odd_cell(_f: Finding, subject: str) -> str:
+    return f"{subject} is odd: several mistakes could have made it"
+
+
 # Cells of several columns
 
 
