@@ -63,9 +63,7 @@ def test_told_are_the_most_probable_while_their_mean_allows():
     for _ in range(20):
         wrong = rng.uniform(0.3, 1, 8)
         told = choose(wrong, np.zeros(8, bool), np.arange(8))
-        sizes = [
-            k for k in range(9) for some in [np.sort(wrong)[::-1][:k]] if (1 - some).sum() <= FALSE * k
-        ]
+        sizes = [k for k in range(9) for some in [np.sort(wrong)[::-1][:k]] if (1 - some).sum() <= FALSE * k]
         largest = max(k for k in sizes if k == 0 or np.sort(wrong)[::-1][k - 1] >= TOLD)
         assert told.sum() == largest
         assert not told.any() or wrong[told].min() >= wrong[~told].max(initial=0)
@@ -91,7 +89,9 @@ def test_what_is_sure_is_treated_as_missing_and_suspects_are_told(seen):
 
 def padding():
     """Sure claims elsewhere, beside which a suspect may be told."""
-    return [claim(PLACEHOLDER, "b", range(6), [12] * 6, facts={"value": 9.0}, usual={"low": 1.0, "high": 2.0})]
+    return [
+        claim(PLACEHOLDER, "b", range(6), [12] * 6, facts={"value": 9.0}, usual={"low": 1.0, "high": 2.0})
+    ]
 
 
 def test_a_cell_that_several_mistakes_explain_equally_is_odd_without_a_story(seen):
@@ -114,7 +114,13 @@ def test_no_rule_is_surer_than_its_cap(seen):
 def test_cells_with_one_cause_are_told_together_each_with_its_own_facts(seen):
     parts = [
         claim(
-            MISSPELLING, "a", [row], [9.0], facts={"level": "u", "meant": "x"}, expected=["x"], own=[{"n": row}]
+            MISSPELLING,
+            "a",
+            [row],
+            [9.0],
+            facts={"level": "u", "meant": "x"},
+            expected=["x"],
+            own=[{"n": row}],
         )
         for row in (4, 1)
     ]

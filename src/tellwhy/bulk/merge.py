@@ -342,8 +342,8 @@ def merged_findings(records: Sequence[Record]) -> list[Finding]:
             one = merged.setdefault(cause, _Merged(found))
             one.n_rows += int(found["n_rows"])
             one.rows += [start + int(row) for row in found["rows"]]
-            for name, of_rows in one.of_rows.items():
-                of_rows += found[name]
+            for name, its in one.of_rows.items():
+                its.extend(found[name])
         start += record.n_read
     told = sorted(merged.values(), key=lambda each: -each.n_rows)
     return [one.finding() for one in told]

@@ -190,7 +190,9 @@ def learn_rules(facts: Facts) -> dict[str, Any]:
 
 def are_rules(rules: Mapping[str, Any]) -> bool:
     """Whether rules that were read from a file are such as checks learn."""
-    kinds = {check.learn.__name__: check.rule for check in (*CHECKS, *CLAIMANTS) if check.learn and check.rule}
+    kinds = {
+        check.learn.__name__: check.rule for check in (*CHECKS, *CLAIMANTS) if check.learn and check.rule
+    }
     return set(rules) <= set(kinds) and all(
         isinstance(found, list) and all(isinstance(rule, kinds[name]) for rule in found)
         for name, found in rules.items()
