@@ -343,7 +343,7 @@ def merged_findings(records: Sequence[Record]) -> list[Finding]:
             one.n_rows += int(found["n_rows"])
             one.rows += [start + int(row) for row in found["rows"]]
             for name, its in one.of_rows.items():
-                its.extend(found[name])
+                its.extend(found.get(name, ()))
         start += record.n_read
     told = sorted(merged.values(), key=lambda each: -each.n_rows)
     return [one.finding() for one in told]
