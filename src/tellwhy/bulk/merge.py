@@ -372,8 +372,14 @@ class _Merged:
             form=self.first["form"],
             n=self.n_rows,
             action=self.first["action"],
-            **{name: each for name, each in self.of_rows.items() if len(each) == len(self.rows)},
+            probabilities=self._of_rows("probabilities"),
+            expected=self._of_rows("expected"),
+            own=self._of_rows("own"),
         )
+
+    def _of_rows(self, name: str) -> list[Any]:
+        """What is known of each row, where it is known of all."""
+        return self.of_rows[name] if len(self.of_rows[name]) == len(self.rows) else []
 
 
 def _json(facts: Mapping[str, Any]) -> str:

@@ -75,12 +75,12 @@ class Check:
 class Claimant:
     """A kind of mistake that is claimed: its claims, and what speaks against others, go to the contest.
 
-    `claim` is given rows and those to learn from, as `find` of a `Check` is.
+    `claim` is given rows and those to learn from, as `find` of a `Check` is; `learned` are the functions that
+    learn from the latter, each with the type of its rules.
     """
 
     claim: Callable[[Facts, Facts], list[Claim | Support]]
-    learn: Callable[[Facts], list[Any]] | None = None
-    rule: type | None = None
+    learned: tuple[tuple[Callable[[Facts], list[Any]], type], ...] = ()
 
 
 CLAIMANTS: tuple[Claimant, ...] = ()
@@ -182,21 +182,24 @@ def check_table(
 
 def learn_rules(facts: Facts) -> dict[str, Any]:
     """What all checks learn from a table: kept with a model, it need not be learned again."""
-    for check in (*CHECKS, *CLAIMANTS):
-        if check.learn is not None:
-            facts.recall(check.learn)
+    for learn in _learners():
+        facts.recall(learn)
     return facts.rules
 
 
 def are_rules(rules: Mapping[str, Any]) -> bool:
     """Whether rules that were read from a file are such as checks learn."""
-    kinds = {
-        check.learn.__name__: check.rule for check in (*CHECKS, *CLAIMANTS) if check.learn and check.rule
-    }
+    kinds = {learn.__name__: rule for learn, rule in _learners().items()}
     return set(rules) <= set(kinds) and all(
         isinstance(found, list) and all(isinstance(rule, kinds[name]) for rule in found)
         for name, found in rules.items()
     )
+
+
+def _learners() -> dict[Callable[[Facts], list[Any]], type]:
+    """What learns rules, and of which type they are."""
+    found = {check.learn: check.rule for check in CHECKS if check.learn and check.rule}
+    return found | {learn: rule for claimant in CLAIMANTS for learn, rule in claimant.learned}
 
 
 def _explained(findings: list[Finding], n: int) -> dict[str, NDArray[np.bool_]]:

@@ -99,8 +99,13 @@ class _Entries:
 
     def taken(self, chosen: Integers) -> _Entries:
         """Return some entries, in this order."""
-        parts = (self.cell, self.claim, self.place, self.kind, self.log_odds)
-        return _Entries(*(part[chosen] for part in parts))
+        return _Entries(
+            self.cell[chosen],
+            self.claim[chosen],
+            self.place[chosen],
+            self.kind[chosen],
+            self.log_odds[chosen],
+        )
 
 
 def decide(seen: Facts, claims: Sequence[Claim], supports: Sequence[Support] = ()) -> list[Finding]:
