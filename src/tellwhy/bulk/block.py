@@ -34,7 +34,7 @@ from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_result import run_of
 from tellwhy.kinds.table_rows import as_written
-from tellwhy.results.result import Anomaly, Notice, Part
+from tellwhy.results.result import Finding, Anomaly, Notice, Part
 from tellwhy.results.schema import to_plain
 from tellwhy.storage.documents import plain
 
@@ -233,17 +233,22 @@ def _findings(judged: Judged, explained: list[Explained]) -> list[dict[str, Any]
     """What is wrong with the rows as data; of the rows, those that the run may tell are named."""
     told = {each.anomaly.row for each in explained[:MOST_NAMED]}
     rows = judged.batch.fitted.selection.rows
-    return [
-        {
-            "kind": finding.kind,
-            "columns": list(finding.columns),
-            "n_rows": finding.n_rows,
-            "form": finding.form,
-            "facts": dict(finding.facts),
-            "usual": dict(finding.usual),
-            "action": finding.action,
-            "rows": sorted(told & set(rows[list(finding.rows)].tolist())),
-        }
-        for finding in judged.batch.found.findings
-        if finding.rows
-    ]
+    return [_record(finding, rows, told) for finding in judged.batch.found.findings if finding.rows]
+
+
+def _record(finding: Finding, rows: Integers, told: set[int]) -> dict[str, Any]:
+    numbers = rows[list(finding.rows)]
+    named = finding.of_rows([i for i in np.argsort(numbers, kind="stable") if numbers[i] in told])
+    return {
+        "kind": finding.kind,
+        "columns": list(finding.columns),
+        "n_rows": finding.n_rows,
+        "form": finding.form,
+        "facts": dict(finding.facts),
+        "usual": dict(finding.usual),
+        "action": finding.action,
+        "rows": rows[list(named.rows)].tolist(),
+        "probabilities": list(named.probabilities),
+        "expected": list(named.expected),
+        "own": [dict(each) for each in named.own],
+    }
