@@ -34,7 +34,7 @@ from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_result import run_of
 from tellwhy.kinds.table_rows import as_written
-from tellwhy.results.result import Finding, Anomaly, Notice, Part
+from tellwhy.results.result import Anomaly, Finding, Notice, Part
 from tellwhy.results.schema import to_plain
 from tellwhy.storage.documents import plain
 
