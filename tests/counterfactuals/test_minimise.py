@@ -160,7 +160,7 @@ def test_binary_columns_stay_between_0_and_1(wrap):
 
 def test_scores_without_a_gradient_are_searched():
     bowl = as_score(ONE)
-    found = minimise(FunctionScore(bowl.value), ODD, MASKS, scales=SCALES, anchors=X[:8]).points
+    found = minimise(FunctionScore(bowl.value), ODD, MASKS, scales=SCALES, reference_rows=X[:8]).points
     exact = minimise(bowl, ODD, MASKS, scales=SCALES).points
     for k in range(len(MASKS)):
         start, end, best = (bowl.value(p) for p in (ODD, found[:, k], exact[:, k]))
@@ -179,7 +179,7 @@ def test_trial_steps_become_smaller():
 def test_a_forest_falls():
     forest = as_score(IsolationForest(random_state=0, n_estimators=30).fit(X))
     odd = np.array([[0.0, 30.0, 0.0, 0.0, 0.0]])
-    found = minimise(forest, odd, EVERY, gamma=1e-4, scales=SCALES, anchors=X[:8])
+    found = minimise(forest, odd, EVERY, gamma=1e-4, scales=SCALES, reference_rows=X[:8])
     assert forest.value(found.points[:, 0])[0] < forest.value(odd)[0] - 0.05
 
 
@@ -273,7 +273,7 @@ def test_constant_score_stays_where_it_is():
     found = minimise(flat, ODD, MASKS)
     np.testing.assert_array_equal(found.points, np.repeat(ODD[:, None], len(MASKS), axis=1))
     assert found.converged.all()
-    searched = minimise(FunctionScore(lambda Y: np.ones(len(Y))), ODD, MASKS, anchors=X[:4])
+    searched = minimise(FunctionScore(lambda Y: np.ones(len(Y))), ODD, MASKS, reference_rows=X[:4])
     np.testing.assert_array_equal(searched.points[:, 0], ODD)
 
 

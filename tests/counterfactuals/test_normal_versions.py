@@ -18,7 +18,7 @@ from tellwhy.counterfactuals.user_rows import RowSpace, without_noise
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
 from tellwhy.explainers import Occlusion, OneClassDTD
 from tellwhy.scoring import FunctionScore, as_score
-from tellwhy.scoring.ordinary_rows import Observed, observed_by, some_rows
+from tellwhy.scoring.reference_rows import ReferenceRows, reference_rows_of, some_rows
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(50.0, 10.0, 300), RNG.poisson(5.0, 300), RNG.normal(0.0, 1.0, 300)])
@@ -56,9 +56,9 @@ def test_saved_detectors_remember_it_too(tmp_path):
 def test_ranges_are_those_of_all_rows_though_few_are_kept():
     many = np.random.default_rng(1).normal(size=(5000, 2))
     many[1234], many[4321] = [9.0, 0.0], [0.0, -9.0]
-    observed = Observed.of(many)
-    assert len(observed.rows) == 1000
-    assert (observed.high[0], observed.low[1]) == (9.0, -9.0)
+    seen = ReferenceRows.of(many)
+    assert len(seen.rows) == 1000
+    assert (seen.high[0], seen.low[1]) == (9.0, -9.0)
     assert some_rows(np.zeros((2000, 5000))).shape == (200, 5000)
     assert len(some_rows(pd.DataFrame(many))) == 1000
 
@@ -224,8 +224,8 @@ class TestAttach:
 
 
 def test_points_of_an_expansion_are_what_was_observed():
-    assert len(observed_by(KernelDensity().fit(X).to_score()).rows) == 300
-    assert observed_by(FunctionScore(lambda Z: Z[:, 0])) is None
+    assert len(reference_rows_of(KernelDensity().fit(X).to_score()).rows) == 300
+    assert reference_rows_of(FunctionScore(lambda Z: Z[:, 0])) is None
 
 
 def test_a_space_of_mixed_columns_goes_there_and_back():

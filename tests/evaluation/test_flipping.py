@@ -10,7 +10,7 @@ from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, Unsu
 from tellwhy.core.score import CentreDistance, KernelExpansion, NeighbourDistance
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.evaluation import flipping, inject_anomalies
-from tellwhy.evaluation.flipping import typical_rows
+from tellwhy.evaluation.flipping import choose_reference_rows
 from tellwhy.explainers import OneClassDTD
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import CentreScore, EncodedScore, FunctionScore, KernelScore, NeighbourScore
@@ -333,7 +333,7 @@ def test_any_score_takes_values_of_typical_background_rows():
     background[::7] *= 50
     explanation = random_explanation(X)
     score = FunctionScore(squares)
-    normal = typical_rows(background, score)
+    normal = choose_reference_rows(background, score)
     assert normal.shape == (16, 4)
     assert squares(normal).max() <= np.median(squares(background))
     expected = [replace_in_turn(x, normal, r, squares) for x, r in zip(X, explanation.values, strict=True)]

@@ -37,8 +37,8 @@ class ScoreFunction(Protocol):
 
     What a score can do beyond this has names in `tellwhy.core.score`. The main ones: `gradient(X)`,
     shaped like X (`HasGradient`); `expansion`, the support points, weights and kernel (or the centres, or the
-    neighbours) that a distance-based score is made of (`HasExpansion`); `observed`, what is known of the rows
-    that the model learned from (`HasObserved`).
+    neighbours) that a distance-based score is made of (`HasExpansion`); `reference_rows`, what is known of the rows
+    that the model learned from (`HasReferenceRows`).
     """
 
     @property
@@ -222,8 +222,8 @@ class LeavesRowsOut(ScoreFunction, Protocol, metaclass=Capability):
         ...
 
 
-class ObservedRows(Protocol):
-    """What a model keeps of the rows that it learned from; see `tellwhy.scoring.ordinary_rows.Observed`."""
+class ReferenceRowsLike(Protocol):
+    """What a model keeps of the rows that it learned from; see `tellwhy.scoring.reference_rows.ReferenceRows`."""
 
     @property
     def rows(self) -> Floats:
@@ -247,11 +247,11 @@ class ObservedRows(Protocol):
 
 
 @runtime_checkable
-class HasObserved(ScoreFunction, Protocol, metaclass=Capability):
+class HasReferenceRows(ScoreFunction, Protocol, metaclass=Capability):
     """A score whose model remembers what its training rows looked like."""
 
     @property
-    def observed(self) -> ObservedRows:
+    def reference_rows(self) -> ReferenceRowsLike:
         """Some of the rows, and the range of each column."""
         ...
 

@@ -95,7 +95,7 @@ class Choices:
 
 
 def choices_of(
-    prototypes: Floats,
+    reference_rows: Floats,
     *,
     owner: Integers,
     scales: Floats,
@@ -112,10 +112,10 @@ def choices_of(
     if owner.shape != scales.shape:
         raise InvalidInput(f"owner names a block for {len(owner)} columns; the rows have {len(scales)}.")
     block = np.unique(owner, return_inverse=True)[1].reshape(-1)
-    grid = [np.quantile(np.unique(values), np.linspace(0.0, 1.0, GRID)) for values in prototypes.T]
+    grid = [np.quantile(np.unique(values), np.linspace(0.0, 1.0, GRID)) for values in reference_rows.T]
     bare = Choices(block, np.array(grid), {}, scales, low, high, steps, origin, listed)
     others = np.unique(block[~bare.is_number])
-    candidates = {int(b): _most_common(prototypes[:, block == b]) for b in others}
+    candidates = {int(b): _most_common(reference_rows[:, block == b]) for b in others}
     return replace(bare, grid=bare.allowed(bare.grid.T, slice(None)).T, candidates=candidates)
 
 

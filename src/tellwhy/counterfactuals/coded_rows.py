@@ -35,7 +35,7 @@ class CodedRows:
         self._data = as_pandas(named_columns(explained.data, names))
         self._ordinary = as_pandas(ordinary_rows(score, explained.background))
         self._Z = score.encode(self._data)
-        self._prototypes = score.encode(self._ordinary)
+        self._reference_rows = score.encode(self._ordinary)
 
     @cached_property
     def X(self) -> Floats:
@@ -65,7 +65,7 @@ class CodedRows:
         nearest = nearest_normal(
             score.inner,
             self._Z[rows],
-            prototypes=self._prototypes,
+            reference_rows=self._reference_rows,
             threshold=explained.threshold,
             integers=np.zeros(self._Z.shape[1], dtype=bool),
             owner=score.owner,
@@ -129,7 +129,7 @@ class CodedRows:
 
     def _ordinary_row_with(self, values: Floats, block: Mask) -> int:
         """Return the first ordinary row that has these values in a block of encoded columns."""
-        return int((self._prototypes[:, block] == values).all(axis=1).argmax())
+        return int((self._reference_rows[:, block] == values).all(axis=1).argmax())
 
     def _decoded(self, Z: Floats) -> Floats:
         """Return encoded rows as numbers of the user's units; NaN in columns that are not told by numbers."""

@@ -31,7 +31,7 @@ _LEAST = 1e-6
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class MoveCost:
     """Points y = x + s·u around rows of numbers.
 
     Attributes
@@ -152,7 +152,7 @@ def minimise(
     distance: Distance = "squared",
     binary: Mask | None = None,
     radius: float | None = None,
-    anchors: Floats | None = None,
+    reference_rows: Floats | None = None,
     slack: float = 0.0,
     start: Array | None = None,
     max_iterations: int = 300,
@@ -177,7 +177,7 @@ def minimise(
         Mask of columns of 0 and 1: there 0 ≤ y ≤ 1, with the cross-entropy as distance.
     radius
         Instead of paying for distance, keep |y_i − x_i| ≤ radius·s_i; `gamma` then has no effect.
-    anchors
+    reference_rows
         Ordinary rows (r, d): the derivative-free search also looks in their direction.
     slack
         Share of the fall that descent may leave undone. When it is positive, and the score has a gradient but
@@ -206,11 +206,11 @@ def minimise(
     # Within a radius, binary columns are walled in like all others, and distance costs nothing.
     is_walled = binary is None or radius is not None
     flips = np.zeros(d, dtype=bool) if is_walled else np.asarray(binary, dtype=bool)
-    around = Surroundings(placed(X, units), distance, placed(X, flips))
+    around = MoveCost(placed(X, units), distance, placed(X, flips))
     scores = score if isinstance(score, RowScores) else RowScores(score, X)
     weights = np.zeros(len(free)) if radius is not None else gamma / np.maximum(free.sum(axis=1), 1)
     sets = (placed(X, free), placed(X, weights))
-    return _in_batches(_Task(scores, X, *sets, around, radius, anchors, slack, start, max_iterations))
+    return _in_batches(_Task(scores, X, *sets, around, radius, reference_rows, slack, start, max_iterations))
 
 
 def _in_batches(whole: _Task) -> Minima:
@@ -250,9 +250,9 @@ class _Task:
     X: Array  # all rows
     free: Array
     weights: Array  # γ/|c| of each set
-    around: Surroundings
+    around: MoveCost
     radius: float | None
-    anchors: Floats | None
+    reference_rows: Floats | None
     slack: float
     start: Array | None  # points to go down from: (n, m, d), or (n, 1, d) for all sets
     max_iterations: int
@@ -292,7 +292,7 @@ class _Task:
         if self.scores.has_gradient:
             found = self._descended(problems, start, rows)
         else:
-            targets = None if self.anchors is None else problems.seen_anchors
+            targets = None if self.reference_rows is None else problems.seen_reference_rows
             free = self.free[problems.masks]
             found = pattern_search(problems.value, start, free=free, targets=targets, edges=problems.edges())
         shape = (len(self.free), n)
@@ -400,7 +400,9 @@ class _Problems:
         has_kink = task.free[self.masks] & ~task.around.binary
         return Edges(task.weights[self.masks, None] * has_kink, low, high)
 
-    def seen_anchors(self, which: Integers) -> Floats:
-        """Coordinates of the anchors around each problem's row, shape (problems, r, d)."""
-        assert self.task.anchors is not None
-        return np.asarray((self.task.anchors - self.task.X[self.rows[which], None]) / self.task.around.scales)
+    def seen_reference_rows(self, which: Integers) -> Floats:
+        """Coordinates of the reference_rows around each problem's row, shape (problems, r, d)."""
+        assert self.task.reference_rows is not None
+        return np.asarray(
+            (self.task.reference_rows - self.task.X[self.rows[which], None]) / self.task.around.scales
+        )

@@ -21,7 +21,7 @@ from tellwhy.counterfactuals.choices import Choices, Mask, as_mask, as_numbers, 
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.optimise.pattern_search import Bracket
 from tellwhy.scoring.moved_columns import column_units
-from tellwhy.scoring.ordinary_rows import whole_columns
+from tellwhy.scoring.reference_rows import whole_columns
 
 SHORTLIST = 64
 MOST_CHANGES = 12
@@ -304,7 +304,7 @@ def nearest_normal(
     score: ScoreFunction,
     X: ArrayLike,
     *,
-    prototypes: ArrayLike,
+    reference_rows: ArrayLike,
     threshold: float | None = None,
     scales: ArrayLike | None = None,
     low: ArrayLike | None = None,
@@ -331,17 +331,17 @@ def nearest_normal(
         A score function (not an `EncodedScore`: pass its `inner` and encoded rows).
     X
         Rows in the score's own columns.
-    prototypes
+    reference_rows
         Ordinary rows: they give ranges, units, candidates, and a starting point of last resort.
     threshold
         Score that counts as normal, at most: the score's own threshold by default, or else what 95 % of the
-        prototypes stay below.
+        reference_rows stay below.
     scales
-        Unit of each column; the standard deviation of the prototypes by default.
+        Unit of each column; the standard deviation of the reference_rows by default.
     low, high
-        Range of each column for changed cells; that of the prototypes by default.
+        Range of each column for changed cells; that of the reference_rows by default.
     integers
-        Mask of the columns that hold whole numbers; those of the prototypes that do by default.
+        Mask of the columns that hold whole numbers; those of the reference_rows that do by default.
     steps
         Distance between allowed values of each column, counted from the first prototype; 0 where there is
         none. For whole numbers behind an encoding that rescales them.
@@ -366,40 +366,40 @@ def nearest_normal(
     >>> from tellwhy.scoring import FunctionScore
     >>> bowl = FunctionScore(lambda X: (X**2).sum(axis=1), threshold=4.0)
     >>> ordinary = np.random.default_rng(0).normal(size=(100, 3))
-    >>> found = nearest_normal(bowl, np.array([[0.0, 9.0, 0.0]]), prototypes=ordinary)
+    >>> found = nearest_normal(bowl, np.array([[0.0, 9.0, 0.0]]), reference_rows=ordinary)
     >>> found.points.round(3), found.changed
     (array([[0., 2., 0.]]), array([[False,  True, False]]))
     """
     validate_value("nearest_normal", "distance", distance, one_of("absolute", "squared"))
     X = as_floats(X)
-    prototypes = as_floats(prototypes, what="prototypes", n_columns=X.shape[1])
+    reference_rows = as_floats(reference_rows, what="reference_rows", n_columns=X.shape[1])
     d = X.shape[1]
-    whole = whole_columns(prototypes) if integers is None else as_mask(integers, d, "integers")
+    whole = whole_columns(reference_rows) if integers is None else as_mask(integers, d, "integers")
     given_steps = as_numbers(steps, np.zeros(d), "steps")
     choices = choices_of(
-        prototypes,
-        owner=one_hot_blocks(prototypes) if owner is None else np.asarray(owner),
-        scales=as_numbers(scales, column_units(prototypes), "scales"),
-        low=as_numbers(low, prototypes.min(axis=0), "low"),
-        high=as_numbers(high, prototypes.max(axis=0), "high"),
+        reference_rows,
+        owner=one_hot_blocks(reference_rows) if owner is None else np.asarray(owner),
+        scales=as_numbers(scales, column_units(reference_rows), "scales"),
+        low=as_numbers(low, reference_rows.min(axis=0), "low"),
+        high=as_numbers(high, reference_rows.max(axis=0), "high"),
         steps=np.where(given_steps > 0, given_steps, np.where(whole, 1.0, 0.0)),
-        origin=np.where(given_steps > 0, prototypes[0], 0.0),
+        origin=np.where(given_steps > 0, reference_rows[0], 0.0),
         listed=as_mask(listed, d, "listed"),
     )
     # A prototype that the model was trained on must not vouch for itself, any more than a row of X.
-    own = RowScores(score, prototypes).value(prototypes, np.arange(len(prototypes)))
+    own = RowScores(score, reference_rows).value(reference_rows, np.arange(len(reference_rows)))
     level = _threshold(score, threshold, own)
     power = 1.0 if distance == "absolute" else 2.0
     search = ChangeSearch(RowScores(score, X, left_out), X, choices, level, power)
     order = None if ranking is None else _ranking(ranking, owner, choices.block, len(X))
-    points = _searched(search, prototypes[(own <= level) & _in_range(prototypes, choices)], order)
+    points = _searched(search, reference_rows[(own <= level) & _in_range(reference_rows, choices)], order)
     found = np.asarray(~np.isnan(points).any(axis=1))
     return NearestNormal(points, found, found[:, None] & (points != X), level)
 
 
-def _in_range(prototypes: Floats, choices: Choices) -> Mask:
-    """Tell which prototypes lie within the range of changed cells: a given range may be narrower."""
-    return np.asarray(((prototypes >= choices.low) & (prototypes <= choices.high)).all(axis=1))
+def _in_range(reference_rows: Floats, choices: Choices) -> Mask:
+    """Tell which reference_rows lie within the range of changed cells: a given range may be narrower."""
+    return np.asarray(((reference_rows >= choices.low) & (reference_rows <= choices.high)).all(axis=1))
 
 
 def _searched(search: ChangeSearch, normal: Floats, ranking: Floats | None) -> Floats:

@@ -11,13 +11,13 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Deferred
-from tellwhy.core.score import Floats, HasObserved, Integers, ScoreFunction, support_points
+from tellwhy.core.score import Floats, HasReferenceRows, Integers, ScoreFunction, support_points
 from tellwhy.counterfactuals.choices import Mask
 from tellwhy.counterfactuals.coded_rows import CodedRows
 from tellwhy.counterfactuals.user_rows import ExplainedRows, NumberRows, TableRows, UserRows
 from tellwhy.counterfactuals.written import written
 from tellwhy.scoring.function_scores import EncodedScore
-from tellwhy.scoring.ordinary_rows import some_rows
+from tellwhy.scoring.reference_rows import some_rows
 
 NAME = "nearest_normal"
 
@@ -131,7 +131,7 @@ def _knows_rows(score: ScoreFunction) -> bool:
     """Whether the model keeps rows that it learned from, and they can be told in the user's columns."""
     if isinstance(score, EncodedScore):
         return score.decode is not None and _knows_rows(score.inner)
-    return isinstance(score, HasObserved) or support_points(score) is not None
+    return isinstance(score, HasReferenceRows) or support_points(score) is not None
 
 
 def attach_nearest_normal(

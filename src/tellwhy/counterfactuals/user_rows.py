@@ -23,7 +23,7 @@ from tellwhy.counterfactuals.written import Limits
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.scoring.function_scores import EncodedScore
 from tellwhy.scoring.moved_columns import column_units
-from tellwhy.scoring.ordinary_rows import Observed, observed_by, whole_columns
+from tellwhy.scoring.reference_rows import ReferenceRows, reference_rows_of, whole_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,9 @@ class NumberRows:
         self._explained = explained
         self.X = as_floats(explained.data)
         ordinary = explained.background
-        seen = observed_by(explained.score) if ordinary is None else Observed.of(as_floats(ordinary))
+        seen = (
+            reference_rows_of(explained.score) if ordinary is None else ReferenceRows.of(as_floats(ordinary))
+        )
         assert seen is not None  # `normal_versions` asks before
         self._seen = seen
 
@@ -116,7 +118,7 @@ class NumberRows:
         return nearest_normal(
             explained.score,
             self.X[rows],
-            prototypes=seen.rows,
+            reference_rows=seen.rows,
             threshold=explained.threshold,
             low=seen.low,
             high=seen.high,
@@ -236,13 +238,13 @@ class TableRows:
         self._data = named_columns(explained.data, score.feature_names)
         self._space = RowSpace.of([ordinary, self._data])
         self.X = self._space.numbers(self._data)
-        prototypes = self._space.numbers(ordinary)
-        self._prototypes = without_noise(prototypes[~np.isnan(prototypes).any(axis=1)])
+        reference_rows = self._space.numbers(ordinary)
+        self._reference_rows = without_noise(reference_rows[~np.isnan(reference_rows).any(axis=1)])
 
     @property
     def limits(self) -> Limits:
         """Whole numbers, and the 0 and 1 that stand for labels, stay as they were found."""
-        P = self._prototypes
+        P = self._reference_rows
         return Limits(~whole_columns(P), np.zeros(P.shape[1]), P.min(axis=0), P.max(axis=0))
 
     def nearest(self, rows: Integers) -> Floats:
@@ -250,11 +252,11 @@ class TableRows:
         explained = self._explained
         points = np.full((len(rows), self.X.shape[1]), np.nan)
         known = np.flatnonzero(~np.isnan(self.X[rows]).any(axis=1))
-        if len(known) and len(self._prototypes):
+        if len(known) and len(self._reference_rows):
             points[known] = nearest_normal(
                 _SpaceScore(explained.score, self._space),
                 self.X[rows[known]],
-                prototypes=self._prototypes,
+                reference_rows=self._reference_rows,
                 threshold=explained.threshold,
                 owner=self._space.owner,
                 ranking=explained.values[rows[known]],
@@ -299,7 +301,7 @@ class _SpaceScore:
 def ordinary_rows(score: EncodedScore, background: Any) -> Any:
     """Ordinary rows in the user's columns: those given, or those that the model keeps."""
     if background is None:
-        seen: Any = observed_by(score.inner)
+        seen: Any = reference_rows_of(score.inner)
         assert score.decode is not None  # `normal_versions` asks before
         background = score.decode(seen.rows)
     return named_columns(background, score.feature_names)

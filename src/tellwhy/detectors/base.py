@@ -18,7 +18,7 @@ from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import Fit, Rules, real, validate_parameters, validate_value
 from tellwhy.core.score import Floats, LeavesRowsOut, ScoreFunction
-from tellwhy.scoring.ordinary_rows import Observed
+from tellwhy.scoring.reference_rows import ReferenceRows
 from tellwhy.storage.model_file import SavedModel
 
 CALIBRATION_ROWS = 20_000  # training rows that thresholds are drawn from: enough for any usual share
@@ -35,7 +35,7 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
     _parameters: ClassVar[dict[str, Rules]] = {}
     training_scores_: Floats
     threshold_: float
-    observed_: Observed
+    observed_: ReferenceRows
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Detector:  # noqa: ARG002
         """Learn what normal rows look like. `y` is ignored."""
@@ -43,7 +43,7 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         rows = self._validated(X, reset=True)
         self._fit(rows)
         # Explainers ask later what ordinary rows look like, when the training table is long gone.
-        self.observed_ = Observed.of(rows)
+        self.observed_ = ReferenceRows.of(rows)
         return self
 
     @abstractmethod

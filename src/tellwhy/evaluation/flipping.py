@@ -42,7 +42,7 @@ from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.scoring.one_class import pool
-from tellwhy.scoring.ordinary_rows import lower_half
+from tellwhy.scoring.reference_rows import lower_half
 
 Pool = Callable[[Floats, Integers], Floats]
 """From squared distances (k, m) and the point that each line does without (k,) to scores (k,)."""
@@ -211,7 +211,7 @@ def replacement_curves(
     data = explanation.data if is_frame(explanation.data) else np.asarray(explanation.data)
     if background is not None:
         _check_background(background, data)
-        normal = typical_rows(background, score)
+        normal = choose_reference_rows(background, score)
         below = len(data) + np.arange(len(normal))  # the same normal rows for every explained one
         return _curves(score, _Sources(stack(data, normal), np.tile(below, (len(data), 1))), order)
     nearest = _nearest_normals(explanation, score)
@@ -304,7 +304,7 @@ def _check_background(background: Any, data: Any) -> None:
         raise InvalidInput("background is empty; at least one normal row is needed.")
 
 
-def typical_rows(background: Any, score: ScoreFunction) -> Any:
+def choose_reference_rows(background: Any, score: ScoreFunction) -> Any:
     """Return up to 16 rows of the background, evenly spread over the half of it that scores lowest."""
     rows = background if is_frame(background) else np.asarray(background)
     looked_at = evenly_spread(len(rows), _LOOKED_AT)

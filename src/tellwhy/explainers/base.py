@@ -36,7 +36,7 @@ from tellwhy.explainers.rows import (
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.function_scores import FlatScore, array_rows, takes_arrays
 from tellwhy.scoring.model_rows import check_columns
-from tellwhy.scoring.ordinary_rows import some_rows
+from tellwhy.scoring.reference_rows import some_rows
 
 
 def check_finite(method: str, names: Sequence[str] | None, **found: Floats | float | None) -> None:

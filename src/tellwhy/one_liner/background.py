@@ -9,7 +9,7 @@ import numpy as np
 from tellwhy.core.arrays import Frame, evenly_spread, refuse_sparse, take_rows
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import IsTensor
-from tellwhy.scoring.ordinary_rows import Kept, kept_rows, some_rows
+from tellwhy.scoring.reference_rows import SourcedRows, find_reference_rows, some_rows
 
 LEAST_ROWS = 50  # different rows that can stand for what is ordinary
 MOST_ODD = 0.25  # share of them that the model itself may call anomalous
@@ -36,20 +36,20 @@ def as_rows(X: Any) -> Any:
     return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array  # keeps numbers beside text
 
 
-def ordinary_rows(score: Any, X: Any, background: Any, method: str) -> Kept:
+def ordinary_rows(score: Any, X: Any, background: Any, method: str) -> SourcedRows:
     """Return rows to compare with, and where they come from, or say what to type.
 
     Given rows come first, then those that the model keeps or has learned the distribution of. Rows that are
     to be explained serve themselves only where there are enough different ones, most of them ordinary.
     """
     if background is not None:
-        return Kept(background, f"{_count(background)} given")
-    kept = kept_rows(score)
+        return SourcedRows(background, f"{_count(background)} given")
+    kept = find_reference_rows(score)
     if kept is not None:
         return kept
     why_not = why_not_itself(score, X)
     if why_not is None:
-        return Kept(X, "the explained rows themselves, for no background was given")
+        return SourcedRows(X, "the explained rows themselves, for no background was given")
     raise InvalidInput(
         f"{method} compares rows with ordinary ones: the model keeps none, none were given, and {why_not}. "
         "Pass rows that the model was fitted on: tellwhy.explain(model, X, background=X_train)."

@@ -24,7 +24,7 @@ from tellwhy.core.score import IsPrediction, ScoreFunction
 from tellwhy.one_liner.background import LEAST_ROWS
 from tellwhy.one_liner.known_names import SHAPLEY
 from tellwhy.scoring import EncodedScore, NetworkOutput
-from tellwhy.scoring.ordinary_rows import Kept
+from tellwhy.scoring.reference_rows import SourcedRows
 
 if TYPE_CHECKING:
     from tellwhy.evaluation import Choice
@@ -176,7 +176,7 @@ class Trial:
     most_rows: int | None = None  # ordinary rows that it learns from, at most
 
 
-def tried(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> Trial:
+def tried(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[str, Any]) -> Trial:
     """Return which of three methods for any score to take, by anomalies made from ordinary rows.
 
     One cell is moved in each of 50 rows; the methods learn from the other rows and rank the columns. Anomaly
@@ -191,7 +191,7 @@ def tried(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> Tr
         ) from error
 
 
-def _check_trial(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> None:
+def _check_trial(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[str, Any]) -> None:
     """Raise where nothing can be tried."""
     if isinstance(score, IsPrediction):
         raise InvalidParameter(
@@ -216,7 +216,7 @@ def _check_trial(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]
         )
 
 
-def _chosen(score: ScoreFunction, ordinary: Kept, params: Mapping[str, Any]) -> Trial:
+def _chosen(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[str, Any]) -> Trial:
     """Try the methods on rows that they have not learned from, which would be found among the nearest."""
     from tellwhy.evaluation import choose_by_injection  # loads much, which other methods do without
 

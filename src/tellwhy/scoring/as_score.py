@@ -142,7 +142,7 @@ def refuse_classes(obj: Any) -> None:
 
 def _own_score(model: Any) -> ScoreFunction:
     """Return the score of a model that makes it itself, as this library's detectors do."""
-    return _with_observed(_checked(model.to_score()), getattr(model, "observed_", None))
+    return _with_reference_rows(_checked(model.to_score()), getattr(model, "observed_", None))
 
 
 def _checked(score: Any) -> Any:
@@ -151,8 +151,8 @@ def _checked(score: Any) -> Any:
     return score if is_ours else CheckedScore(score)
 
 
-def _with_observed(score: Any, observed: Any) -> Any:
+def _with_reference_rows(score: Any, observed: Any) -> Any:
     """Return the score with the rows that its detector learned from, where it kept any."""
     if observed is not None:
-        score.observed = observed
+        score.reference_rows = observed
     return score

@@ -19,7 +19,7 @@ SCALES = np.geomspace(0.15, 6.0, 41)  # times the mean excess
 # Share of the weight that all tails have in equal parts, whatever the reference says. In a few dozen heights
 # the rare large readings of a heavy tail may not have come yet, and what did come then looks light. Chosen,
 # with the two numbers below, on eleven kinds of series and tried on others: docs/results/patch_series.md.
-DOUBT = 0.03
+TAIL_MARGIN = 0.03
 # A stretch is as high as its readings make it, and there are many more readings than stretches: the highest
 # of them tell the shape of the tail, too. Each tells little, since neighbours share their windows.
 READINGS_SHARE = 0.2
@@ -74,7 +74,7 @@ class ForetoldHeights:
         1
         """
         told = 0.0 if readings is None else _told_by(readings)
-        return cls._learned(heights, TAIL_SHARE, told, doubt=DOUBT, in_time=True)
+        return cls._learned(heights, TAIL_SHARE, told, doubt=TAIL_MARGIN, in_time=True)
 
     @classmethod
     def of_scores(cls, scores: Floats) -> ForetoldHeights:

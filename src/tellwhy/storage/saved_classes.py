@@ -48,7 +48,7 @@ PLACES: Mapping[str, str] = {
     "PatchRows": "tellwhy.data.pieces",
     "Windows": "tellwhy.data.pieces",
     "BagOfWords": "tellwhy.data.text",
-    "Observed": "tellwhy.scoring.ordinary_rows",
+    "ReferenceRows": "tellwhy.scoring.reference_rows",
     "ScaledMixture": "tellwhy.scoring.mixture_scores",
     "Projection": "tellwhy.scoring.mixture_scores",
     "SoftmaxWeights": "tellwhy.bases.adaptation",
@@ -64,9 +64,9 @@ PLACES: Mapping[str, str] = {
     "Units": "tellwhy.detectors.committee.members",
     "Neighbours": "tellwhy.detectors.committee.members",
     "RarePairs": "tellwhy.detectors.committee.members",
-    "Panel": "tellwhy.detectors.committee.committee",
-    "SpikedLaw": "tellwhy.detectors.committee.column_law",
-    "Straight": "tellwhy.detectors.committee.column_law",
+    "CalibratedCommittee": "tellwhy.detectors.committee.committee",
+    "PointMassLaw": "tellwhy.detectors.committee.column_law",
+    "TailShortening": "tellwhy.detectors.committee.column_law",
     "Surprise": "tellwhy.scoring.surprise",
     "Tails": "tellwhy.detectors.committee.members",
     "ClassScores": "tellwhy.detectors.lccad.class_scores",
@@ -112,7 +112,12 @@ PLACES: Mapping[str, str] = {
     "Order": "tellwhy.checks.orders",
     "Relation": "tellwhy.checks.relation_forms",
 }
-RENAMED: Mapping[str, str] = {}
+RENAMED: Mapping[str, str] = {
+    "Observed": "ReferenceRows",
+    "Panel": "CalibratedCommittee",
+    "SpikedLaw": "PointMassLaw",
+    "Straight": "TailShortening",
+}
 """Names that classes had in files of earlier versions, and those that they have now."""
 
 GROUP = "tellwhy.kinds"  # of entry points of packages that bring models of their own

@@ -153,24 +153,24 @@ class Leaping(Counted):
     def __init__(self, *given, **options):
         super().__init__(*given, **options)
         self.gaps = []
-        self.leapt_at = None
+        self.switched_at = None
 
-    def leap(self, tol):
+    def switch_method(self, tol):
         assert tol == 1e-12
         return self.duals()
 
     def certify(self, slack):
         found = super().certify(slack)
         held = self.duals().sum()
-        if self.leapt_at is None and self.passes >= 20:
-            self.leapt_at = held  # plain steps got here; from now on only this point has a small gap
-        elif self.leapt_at is not None:
-            gap = 0.01 if held == self.leapt_at else 0.5
+        if self.switched_at is None and self.passes >= 20:
+            self.switched_at = held  # plain steps got here; from now on only this point has a small gap
+        elif self.switched_at is not None:
+            gap = 0.01 if held == self.switched_at else 0.5
             found = Certificate(found.dual / (1 - gap), found.dual, found.worst, found.listed)
         return found
 
 
-def test_a_leap_is_gone_back_to_where_steps_after_it_widen_the_gap(monkeypatch):
+def test_a_switch_is_gone_back_to_where_steps_after_it_widen_the_gap(monkeypatch):
     monkeypatch.setattr("tellwhy.classifiers.svm.solver.SLOW_AFTER", 20)
     steps = engine(Leaping)
     progress = solve(steps, Settings(tol=1e-12, max_epochs=40))
@@ -178,7 +178,7 @@ def test_a_leap_is_gone_back_to_where_steps_after_it_widen_the_gap(monkeypatch):
     assert gaps[-1] == 0.01
     assert 0.5 in gaps
     assert progress.epochs == 40
-    assert steps.duals().sum() == pytest.approx(steps.leapt_at)
+    assert steps.duals().sum() == pytest.approx(steps.switched_at)
 
 
 ROWS = np.array([2, 5, 7])

@@ -6,7 +6,13 @@ from scipy import stats
 from scipy.special import ndtri
 
 from tellwhy.detectors import Committee, load
-from tellwhy.detectors.committee.column_law import ColumnLaw, SpikedLaw, Straight, how_many_reach, law_of
+from tellwhy.detectors.committee.column_law import (
+    ColumnLaw,
+    PointMassLaw,
+    TailShortening,
+    how_many_reach,
+    law_of,
+)
 from tellwhy.detectors.committee.members import Tails
 from tellwhy.scoring.surprise import growth, level_above
 
@@ -94,7 +100,7 @@ def test_columns_that_cannot_be_as_surprising_are_not_asked():
 def test_straightened_columns_keep_their_middle_and_their_order():
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.normal(size=4_000), np.exp(rng.normal(size=4_000)), rng.random(4_000) < 0.2])
-    Z = Straight.learn(X, [ColumnLaw.learn(column) for column in X.T]).of(X)
+    Z = TailShortening.learn(X, [ColumnLaw.learn(column) for column in X.T]).of(X)
     for x, z in zip(X.T, Z.T, strict=True):
         low, high = np.quantile(x, [0.21, 0.79])
         middle = (x >= low) & (x <= high)
@@ -111,7 +117,7 @@ def test_long_tails_become_those_of_a_normal_distribution():
     bell = rng.normal(size=5_000)
     found = []
     for column in (long, bell):
-        z = Straight.learn(column[:, None], [ColumnLaw.learn(column)]).of(column[:, None])[:, 0]
+        z = TailShortening.learn(column[:, None], [ColumnLaw.learn(column)]).of(column[:, None])[:, 0]
         found.append(np.diff(np.quantile(z, [0.8, 0.95, 0.999])))
     ratios = [steps[1] / steps[0] for steps in found]
     raw = np.diff(np.quantile(long, [0.8, 0.95, 0.999]))
@@ -152,7 +158,7 @@ def test_a_value_far_from_the_others_beside_a_spike_is_odd_and_they_are_not():
     rng = np.random.default_rng(1)
     column = spiked_column(rng, 0.95, draw=lambda m: rng.normal(1_900, 300, m))
     law = law_of(column)
-    assert isinstance(law, SpikedLaw)
+    assert isinstance(law, PointMassLaw)
     assert law.surprise(column).max() < np.log(len(column)) + 2
     assert law.surprise(np.array([10 * column.max()]))[0] > 20
 
@@ -169,14 +175,14 @@ def test_both_sides_of_a_spike_have_laws_of_their_own():
 
 def test_no_law_beside_a_spike_where_the_tails_tell_enough():
     rng = np.random.default_rng(3)
-    assert SpikedLaw.learn(rng.normal(size=500)) is None
-    assert SpikedLaw.learn(np.zeros(500)) is None
-    assert SpikedLaw.learn(spiked_column(rng, 0.6)) is None  # the last fifth holds no spike
+    assert PointMassLaw.learn(rng.normal(size=500)) is None
+    assert PointMassLaw.learn(np.zeros(500)) is None
+    assert PointMassLaw.learn(spiked_column(rng, 0.6)) is None  # the last fifth holds no spike
 
 
 def test_a_dozen_amounts_among_zeros_are_measured_and_few_codes_are_not():
     rng = np.random.default_rng(4)
-    assert isinstance(law_of(spiked_column(rng, 0.99, 1_500)), SpikedLaw)
+    assert isinstance(law_of(spiked_column(rng, 0.99, 1_500)), PointMassLaw)
     codes = spiked_column(rng, 0.95, draw=lambda m: rng.choice([1.0, 2.0, 5.0], m))
     assert isinstance(law_of(codes), ColumnLaw)
 
@@ -186,7 +192,7 @@ def test_a_spike_is_as_far_from_the_others_as_they_are_rare():
     amounts = spiked_column(rng, 0.95)
     codes = spiked_column(rng, 0.95, draw=lambda m: rng.choice([1.0, 2.0, 5.0], m))
     X = np.column_stack([amounts, codes, -amounts])
-    Z = Straight.learn(X, [law_of(column) for column in X.T]).of(X)
+    Z = TailShortening.learn(X, [law_of(column) for column in X.T]).of(X)
     assert (Z[X == 0] == 0).all()
     assert np.abs(Z[:, 0][amounts > 0]).min() == pytest.approx(-ndtri(0.05), abs=0.05)
     assert np.abs(Z).max() < 5
@@ -230,6 +236,6 @@ def test_a_committee_with_a_spiked_column_is_saved_and_loaded(tmp_path):
     rng = np.random.default_rng(9)
     X = np.column_stack([rng.normal(size=400), spiked_column(rng, 0.9, 400)])
     committee = Committee().fit(X)
-    assert any(isinstance(law, SpikedLaw) for law in committee.panel_.members[0].laws)
+    assert any(isinstance(law, PointMassLaw) for law in committee.panel_.members[0].laws)
     again = load(committee.save(tmp_path / "committee"))
     assert (again.outlierness(X) == committee.outlierness(X)).all()

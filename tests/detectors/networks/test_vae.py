@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, UnsupportedModel
 from tellwhy.core.progress import show_with
 from tellwhy.detectors import VAE
-from tellwhy.detectors.networks.training import FIRST_RUNG, Race
+from tellwhy.detectors.networks.training import FIRST_RUNG, SuccessiveHalving
 
 torch = pytest.importorskip("torch")
 
@@ -247,7 +247,7 @@ class Stub:
 
 
 def test_race_keeps_the_leader_and_drops_the_stale_and_the_broken():
-    race = Race(Stub(), patience=2)
+    race = SuccessiveHalving(Stub(), patience=2)
     race.record(Stub(), np.array([3.0, np.nan, 2.0]), 0)
     assert (race.leader, race.arrays, race.lead) == (2, {"place": 2}, 2.0)
     assert race.places_to_keep(0, n_steps=1) == [0, 2]  # a loss that was never finite cannot win

@@ -18,7 +18,7 @@ from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.detectors import KernelDensity
 from tellwhy.explainers import AnomalyShapley
 from tellwhy.explainers.rows import Players
-from tellwhy.explainers.shapley import anomaly_shapley as games, neighbourhood
+from tellwhy.explainers.shapley import anomaly_shapley, neighbourhood
 from tellwhy.explainers.shapley.neighbourhood import Neighbourhood, gamma_by_injection
 from tellwhy.explainers.shapley.shapley_values import every_coalition
 from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, as_score
@@ -152,7 +152,7 @@ def test_units_and_offsets_do_not_matter(characteristic, score):
 def test_rows_do_not_depend_on_each_other_or_on_batches(monkeypatch):
     together = explained(TWO).values
     np.testing.assert_allclose(explained(TWO, ODD[1:2]).values[0], together[1], rtol=1e-7, atol=1e-9)
-    monkeypatch.setattr(games, "_BATCH_BYTES", 300)
+    monkeypatch.setattr(anomaly_shapley, "_BATCH_BYTES", 300)
     np.testing.assert_allclose(explained(TWO).values, together, rtol=1e-7, atol=1e-9)
 
 
@@ -310,7 +310,7 @@ class TestSampling:
 
 
 def test_minima_that_were_not_reached_are_counted_over_all_batches(monkeypatch):
-    monkeypatch.setattr(games, "_ROWS_BYTES", 1)
+    monkeypatch.setattr(anomaly_shapley, "_ROWS_BYTES", 1)
     score = FunctionScore(lambda Y: Y.sum(axis=1))
     players = Players(np.arange(4), np.arange(4), np.arange(4))
 
@@ -318,8 +318,8 @@ def test_minima_that_were_not_reached_are_counted_over_all_batches(monkeypatch):
         points = np.repeat(rows[:, None], len(free), axis=1)
         return Minima(points, np.broadcast_to(rows[:, :1] > X[0, 0], points.shape[:2]))
 
-    setup = games.Setup(players, every_coalition(4), lowest)
-    found = games.play(RowScores(score, X[:6]), X[:6], setup, "relaxed")
+    setup = anomaly_shapley.Setup(players, every_coalition(4), lowest)
+    found = anomaly_shapley.coalition_worths(RowScores(score, X[:6]), X[:6], setup, "relaxed")
     unreached = int((X[:6, 0] <= X[0, 0]).sum())
     assert 1 < unreached < 6
     assert found.n_unsettled == 5 * unreached, "x̂*(∅) and four x̂*({i}) of each such row"
@@ -345,12 +345,12 @@ def test_only_sampled_sets_are_content_with_rough_minima(monkeypatch):
     assert set(asked) == {1e-3}
 
 
-def test_anchors_are_ordinary_rows():
+def test_its_reference_rows_are_ordinary():
     """A search without a gradient steps towards rows of the lower half of the scores, spread over that half."""
     score = FunctionScore(lambda Y: (Y**2).sum(axis=1))
-    anchors = Neighbourhood.of(score, X).anchors
+    reference_rows = Neighbourhood.of(score, X).reference_rows
     values = np.sort(score.value(X))
-    places = np.searchsorted(values, score.value(anchors))
+    places = np.searchsorted(values, score.value(reference_rows))
     np.testing.assert_array_equal(places, np.linspace(0, 124, 8).round())
 
 

@@ -1,4 +1,4 @@
-"""Games of a network's score with tensors: what numpy gives, and nothing goes through numpy on the way."""
+"""CoalitionWorths of a network's score with tensors: what numpy gives, and nothing goes through numpy on the way."""
 
 from copy import copy
 
@@ -9,7 +9,7 @@ from tellwhy.counterfactuals import minimise
 from tellwhy.detectors import DAGMM, VAE
 from tellwhy.detectors.networks.network_score import NetworkScore
 from tellwhy.explainers import AnomalyShapley, Compensation
-from tellwhy.explainers.shapley import anomaly_shapley as games
+from tellwhy.explainers.shapley import anomaly_shapley
 from tellwhy.optimise.arrays import Space
 
 torch = pytest.importorskip("torch")
@@ -103,7 +103,7 @@ def test_sampled_games_with_their_errors():
 
 def test_a_few_steps_lead_to_the_same_points(monkeypatch):
     """Steps are counted in units of the score, wherever it computes: three of them end at the same place."""
-    monkeypatch.setattr(games, "TOLERATED", -1.0)  # every row is polished
+    monkeypatch.setattr(anomaly_shapley, "TOLERATED", -1.0)  # every row is polished
     model = VAE(**QUICK).fit(WIDE)
     rows = WIDE[:2] + 3.0 * np.eye(14)[:2]
     assert_equal(*both(model, rows, WIDE, gamma=0.01, n_coalitions=60))
@@ -118,8 +118,8 @@ def test_single_precision():
 def test_small_batches_change_nothing(monkeypatch):
     whole = both(MODEL, ODD, X)[1]
     monkeypatch.setattr(minimise, "BATCH_BYTES", 20_000)
-    monkeypatch.setattr(games, "_BATCH_BYTES", 3_000)
-    monkeypatch.setattr(games, "_ROWS_BYTES", 30_000)
+    monkeypatch.setattr(anomaly_shapley, "_BATCH_BYTES", 3_000)
+    monkeypatch.setattr(anomaly_shapley, "_ROWS_BYTES", 30_000)
     assert_equal(whole, both(MODEL, ODD, X)[1])
 
 

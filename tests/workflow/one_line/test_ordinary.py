@@ -62,10 +62,10 @@ def test_models_that_keep_rows_or_their_distribution_need_none(model):
 
 def test_rows_drawn_from_a_distribution_are_like_those_it_was_fitted_on():
     from tellwhy.scoring import as_score
-    from tellwhy.scoring.ordinary_rows import kept_rows
+    from tellwhy.scoring.reference_rows import find_reference_rows
 
     for model in (GaussianMixture(1), EllipticEnvelope(random_state=0), PCA(3)):
-        rows = kept_rows(as_score(model.fit(X))).rows
+        rows = find_reference_rows(as_score(model.fit(X))).rows
         np.testing.assert_allclose(rows.mean(axis=0), X.mean(axis=0), atol=0.3 * SCALE.max())
         np.testing.assert_allclose(rows.std(axis=0), SCALE, rtol=0.2)
 

@@ -13,7 +13,7 @@ from sklearn.svm import OneClassSVM
 import tellwhy
 from tellwhy.core.errors import InvalidInput
 from tellwhy.scoring import as_score
-from tellwhy.scoring.ordinary_rows import kept_rows
+from tellwhy.scoring.reference_rows import find_reference_rows
 
 MIXING = np.eye(5) + 0.3 * np.random.default_rng(1).normal(size=(5, 5))
 ORDINARY = np.random.default_rng(2).normal(size=(400, 5)) @ MIXING
@@ -80,7 +80,7 @@ def test_ordinary_rows_come_from_a_detector_that_has_them(path):
     module, name = path.split(".")
     rows = ORDINARY * [1.0, 20.0, 0.3, 4.0, 1.0] + [0.0, 100.0, 0.0, -7.0, 3.0]
     detector = getattr(importlib.import_module(f"pyod.models.{module}"), name)().fit(rows)
-    found = kept_rows(as_score(detector))
+    found = find_reference_rows(as_score(detector))
     if path in ASK:
         assert found is None
         return

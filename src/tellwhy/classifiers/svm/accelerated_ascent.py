@@ -76,7 +76,7 @@ MOST_VARIABLES = 25_000_000  # examples × classes, and features × classes: a f
 MOST_EPOCHS = 4_000
 MOST_WORK = 1e12  # of all epochs: multiplications, some ten minutes
 CHECKED_EVERY = 10  # epochs: a check costs about a third of one
-LENGTHS_EVERY = 4  # checks: that many lengths of the weights cost about an epoch
+RESCALING_EVERY = 4  # checks: that many lengths of the weights cost about an epoch
 ENOUGH = 0.9  # of the gap asked for: rounding to single precision may add some
 DROPPED_AFTER = 20.0  # times that the gap has fallen; from 10 to 30 the epochs are much the same
 SNAP = 1e-12  # variables so close to a bound, in parts of it, are put there
@@ -119,7 +119,7 @@ def accelerated_ascent(problem: Problem, start: Any, tol: float) -> Any:
             ascent.epoch(rng.permutation(problem.n_examples))
         primal, dual = ascent.objectives()
         gap = primal - dual
-        reached = ascent.reached(dual) if check % LENGTHS_EVERY == 0 else gap / primal
+        reached = ascent.reached(dual) if check % RESCALING_EVERY == 0 else gap / primal
         if reached < least:
             least = reached
             best = ascent.variables()

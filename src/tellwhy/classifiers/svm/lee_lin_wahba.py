@@ -153,7 +153,7 @@ class SingleEngine:
         found *= self.length
         return found
 
-    def leap(self, tol: float) -> Any:
+    def switch_method(self, tol: float) -> Any:
         """Dual variables by a method for large C, or None where there is none, or no room for it."""
         if is_small(self.problem):
             return interior_point(self.problem, tol)

@@ -185,7 +185,7 @@ class Share(NamedTuple):
     slot: int  # where its sums over shards go: those of other slots are added to them
 
 
-class Keeper(NamedTuple):
+class Writer(NamedTuple):
     """What of the results, which all threads find alike, one thread writes down."""
 
     is_one: bool  # whether examples visited are idle, and their violations

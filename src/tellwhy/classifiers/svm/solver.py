@@ -27,7 +27,7 @@ from tellwhy.core.score import Integers
 from tellwhy.storage.documents import Arrays, Format, read_arrays, write_arrays
 from tellwhy.storage.folders import remove_folder, standing
 
-LEAP_AFTER = 20  # epochs: then Lee–Lin–Wahba, whose plain steps creep, tries another method
+SWITCH_AFTER = 20  # epochs: then Lee–Lin–Wahba, whose plain steps creep, tries another method
 SLOW_AFTER = 100  # epochs, and twice, four times … as many: the others do where those left will not suffice
 
 
@@ -39,7 +39,7 @@ class Point:
     gap: float
 
 
-def leap(engine: Any, tol: float, *, below: float, slack: float) -> Point | None:
+def switch_method(engine: Any, tol: float, *, below: float, slack: float) -> Point | None:
     """Take the variables of another method, where there is one and their gap is `below` this.
 
     Otherwise the engine is left as it was, with lists made anew for this `slack`, and None is returned.
@@ -61,8 +61,8 @@ def _by_another_method(engine: Any, tol: float) -> Any:
     """Dual variables by the engine's own other method, else by an interior-point method, or None."""
     from tellwhy.classifiers.svm.interior_point import interior_point, is_small
 
-    if hasattr(engine, "leap"):
-        return engine.leap(tol)
+    if hasattr(engine, "switch_method"):
+        return engine.switch_method(tol)
     comm = getattr(engine, "comm", None)
     is_whole = comm is None or comm.size == 1  # one of several ranks has its own features only
     return interior_point(engine.problem, tol) if is_whole and is_small(engine.problem) else None
@@ -72,12 +72,12 @@ def is_slow(loss: str, history: list[dict[str, Any]], *, tol: float, max_epochs:
     """Whether the latest certificate is the first after so many epochs that steps seem to lead nowhere.
 
     Lee–Lin–Wahba is asked once; the others whenever the epochs have doubled, by the speed of the gap. Only
-    the history decides, so that a training that is resumed leaps where it would have.
+    the history decides, so that a training that is resumed switches where it would have.
     """
     now = int(history[-1]["epoch"])
     before = int(history[-2]["epoch"]) if len(history) > 1 else 0
     if loss == "llw":
-        return before < LEAP_AFTER <= now
+        return before < SWITCH_AFTER <= now
     doublings = [(epochs // SLOW_AFTER).bit_length() for epochs in (before, now)]
     if doublings[0] == doublings[1]:
         return False
@@ -262,7 +262,7 @@ def is_done(progress: Progress, settings: Settings) -> bool:
 
 
 def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Iterator[Progress]:
-    leapt: Point | None = None
+    switched: Point | None = None
     while True:
         with _timed(progress):
             found = _certified(engine, _slack(progress, settings), settings)
@@ -270,7 +270,7 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Itera
             progress.history.append(_line(found, progress))
             yield progress
             if progress.is_restarted:
-                leapt = None  # whoever resumes from the checkpoint does not know it either
+                switched = None  # whoever resumes from the checkpoint does not know it either
                 continue
         progress.is_restarted = False
         if is_done(progress, settings) or progress.epochs >= settings.max_epochs:
@@ -280,15 +280,15 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Itera
         ):
             with _timed(progress):
                 slack = _slack(progress, settings)
-                better = leap(engine, settings.tol, below=progress.last["gap"], slack=slack)
+                better = switch_method(engine, settings.tol, below=progress.last["gap"], slack=slack)
             if better is not None:
-                leapt = better
+                switched = better
                 continue
         with _timed(progress):
             _epochs_between(engine, settings, progress)
-    if leapt is not None and leapt.gap < progress.last["gap"]:
+    if switched is not None and switched.gap < progress.last["gap"]:
         with _timed(progress):
-            _go_back(engine, leapt, settings, progress)
+            _go_back(engine, switched, settings, progress)
         yield progress
 
 

@@ -1,7 +1,7 @@
 """What is usual in one column: how surprising each of its values is.
 
-`ColumnLaw` is the distribution of a column: a bulk, and tails. `SpikedLaw` is that of a column in which most
-rows have one value; `Straight` shortens tails to those of a normal distribution.
+`ColumnLaw` is the distribution of a column: a bulk, and tails. `PointMassLaw` is that of a column in which most
+rows have one value; `TailShortening` shortens tails to those of a normal distribution.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LIGHTEST = -0.5  # shape of a normal distribution's tail
 HEAVIEST = 0.6
 ROWS_OF_A_HEAVY_TAIL = 600  # of fewer rows, neither very heavy nor
 ROWS_OF_A_LIGHT_TAIL = 1_000  # very light tails are believed
-DOUBT = 1.0  # of the uncertainty of a shape is added to it: about 1/√(values in the tail)
+TAIL_MARGIN = 1.0  # of the uncertainty of a shape is added to it: about 1/√(values in the tail)
 # How many times what safe quantiles foretell others may be: less far out, where few rows make a quantile.
 SMOOTH = 3.0
 SMOOTH_FAR = 2.0
@@ -172,7 +172,7 @@ def upper_tail(side: Floats, lightest: float, least_scale: float, *, share: floa
     values = side
     for _ in range(2):
         quantiles = np.quantile(values, levels)
-        doubt = DOUBT / np.sqrt((1 - FIRST_LEVEL) * len(values))
+        doubt = TAIL_MARGIN / np.sqrt((1 - FIRST_LEVEL) * len(values))
         scale, shape = fitted_tail(
             quantiles,
             logs,
@@ -281,7 +281,7 @@ LEAST_BESIDE = 5  # and of fewer still, what is usual on both sides is the unit
 
 
 @dataclass(frozen=True)
-class SpikedLaw:
+class PointMassLaw:
     """What is usual in a column with a spike: a value in at least half of the rows, such as 0.
 
     Values beside the spike are judged among themselves. With r the share of rows above the spike, and P the
@@ -301,7 +301,7 @@ class SpikedLaw:
     sides: tuple[Surprise, Surprise]
 
     @classmethod
-    def learn(cls, column: Floats) -> SpikedLaw | None:
+    def learn(cls, column: Floats) -> PointMassLaw | None:
         """Learn from all rows; None where there is no spike, or a tail of either side tells enough."""
         n = len(column)
         spike = float(np.partition(column, n // 2)[n // 2])  # the value of more than half of the rows
@@ -345,12 +345,12 @@ class SpikedLaw:
         yield "sides", len(self.sides) == 2 and all(isinstance(side, Surprise) for side in self.sides), True
 
 
-Law = ColumnLaw | SpikedLaw
+Law = ColumnLaw | PointMassLaw
 
 
 def law_of(column: Floats) -> Law:
     """Learn what is usual in a column: beside a spike, unless it has few values there."""
-    spiked = SpikedLaw.learn(column)
+    spiked = PointMassLaw.learn(column)
     if spiked is None:
         return ColumnLaw.learn(column)
     # Rows of the spike do not tell whether the other values repeat: a dozen amounts among zeros are measured.
@@ -379,7 +379,7 @@ NORMAL_SLOPE = (1 - FIRST_LEVEL) * float(np.sqrt(2 * np.pi) * np.exp(NORMAL_STAR
 
 
 @dataclass(frozen=True)
-class Straight:
+class TailShortening:
     """Values beyond the start of a tail, put where a normal distribution has values as surprising.
 
     Distances are dominated by the column with the longest tail, whose far values are nothing unusual in it.
@@ -387,7 +387,7 @@ class Straight:
     value moves inwards, never outwards, and the order of values stays.
 
     Where most rows have one value, the others are a class of their own, at a distance that says how rare they
-    are: such a column becomes the normal scores of `SpikedLaw`. In standard deviations, which follow the
+    are: such a column becomes the normal scores of `PointMassLaw`. In standard deviations, which follow the
     spike, every value beside it would be far from all rows.
 
     Attributes
@@ -403,10 +403,10 @@ class Straight:
     scales: Floats
     shapes: Floats
     spiked: tuple[int, ...] = ()
-    spikes: tuple[SpikedLaw, ...] = ()
+    spikes: tuple[PointMassLaw, ...] = ()
 
     @classmethod
-    def learn(cls, X: Floats, laws: Sequence[Law]) -> Straight:
+    def learn(cls, X: Floats, laws: Sequence[Law]) -> TailShortening:
         """Take the tails and the spikes of these laws, and of few values the spike, if they have one."""
         n_columns = len(laws)
         found = cls.none(n_columns)
@@ -417,17 +417,17 @@ class Straight:
                 found.scales[:, j] = law.scales
                 found.shapes[:, j] = law.shapes
                 continue
-            spike = law if isinstance(law, SpikedLaw) else _spike_of_few(law, X[:, j])
+            spike = law if isinstance(law, PointMassLaw) else _spike_of_few(law, X[:, j])
             if spike is not None:
                 spikes[j] = spike
         return replace(found, spiked=tuple(spikes), spikes=tuple(spikes.values()))
 
     @classmethod
-    def none(cls, n_columns: int) -> Straight:
+    def none(cls, n_columns: int) -> TailShortening:
         """Leave all columns as they are."""
         return cls(np.full((2, n_columns), NEVER), np.ones((2, n_columns)), np.zeros((2, n_columns)))
 
-    def spikes_alone(self) -> Straight:
+    def spikes_alone(self) -> TailShortening:
         """Leave long tails as they are."""
         return replace(self, starts=np.full_like(self.starts, NEVER))
 
@@ -466,9 +466,9 @@ class Straight:
         n_columns = self.starts.shape[1]
         yield "spiked", all(isinstance(j, int) and 0 <= j < n_columns for j in self.spiked), True
         yield "spikes", len(self.spikes), len(self.spiked)
-        yield "spikes", all(isinstance(law, SpikedLaw) for law in self.spikes), True
+        yield "spikes", all(isinstance(law, PointMassLaw) for law in self.spikes), True
 
 
-def _spike_of_few(law: ColumnLaw, column: Floats) -> SpikedLaw | None:
+def _spike_of_few(law: ColumnLaw, column: Floats) -> PointMassLaw | None:
     """Return the spike of a column with few values; two have a distance already (see `Units`)."""
-    return SpikedLaw.learn(column) if len(law.values) > 2 else None
+    return PointMassLaw.learn(column) if len(law.values) > 2 else None

@@ -22,7 +22,7 @@ from tellwhy.core.params import Fit, Rule, Rules, generator, integer, none, real
 from tellwhy.core.running import CACHED_BYTES, row_batches, tracked_batches
 from tellwhy.core.score import Floats, Integers, RememberedRows
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
-from tellwhy.detectors.committee.column_law import Law, Straight, law_of
+from tellwhy.detectors.committee.column_law import Law, TailShortening, law_of
 from tellwhy.detectors.committee.members import (
     ColumnScales,
     Dependence,
@@ -64,9 +64,9 @@ class Training:
         return self.known_laws or tuple(law_of(column) for column in self.X.T)
 
     @cached_property
-    def straight(self) -> Straight:
+    def straight(self) -> TailShortening:
         """How long tails are shortened, and spikes moved, before rows are compared."""
-        return Straight.learn(self.X, self.laws)
+        return TailShortening.learn(self.X, self.laws)
 
 
 MemberMaker = Callable[[Training], Member]
@@ -85,16 +85,16 @@ MEMBERS: Mapping[str, MemberMaker] = {
 
 SINGLE = 0.1  # how much single members may say against all together
 # What each may say, before these are scaled to SINGLE: more for members whose laws hold far out.
-VOICES: Mapping[str, float] = {"tails": 2.0, "near": 2.0, "dependence": 0.5, "pairs": 0.5}
+SINGLE_WEIGHTS: Mapping[str, float] = {"tails": 2.0, "near": 2.0, "dependence": 0.5, "pairs": 0.5}
 # Shape of the last tail. Far out, members' laws are continued beyond what the rows show, and ordinary rows
 # reach there more often than an exponential tail says: with 0, clean generated tables had 1.9 times the
 # alarms that were stated, with this 1.3 times.
-DOUBT = 0.03
-ROWS_OF_DOUBT = 600  # of fewer rows a smaller part of it: alarms are not so far beyond them
+TAIL_MARGIN = 0.03
+ROWS_OF_FULL_MARGIN = 600  # of fewer rows a smaller part of it: alarms are not so far beyond them
 
 
 @dataclass(frozen=True)
-class Panel:
+class CalibratedCommittee:
     """What the members say together, as a surprise.
 
     Most anomalies are seen by several members: their surprises T_m are added, Σ_m w_m T_m, and the sum has a
@@ -127,7 +127,7 @@ class Panel:
         *,
         calibration: Integers,
         is_clean: bool,
-    ) -> Panel:
+    ) -> CalibratedCommittee:
         """Fit members, and calibrate them on the calibration rows, each left out of what is remembered."""
         members = tuple(makers[name](training) for name in weights)
         rows = training.X[calibration]
@@ -142,13 +142,13 @@ class Panel:
             surprises.append(law)
             levels.append(law.value(scores))
         T = np.column_stack(levels)
-        voices = np.array([VOICES.get(name, 1.0) for name in weights])
+        voices = np.array([SINGLE_WEIGHTS.get(name, 1.0) for name in weights])
         voices *= SINGLE / voices.sum()
         # Surprises have exponential tails, whatever the tails of the scores.
         summed = Surprise.learn(T @ np.array([*weights.values()]), is_clean=is_clean, most_shape=0.0)
         S = _largest_of(summed.value(T @ np.array([*weights.values()])), T, voices)
         together = Surprise.learn(S, is_clean=is_clean, least_scale=1.0, most_shape=0.0)
-        together = replace(together, shape=DOUBT * min(1.0, len(rows) / ROWS_OF_DOUBT))
+        together = replace(together, shape=TAIL_MARGIN * min(1.0, len(rows) / ROWS_OF_FULL_MARGIN))
         return cls(
             members, tuple(weights.values()), tuple(voices.tolist()), tuple(surprises), summed, together
         )
@@ -236,7 +236,7 @@ class CommitteeScore:
 
     def __init__(
         self,
-        panel: Panel,
+        panel: CalibratedCommittee,
         columns: ColumnScales,
         points: Floats,
         remembered: Integers,
@@ -315,7 +315,7 @@ class Committee(RememberingDetector):
     `squeezed` for rows far from their 10 nearest ones (in plain units, and in units that shorten long tails),
     `gaussian` for rows off the directions in which rows spread, `dependence` for cells that the other columns
     contradict, `pairs` for labels that hardly ever come together. Each score becomes −log of the probability
-    that an ordinary row scores as high; the outlierness is the same of what they say together (see `Panel`),
+    that an ordinary row scores as high; the outlierness is the same of what they say together (see `CalibratedCommittee`),
     so that exp(−outlierness) is a p-value.
 
     Rows that are far from most others are set aside before the members learn: equal anomalies would otherwise
@@ -412,7 +412,7 @@ class Committee(RememberingDetector):
         far = Neighbours.learn(X, few, FIRST_NEIGHBOURS, straight=straight).score(X, places)
         return np.flatnonzero(far <= np.quantile(far, 1 - self.trim))
 
-    def _panel(self, training: Training) -> Panel:
+    def _panel(self, training: Training) -> CalibratedCommittee:
         makers = {**MEMBERS, **(self.extra or {})}
         weights = self.members or {**WEIGHTS, **dict.fromkeys(self.extra or {}, 1.0)}
         for name in weights:
@@ -420,7 +420,7 @@ class Committee(RememberingDetector):
                 listed = ", ".join(makers)
                 raise InvalidParameter(f"Committee has no member {name!r}. There are: {listed}.")
         rows = calibration_rows(len(training.X))
-        return Panel.learn(training, makers, weights, calibration=rows, is_clean=self.trim == 0)
+        return CalibratedCommittee.learn(training, makers, weights, calibration=rows, is_clean=self.trim == 0)
 
     def to_score(self) -> CommitteeScore:
         """Return the surprise as a score function that knows its shares."""

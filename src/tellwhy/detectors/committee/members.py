@@ -24,8 +24,8 @@ from tellwhy.data.columns.codes import robust_scale
 from tellwhy.detectors.committee.column_law import (
     ColumnLaw,
     Law,
-    SpikedLaw,
-    Straight,
+    PointMassLaw,
+    TailShortening,
     how_many_reach,
     law_of,
     surprises_of,
@@ -106,15 +106,15 @@ class Units:
         Which columns have two values.
     """
 
-    straight: Straight
+    straight: TailShortening
     centre: Floats
     scale: Floats
     has_two_values: Mask
 
     @classmethod
-    def learn(cls, X: Floats, kept: Integers, straight: Straight | None = None) -> Units:
+    def learn(cls, X: Floats, kept: Integers, straight: TailShortening | None = None) -> Units:
         """Learn from the kept rows; how rare each of two values is, from all rows."""
-        straight = straight or Straight.none(X.shape[1])
+        straight = straight or TailShortening.none(X.shape[1])
         ordinary = straight.of(X[kept])
         centre = ordinary[0] + (ordinary - ordinary[0]).mean(axis=0)  # differences first: offsets round less
         spread = (ordinary - centre).std(axis=0)
@@ -151,7 +151,7 @@ class Units:
     def _fits(self) -> Iterator[Fit]:
         yield "scale", self.scale.shape, self.centre.shape
         yield "scale", bool((self.scale > 0).all()), True
-        yield "straight", isinstance(self.straight, Straight), True
+        yield "straight", isinstance(self.straight, TailShortening), True
         yield "straight", self.straight.starts.shape[1:], self.centre.shape
         yield "has_two_values", self.has_two_values.shape, self.centre.shape
 
@@ -199,7 +199,7 @@ class Tails:
     def learn(cls, X: Floats, laws: tuple[Law, ...] | None = None) -> Tails:
         """Learn the law of each column from all rows: a few per cent of anomalies do not move it."""
         laws = laws or tuple(law_of(column) for column in X.T)
-        alike = _alike(Straight.learn(X, laws).of(X))
+        alike = _alike(TailShortening.learn(X, laws).of(X))
         return cls(laws, np.maximum(alike, _odd_together(surprises_of(laws, X))))
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
@@ -216,7 +216,7 @@ class Tails:
         return np.asarray(found * counted)
 
     def _fits(self) -> Iterator[Fit]:
-        yield "laws", all(isinstance(law, (ColumnLaw, SpikedLaw)) for law in self.laws), True
+        yield "laws", all(isinstance(law, (ColumnLaw, PointMassLaw)) for law in self.laws), True
         yield "alike", self.alike.shape, (len(self.laws), len(self.laws))
         yield "alike", bool(((self.alike >= 0) & (self.alike <= 1)).all()), True
 
@@ -270,7 +270,7 @@ class Neighbours:
         k: int,
         *,
         squeezed: bool = False,
-        straight: Straight | None = None,
+        straight: TailShortening | None = None,
     ) -> Neighbours:
         """Remember some rows; of few rows fewer neighbours count."""
         units = Units.learn(X, remembered, straight)
@@ -325,7 +325,7 @@ class Gaussian:
     precision: Floats
 
     @classmethod
-    def learn(cls, X: Floats, kept: Integers, straight: Straight | None = None) -> Gaussian:
+    def learn(cls, X: Floats, kept: Integers, straight: TailShortening | None = None) -> Gaussian:
         """Learn from the kept rows."""
         units = Units.learn(X, kept, straight)
         n, d = len(kept), X.shape[1]
@@ -390,7 +390,7 @@ class Dependence:
     laws: tuple[ColumnLaw, ...]
 
     @classmethod
-    def learn(cls, X: Floats, kept: Integers, straight: Straight | None = None) -> Dependence:
+    def learn(cls, X: Floats, kept: Integers, straight: TailShortening | None = None) -> Dependence:
         """Learn the dependence from the kept rows, and what is left over from all of them."""
         units = Units.learn(X, kept, straight)
         n, d = len(kept), X.shape[1]
@@ -433,7 +433,7 @@ class Dependence:
         d = len(self.units.centre)
         yield "weights", self.weights.shape, (d, len(self.judged))
         yield "judged", bool(((self.judged >= 0) & (self.judged < d)).all()), True
-        yield "laws", all(isinstance(law, (ColumnLaw, SpikedLaw)) for law in self.laws), True
+        yield "laws", all(isinstance(law, (ColumnLaw, PointMassLaw)) for law in self.laws), True
         yield "laws", len(self.laws), len(self.judged)
 
 

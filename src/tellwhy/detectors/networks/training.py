@@ -233,7 +233,7 @@ class Adam:
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-class Race:
+class SuccessiveHalving:
     """Which candidate leads, and which are still worth training."""
 
     def __init__(self, stack: Stack, patience: int):
@@ -291,7 +291,7 @@ def train(
 
     kept, held = rows
     adam = Adam(stack, plan.learning_rate)
-    race = Race(stack, plan.patience)
+    race = SuccessiveHalving(stack, plan.patience)
     epoch = 0
     for epoch in track(range(plan.max_epochs), plan.max_epochs, plan.label):
         with one_thread():

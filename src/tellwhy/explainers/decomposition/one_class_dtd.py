@@ -27,7 +27,7 @@ from tellwhy.explainers.base import ScoreExplainer, lacks
 from tellwhy.explainers.rows import Attribution, Rows
 from tellwhy.scoring.moved_columns import LEAST_MOVED, MovedColumns, Naming
 from tellwhy.scoring.one_class import KernelScore, relevance, usual_relevance
-from tellwhy.scoring.ordinary_rows import kept_rows
+from tellwhy.scoring.reference_rows import find_reference_rows
 
 MOST_ROWS = 300  # ordinary rows, and as many with one column moved: their explanation costs little
 LEAST_ROWS = 20  # fewer do not tell what is usual
@@ -55,7 +55,7 @@ class OrdinaryRows:
         """Take the given rows, in the score's columns, or those that the model keeps; None: too few."""
         X = given
         if X is None:
-            kept = kept_rows(explained.score)
+            kept = find_reference_rows(explained.score)
             X = None if kept is None else np.asarray(kept.rows, dtype=np.float64)
         if X is None or len(X) < LEAST_ROWS:
             return None

@@ -17,7 +17,7 @@ from tellwhy.core.params import Rule, Rules, integer, one_of, validate_parameter
 from tellwhy.core.progress import shown, track
 from tellwhy.core.registry import Card, card, cards
 from tellwhy.core.running import in_threads
-from tellwhy.core.score import Floats, HasGradient, HasObserved
+from tellwhy.core.score import Floats, HasGradient, HasReferenceRows
 from tellwhy.data.pieces import HasFeatures, HasPatches, OnDevice, Piece, cut_patches, put_back
 from tellwhy.explainers.base import ScoreExplainer, lacks
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
@@ -127,11 +127,11 @@ class PatchRelevance(ScoreExplainer):
         chosen = _automatic(inner) if self.by == "auto" else card("explainer", self.by)
         explainer = chosen.cls(inner)
         if isinstance(explainer, LearnsFromRows):
-            if not isinstance(inner, HasObserved):
+            if not isinstance(inner, HasReferenceRows):
                 raise UnsupportedModel(
                     f"{chosen.name} learns from ordinary patches, and {inner.describes} keeps none."
                 )
-            explainer.fit(inner.observed.rows)
+            explainer.fit(inner.reference_rows.rows)
         return explainer
 
 
@@ -164,7 +164,7 @@ def _automatic(inner: Any) -> Card:
     for candidate in direct:
         if candidate.applies is not None and candidate.applies(inner):
             return candidate
-    is_smooth = isinstance(inner, HasGradient) and isinstance(inner, HasObserved)
+    is_smooth = isinstance(inner, HasGradient) and isinstance(inner, HasReferenceRows)
     return card("explainer", "IntegratedGradients" if is_smooth else "Occlusion")
 
 

@@ -61,7 +61,7 @@ POLISHING_SLACK = 5e-3  # of the fall: a set that has less to gain is left where
 
 
 @dataclass(frozen=True)
-class Games:
+class CoalitionWorths:
     """What was found of n rows, each of which is a game of its own."""
 
     worth: Array  # (n, m) v(S) of the coalitions
@@ -71,10 +71,12 @@ class Games:
     above: Array | None = None  # (n, 2) shares of the fall: relaxed, then polished points above minima
 
     @property
-    def on_host(self) -> Games:
+    def on_host(self) -> CoalitionWorths:
         """The same with numpy's arrays."""
         above = None if self.above is None else on_host(self.above)
-        return Games(on_host(self.worth), on_host(self.empty), on_host(self.full), self.n_unsettled, above)
+        return CoalitionWorths(
+            on_host(self.worth), on_host(self.empty), on_host(self.full), self.n_unsettled, above
+        )
 
 
 class Setup(NamedTuple):
@@ -86,7 +88,7 @@ class Setup(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Ansatz:
+class RelaxedPoints:
     """Points z(S): x inside S, and outside the mean of x̂*(∅) and x̂*({i}), i ∈ S."""
 
     X: Array
@@ -94,7 +96,7 @@ class _Ansatz:
     found: Minima  # of no player, then of each alone
 
     @classmethod
-    def of(cls, scores: RowScores, X: Array, setup: Setup) -> _Ansatz:
+    def of(cls, scores: RowScores, X: Array, setup: Setup) -> RelaxedPoints:
         players = setup.players
         kept_alone = players.of_column[None, :] != np.arange(players.n)[:, None]
         free = np.concatenate([np.ones((1, X.shape[1]), dtype=bool), kept_alone])
@@ -105,9 +107,11 @@ class _Ansatz:
         """x̂*(∅) of each row."""
         return self.found.points[:, 0]
 
-    def of_rows(self, rows: Array) -> _Ansatz:
+    def of_rows(self, rows: Array) -> RelaxedPoints:
         """Return that of some rows."""
-        return _Ansatz(self.X[rows], self.setup, Minima(self.found.points[rows], self.found.converged[rows]))
+        return RelaxedPoints(
+            self.X[rows], self.setup, Minima(self.found.points[rows], self.found.converged[rows])
+        )
 
     def some_points(self, sets: Integers) -> tuple[Array, Array]:
         """Columns inside a few sets, and z of each row and set."""
@@ -139,87 +143,87 @@ class _Ansatz:
                 yield part, inside, namespace(X).where(inside, X[:, None], shifted)
 
 
-def relaxed_games(scores: RowScores, X: Array, setup: Setup) -> Games:
+def relaxed_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
     """v(S) = e(z): z = x inside S, and outside the mean of x̂*(∅) and x̂*({i}), i ∈ S (equations 4 and 5)."""
-    ansatz = _Ansatz.of(scores, X, setup)
-    return _games(scores, X, ansatz, _relaxed_worth(scores, ansatz))
+    relaxed = RelaxedPoints.of(scores, X, setup)
+    return _worths(scores, X, relaxed, _relaxed_worth(scores, relaxed))
 
 
-def polished_games(scores: RowScores, X: Array, setup: Setup) -> Games:
+def polished_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
     """v(S) = e(z), where that is next to the minima of a few sets; else e a few steps of descent below z."""
-    ansatz = _Ansatz.of(scores, X, setup)
-    worth = _relaxed_worth(scores, ansatz)
-    games = _games(scores, X, ansatz, worth)
+    relaxed = RelaxedPoints.of(scores, X, setup)
+    worth = _relaxed_worth(scores, relaxed)
+    worths = _worths(scores, X, relaxed, worth)
     n_sets = worth.shape[1]
     if not n_sets:  # one player
-        return games
+        return worths
     checked = evenly_spread(n_sets, N_CHECKED)
-    inside, z = ansatz.some_points(checked)
+    inside, z = relaxed.some_points(checked)
     lowest = _scored(scores, setup.lowest(scores, X, on_host(~inside), start=z).points)
-    falls = at_least(games.full - games.empty, np.finfo(float).tiny)
+    falls = at_least(worths.full - worths.empty, np.finfo(float).tiny)
     before = (worth[:, checked] - lowest).mean(1) / falls
     rows = true_rows(before > TOLERATED)
     if len(rows):
-        worth[rows] = _polished_worth(scores.of_rows(rows), ansatz.of_rows(rows))
+        worth[rows] = _polished_worth(scores.of_rows(rows), relaxed.of_rows(rows))
     after = (worth[:, checked] - lowest).mean(1) / falls
-    return replace(games, above=namespace(X).stack((before, after), 1))
+    return replace(worths, above=namespace(X).stack((before, after), 1))
 
 
-def _relaxed_worth(scores: RowScores, ansatz: _Ansatz) -> Array:
-    X = ansatz.X
-    worth = filled(X, (len(X), len(ansatz.setup.coalitions.members)), 0.0)
-    for part, _, z in ansatz.points(_room(X, scores, _BATCH_BYTES)):
+def _relaxed_worth(scores: RowScores, relaxed: RelaxedPoints) -> Array:
+    X = relaxed.X
+    worth = filled(X, (len(X), len(relaxed.setup.coalitions.members)), 0.0)
+    for part, _, z in relaxed.points(_room(X, scores, _BATCH_BYTES)):
         worth[:, part] = _scored(scores, z)
     return worth
 
 
-def _polished_worth(scores: RowScores, ansatz: _Ansatz) -> Array:
-    X = ansatz.X
-    worth = filled(X, (len(X), len(ansatz.setup.coalitions.members)), 0.0)
-    for part, inside, z in ansatz.points(_room(X, scores, _BATCH_BYTES)):
-        found = ansatz.setup.lowest(
+def _polished_worth(scores: RowScores, relaxed: RelaxedPoints) -> Array:
+    X = relaxed.X
+    worth = filled(X, (len(X), len(relaxed.setup.coalitions.members)), 0.0)
+    for part, inside, z in relaxed.points(_room(X, scores, _BATCH_BYTES)):
+        found = relaxed.setup.lowest(
             scores, X, on_host(~inside), start=z, max_iterations=POLISHING_STEPS, slack=POLISHING_SLACK
         )
         worth[:, part] = _scored(scores, found.points)
     return worth
 
 
-def _games(scores: RowScores, X: Array, ansatz: _Ansatz, worth: Array) -> Games:
+def _worths(scores: RowScores, X: Array, relaxed: RelaxedPoints, worth: Array) -> CoalitionWorths:
     rows = counted(X, len(X))
-    n_unsettled = int((~ansatz.found.converged).sum())
-    return Games(worth, scores.value(ansatz.bottom, rows), scores.value(X, rows), n_unsettled)
+    n_unsettled = int((~relaxed.found.converged).sum())
+    return CoalitionWorths(worth, scores.value(relaxed.bottom, rows), scores.value(X, rows), n_unsettled)
 
 
-def local_games(scores: RowScores, X: Array, setup: Setup) -> Games:
+def local_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
     """v(S) = e(x̂*(S)): one minimum per coalition (equations 2 and 3)."""
     everything = np.ones((1, X.shape[1]), dtype=bool)
     outside = ~setup.coalitions.members[:, setup.players.of_column]
     found = setup.lowest(scores, X, np.concatenate([everything, outside]))
     worth = _scored(scores, found.points)
     full = scores.value(X, counted(X, len(X)))
-    return Games(worth[:, 1:], worth[:, 0], full, int((~found.converged).sum()))
+    return CoalitionWorths(worth[:, 1:], worth[:, 0], full, int((~found.converged).sum()))
 
 
-GAMES = {"relaxed": relaxed_games, "polished": polished_games, "local": local_games, "ball": local_games}
+WORTHS = {"relaxed": relaxed_worths, "polished": polished_worths, "local": local_worths, "ball": local_worths}
 
 
-def play(scores: RowScores, X: Array, setup: Setup, characteristic: str) -> Games:
-    """Play the games of all rows, some rows at a time: on the device that X is on, or else in threads."""
+def coalition_worths(scores: RowScores, X: Array, setup: Setup, characteristic: str) -> CoalitionWorths:
+    """Return what all coalitions of all rows are worth, some rows at a time: on the device that X is on, or else in threads."""
     is_relaxed = characteristic == "relaxed"
     points_per_row = setup.players.n + 1 if is_relaxed else len(setup.coalitions.members) + 1
 
-    def some(rows: slice) -> Games:
-        return GAMES[characteristic](scores.of_rows(rows), X[rows], setup).on_host
+    def some(rows: slice) -> CoalitionWorths:
+        return WORTHS[characteristic](scores.of_rows(rows), X[rows], setup).on_host
 
     label = "sharing scores among columns"
     d = X.shape[1]
     if isinstance(X, np.ndarray):
-        limit = _LOCAL_BYTES if GAMES[characteristic] is local_games else _ROWS_BYTES
+        limit = _LOCAL_BYTES if WORTHS[characteristic] is local_worths else _ROWS_BYTES
         parts = batch_map(some, row_batches(len(X), 24 * d * points_per_row, limit), label)
     else:
         batches = row_batches(len(X), problem_bytes(d) * points_per_row, _room(X, scores, _ROWS_BYTES))
         parts = [some(rows) for rows in track(batches, len(batches), label)]
-    return Games(
+    return CoalitionWorths(
         np.concatenate([part.worth for part in parts]),
         np.concatenate([part.empty for part in parts]),
         np.concatenate([part.full for part in parts]),
@@ -290,10 +294,10 @@ class AnomalyShapley(BackgroundExplainer):
     n_coalitions
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
-        Columns that play together (one-hot columns, the channels of a sensor): lists of columns, by position
+        Columns that coalition_worths together (one-hot columns, the channels of a sensor): lists of columns, by position
         or name, or one group number per column. A group's value is divided equally among its columns;
         `extras["group_values"]` holds it whole, in the order of the lists, then of the columns that are in
-        none. Columns that an encoding made from one raw column always play together.
+        none. Columns that an encoding made from one raw column always coalition_worths together.
     radius
         Half-width of the neighbourhood of "ball", in standard deviations.
     random_state
@@ -328,7 +332,7 @@ class AnomalyShapley(BackgroundExplainer):
     least_rows = 2
     _parameters: ClassVar[dict[str, Rules]] = {
         "gamma": (GAMMAS, one_of("auto", "balance", "injection")),
-        "characteristic": one_of("auto", *GAMES),
+        "characteristic": one_of("auto", *WORTHS),
         "distance": DISTANCES,
         "n_coalitions": (one_of("auto"), integer(2)),
         "groups": groups_rule,
@@ -383,8 +387,8 @@ class AnomalyShapley(BackgroundExplainer):
         coalitions = self._coalitions(players)
 
         def explained(X: Floats, gamma: float) -> Floats:
-            games = self._games(RowScores(background.score, X), X, players, coalitions, gamma)
-            return shapley_values(coalitions, games.worth, games.empty, games.full).values
+            worths = self._worths(RowScores(background.score, X), X, players, coalitions, gamma)
+            return shapley_values(coalitions, worths.worth, worths.empty, worths.full).values
 
         rng = generator(self.random_state)
         near = self.neighbourhood_
@@ -395,15 +399,15 @@ class AnomalyShapley(BackgroundExplainer):
         players = players_of(rows, self.groups, self.names_)
         coalitions = self._coalitions(players)
         scores = RowScores(rows.score, rows.X, rows.left_out)
-        games = self._games(scores, rows.X, players, coalitions, self.gamma_)
-        shared = shapley_values(coalitions, games.worth, games.empty, games.full)
+        worths = self._worths(scores, rows.X, players, coalitions, self.gamma_)
+        shared = shapley_values(coalitions, worths.worth, worths.empty, worths.full)
         extras: dict[str, Any] = {}
         if self.groups is not None:
             extras["group_values"] = players.group_values(shared.values)
         return Attribution(
             players.per_column(shared.values),
-            games.full,
-            games.empty,
+            worths.full,
+            worths.empty,
             stderr=None if shared.stderr is None else players.per_column(shared.stderr),
             extras=extras,
             params={
@@ -412,10 +416,10 @@ class AnomalyShapley(BackgroundExplainer):
                 "gamma_used": self.gamma_ * self.neighbourhood_.score_unit,
                 "coalitions": coalitions.words(),
                 "coalitions_used": len(coalitions.members),
-                "minima_not_settled": games.n_unsettled,
+                "minima_not_settled": worths.n_unsettled,
                 "constant_columns": int(self.neighbourhood_.constant.sum()),
                 "characteristic_used": self._characteristic(scores, coalitions),
-                **_gaps(games),
+                **_gaps(worths),
             },
             per_owner=True,
         )
@@ -423,9 +427,9 @@ class AnomalyShapley(BackgroundExplainer):
     def _coalitions(self, players: Players) -> Coalitions:
         return choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
 
-    def _games(
+    def _worths(
         self, scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, gamma: float
-    ) -> Games:
+    ) -> CoalitionWorths:
         """Find out what the coalitions of each row are worth."""
         chosen = self._characteristic(scores, coalitions)
         # The distance of a binary column is steep where it begins: a first step promises next to nothing.
@@ -439,7 +443,7 @@ class AnomalyShapley(BackgroundExplainer):
             slack=SLACK if is_quick else 0.0,
         )
         rows = where_scored(scores, X, self.distance)
-        return play(scores, rows, Setup(players, coalitions, lowest), chosen)
+        return coalition_worths(scores, rows, Setup(players, coalitions, lowest), chosen)
 
     def _characteristic(self, scores: RowScores, coalitions: Coalitions) -> str:
         """The characteristic function in use."""
@@ -450,10 +454,10 @@ class AnomalyShapley(BackgroundExplainer):
         return "local" if coalitions.is_exact else "polished"
 
 
-def _gaps(games: Games) -> dict[str, Any]:
+def _gaps(worths: CoalitionWorths) -> dict[str, Any]:
     """What polishing changed and what it left, as shares of a row's fall; means over the rows."""
-    if games.above is None:
+    if worths.above is None:
         return {}
-    relaxed, polished = games.above.mean(axis=0).tolist()
-    n_polished = int((games.above[:, 0] > TOLERATED).sum())
+    relaxed, polished = worths.above.mean(axis=0).tolist()
+    n_polished = int((worths.above[:, 0] > TOLERATED).sum())
     return {"relaxed_above": relaxed, "polished_above": polished, "rows_polished": n_polished}

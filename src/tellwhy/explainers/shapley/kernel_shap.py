@@ -39,7 +39,7 @@ from tellwhy.explainers.shapley.shapley_values import (
 )
 from tellwhy.scoring import EncodedScore, NetworkOutput
 from tellwhy.scoring.moved_columns import column_units
-from tellwhy.scoring.ordinary_rows import some_rows
+from tellwhy.scoring.reference_rows import some_rows
 
 
 @dataclass(frozen=True)

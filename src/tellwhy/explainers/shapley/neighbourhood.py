@@ -28,7 +28,7 @@ from tellwhy.counterfactuals.minimise import (
     Distance,
     Mask,
     Minima,
-    Surroundings,
+    MoveCost,
     minimise,
 )
 from tellwhy.counterfactuals.row_scores import RowScores
@@ -40,11 +40,11 @@ from tellwhy.scoring.moved_columns import (
     draw_steps,
     reciprocal_ranks,
 )
-from tellwhy.scoring.ordinary_rows import lower_half
+from tellwhy.scoring.reference_rows import lower_half
 
 DISTANCES = (one_of("squared", "absolute"), function)
 GAMMAS = real(0, np.inf, closed="left")
-N_ANCHORS = 8  # ordinary rows that a search without gradients may step towards
+N_REFERENCE_ROWS = 8  # ordinary rows that a search without gradients may step towards
 _QUARTILES = 1.349  # distance of the quartiles of a normal distribution, in its standard deviations
 _LOOKED_AT = 256  # background rows that are scored to find them
 
@@ -61,7 +61,7 @@ class Neighbourhood:
         Mask of the constant columns.
     binary
         Mask of the columns that hold both 0 and 1 and nothing else; all columns of a score of shares of 1.
-    anchors
+    reference_rows
         A few ordinary rows, for scores without a gradient, which are searched by trial steps and whose
         distances are bounded; None for others.
     score_unit
@@ -72,7 +72,7 @@ class Neighbourhood:
     scales: Floats
     constant: Mask
     binary: Mask
-    anchors: Floats | None
+    reference_rows: Floats | None
     score_unit: float
 
     @classmethod
@@ -85,8 +85,8 @@ class Neighbourhood:
         values = np.asarray(score.value(looked_at), dtype=np.float64)
         if isinstance(score, HasGradient):
             return cls(scales, constant, binary, None, _spread(values))
-        anchors = looked_at[lower_half(values, N_ANCHORS)]
-        return cls(scales, constant, binary, anchors, _positive(np.std(values)))
+        reference_rows = looked_at[lower_half(values, N_REFERENCE_ROWS)]
+        return cls(scales, constant, binary, reference_rows, _positive(np.std(values)))
 
     def lowest(
         self,
@@ -111,10 +111,10 @@ class Neighbourhood:
             free,
             gamma=gamma if is_scaled else gamma * self.score_unit,
             scales=self.scales,
-            distance=distance if self.anchors is None else partial(_bounded, distance),
+            distance=distance if self.reference_rows is None else partial(_bounded, distance),
             binary=self.binary,
             radius=radius,
-            anchors=self.anchors,
+            reference_rows=self.reference_rows,
             slack=slack,
             start=start,
             max_iterations=max_iterations,
@@ -215,7 +215,7 @@ def balanced_gamma(
     everything = np.ones((1, X.shape[1]), dtype=bool)
     Y = neighbourhood.lowest(scores, X, everything, gamma=DEFAULT, distance=distance).points[:, 0]
     rows = np.arange(len(X))
-    around = Surroundings(neighbourhood.scales, distance, neighbourhood.binary)
+    around = MoveCost(neighbourhood.scales, distance, neighbourhood.binary)
     cost = float(np.median(around.cells(X, (Y - X) / neighbourhood.scales)[0].mean(axis=1)))
     fall = float(np.median(scores.value(X, rows) - scores.value(Y, rows)))
     return fall / cost / neighbourhood.score_unit if fall > 0 and cost > 0 else DEFAULT

@@ -12,7 +12,6 @@ from tellwhy.classifiers.svm import (
     accelerated_ascent as method,
     lee_lin_wahba as single_engine,
     solver,
-    solver as leap,
 )
 from tellwhy.classifiers.svm.accelerated_ascent import LENGTHS, Primal, best_length
 from tellwhy.classifiers.svm.problem import Labels, make_problem, why_infeasible
@@ -102,7 +101,7 @@ def test_a_fit_with_many_features_ends_at_a_large_c(dtype, C, monkeypatch):
     X, y = texts()
     model = LeeLinWahbaSVM(C=C, tol=1e-2, random_state=0, max_epochs=40, dtype=dtype)
     assert model.fit(X, y).dual_gap_ <= 1e-2
-    assert model.n_iter_ <= leap.LEAP_AFTER + solver.MOST_EPOCHS
+    assert model.n_iter_ <= solver.SWITCH_AFTER + solver.MOST_EPOCHS
     monkeypatch.setattr(single_engine, "is_possible", lambda _: False)
     with pytest.warns(UserWarning, match="gap"):
         assert model.fit(X, y).dual_gap_ > 1e-2

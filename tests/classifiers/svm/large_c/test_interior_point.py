@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.datasets import load_iris
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm import interior_point as method, solver, solver as leap
+from tellwhy.classifiers.svm import interior_point as method, solver
 from tellwhy.classifiers.svm.interior_point import Entries, NewtonStep, Programme
 from tellwhy.classifiers.svm.problem import Labels, make_multilabel_problem, make_problem, why_infeasible
 from tellwhy.classifiers.svm.training.job import Job
@@ -69,7 +69,7 @@ def test_a_large_c_takes_no_more_epochs():
     models = [LeeLinWahbaSVM(C=C, tol=1e-4, random_state=0).fit(X, y) for C in (1.0, 1e4)]
     for model in models:
         assert model.dual_gap_ <= 1e-4
-        assert model.n_iter_ <= leap.LEAP_AFTER + solver.MOST_EPOCHS
+        assert model.n_iter_ <= solver.SWITCH_AFTER + solver.MOST_EPOCHS
 
 
 def slow_rows(n=300):
@@ -85,8 +85,8 @@ def test_fits_whose_epochs_would_run_out_end_at_a_large_c(kind, monkeypatch):
     settings = {"C": 100.0, "tol": 1e-3, "fit_intercept": False, "random_state": 0}
     model = kind(**settings).fit(X, y)
     assert model.dual_gap_ <= 1e-3
-    assert model.n_iter_ <= 2 * leap.SLOW_AFTER
-    monkeypatch.setattr(solver, "leap", lambda *_, **__: None)
+    assert model.n_iter_ <= 2 * solver.SLOW_AFTER
+    monkeypatch.setattr(solver, "switch_method", lambda *_, **__: None)
     with pytest.warns(NotConverged, match="relative duality gap"):
         assert kind(**settings).fit(X, y).dual_gap_ > 0.1
 
@@ -106,16 +106,16 @@ def test_sets_of_labels_are_solved_too():
 
 
 @pytest.mark.parametrize("loss", ["ww", "cs"])
-def test_a_job_of_one_process_leaps_and_is_resumed_to_the_same_bits(loss, tmp_path):
+def test_a_job_of_one_process_switches_method_and_is_resumed_to_the_same_bits(loss, tmp_path):
     X, y = slow_rows()
     np.savez(tmp_path / "rows.npz", X=X, y=y)
     given = {"data": str(tmp_path / "rows.npz"), "loss": loss, "C": 100.0, "checkpoint_every": 10}
     whole = train(Job(out=str(tmp_path / "whole"), **given))
     assert whole.dual_gap_ <= 1e-3
-    assert whole.n_iter_ < 2 * leap.SLOW_AFTER
+    assert whole.n_iter_ < 2 * solver.SLOW_AFTER
 
     def cut(text):
-        if text.startswith("epoch") and int(text.split()[1]) > leap.SLOW_AFTER - 20:
+        if text.startswith("epoch") and int(text.split()[1]) > solver.SLOW_AFTER - 20:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

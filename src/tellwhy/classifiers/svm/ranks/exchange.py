@@ -84,7 +84,7 @@ class SharedMemory:
         self.comm = comm
         self._allocate = allocate
         # Two in turn, as some ranks may still read one while others fill the next; and one that sweeps use.
-        self._rooms: dict[int, tuple[Any, Callable[[], None]]] = {}
+        self._buffers: dict[int, tuple[Any, Callable[[], None]]] = {}
         self._turn = 0
 
     def gathered(self, shape: tuple[int, ...], dtype: DTypeLike, fill: Fill) -> Any:
@@ -114,18 +114,18 @@ class SharedMemory:
 
     def _room(self, which: int, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         n = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        if which not in self._rooms or len(self._rooms[which][0]) < n + ALIGNED:
-            if which in self._rooms:
-                self._rooms.pop(which)[1]()
-            self._rooms[which] = self._allocate(self.comm, n + n // 2 + ALIGNED)
-        room = self._rooms[which][0]
+        if which not in self._buffers or len(self._buffers[which][0]) < n + ALIGNED:
+            if which in self._buffers:
+                self._buffers.pop(which)[1]()
+            self._buffers[which] = self._allocate(self.comm, n + n // 2 + ALIGNED)
+        room = self._buffers[which][0]
         skip = -room.ctypes.data % ALIGNED
         return room[skip : skip + n].view(dtype).reshape(shape)
 
     def close(self) -> None:
         """Free all memory."""
-        while self._rooms:
-            self._rooms.popitem()[1][1]()
+        while self._buffers:
+            self._buffers.popitem()[1][1]()
 
 
 def window(comm: Any, n: int) -> tuple[Any, Callable[[], None]]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm._compiled_lists import longest
-from tellwhy.classifiers.svm._compiled_steps import GAP
+from tellwhy.classifiers.svm._compiled_steps import CACHE_PADDING
 from tellwhy.classifiers.svm.dual_lists import DualLists
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.ranks._compiled import copy_lists
@@ -26,11 +26,11 @@ from tellwhy.classifiers.svm.records import (
     BatchArrays,
     Block,
     Examples,
-    Keeper,
     ListArrays,
     ShardedEntries,
     Share,
     Sweep,
+    Writer,
 )
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
 from tellwhy.classifiers.svm.threads._compiled_sweeps import (
@@ -54,21 +54,21 @@ def listed_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, vio
     held = given[1:]
     batches: BatchArrays = held[0]
     lists: ListArrays = held[4]
-    rooms = _rooms(rows, longest(lists.lengths) + 1, partial.dtype)
+    buffers = _buffers(rows, longest(lists.lengths) + 1, partial.dtype)
     for b in order:
         part = batches.at[b, 0], batches.at[b, 1]
         partial[:] = 0  # each rank fills in its part; the sum is then that of one number and zeros
 
         def read(t: int, part: Any = part) -> None:
-            read_listed(*part, *held, rows.shares[t], partial, rooms[t])
+            read_listed(*part, *held, rows.shares[t], partial, buffers[t])
 
-        rows.workers.map(read, range(len(rooms)))
+        rows.workers.map(read, range(len(buffers)))
         scores = summed(rows.exchange.comm, partial)
 
         def move(t: int, part: Any = part, scores: Any = scores) -> None:
-            move_listed(*part, *held, rows.shares[t], scores, rooms[t], rows.keeper(t), violations)
+            move_listed(*part, *held, rows.shares[t], scores, buffers[t], rows.writer(t), violations)
 
-        rows.workers.map(move, range(len(rooms)))
+        rows.workers.map(move, range(len(buffers)))
 
 
 def all_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, used: int, exact: bool) -> int:
@@ -76,7 +76,7 @@ def all_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, used: 
     order = given[0]
     held = given[1:]
     batches: BatchArrays = held[0]
-    rooms = _rooms(rows, rows.block.n_classes, partial.dtype)
+    buffers = _buffers(rows, rows.block.n_classes, partial.dtype)
     for b in order:
         first = int(batches.at[b, 0])
         size = int(batches.at[b, 1]) - first
@@ -85,20 +85,20 @@ def all_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, used: 
             partial[:] = 0
 
             def read(t: int, part: Any = part) -> None:
-                read_all(*part, *held, rows.shares[t], partial, rooms[t])
+                read_all(*part, *held, rows.shares[t], partial, buffers[t])
 
-            rows.workers.map(read, range(len(rooms)))
+            rows.workers.map(read, range(len(buffers)))
             scores = summed(rows.exchange.comm, partial)
 
             def move(t: int, part: Any = part, scores: Any = scores, used: int = used) -> int:
-                found: int = move_all(*part, *held, used, exact, rows.shares[t], scores, rooms[t], t == 0)
+                found: int = move_all(*part, *held, used, exact, rows.shares[t], scores, buffers[t], t == 0)
                 return found
 
-            used = rows.workers.map(move, range(len(rooms)))[0]
+            used = rows.workers.map(move, range(len(buffers)))[0]
     return used
 
 
-def _rooms(rows: RankRows, width: int, sum_dtype: Any) -> list[Any]:
+def _buffers(rows: RankRows, width: int, sum_dtype: Any) -> list[Any]:
     """Room for each thread of this rank."""
     dtype = np.zeros(0, dtype=rows.block.weights.dtype)
     return [
@@ -266,12 +266,12 @@ class RankRows(RowSweeps):
                 self.lists.take_values(examples, chunk)
                 self.exchange.wait()  # others may still read what the next chunk overwrites
 
-    def keeper(self, t: int) -> Keeper:
+    def writer(self, t: int) -> Writer:
         """What thread t of this rank writes into the lists of a chunk: variables of the rank's own examples.
 
         Other ranks may see the same lists.
         """
-        return Keeper(t == 0, self.lists.first, self.lists.last)
+        return Writer(t == 0, self.lists.first, self.lists.last)
 
     def _chunks(self, order: Integers) -> Iterator[Integers]:
         """Batches with not too many listed variables at a time."""
@@ -307,7 +307,7 @@ class RankRows(RowSweeps):
         self._in_ranks(
             n,
             lambda t, m, barrier: sweep_shards(
-                m, barrier, *given, shares[t], partial, self.keeper(t), violations
+                m, barrier, *given, shares[t], partial, self.writer(t), violations
             ),
         )
 
@@ -331,7 +331,7 @@ class RankRows(RowSweeps):
         return self.batches.arrays, self.entries, self.examples, self.block, chunk
 
     def _shape(self, width: int) -> tuple[int, int, int, int]:
-        return 2, self.part.plan.n_slots, self.size, width + GAP
+        return 2, self.part.plan.n_slots, self.size, width + CACHE_PADDING
 
     def _shares(self, n: int) -> list[Share]:
         return self.shares if n == len(self.shares) else [self.part.share(t, n) for t in range(n)]

@@ -296,7 +296,7 @@ class RankSingleEngine(SingleEngine):
         if self._is_centred:
             self.centre = -summed(self.comm, self._class_sum()) / self.problem.n_classes
 
-    def leap(self, tol: float) -> Any:  # noqa: ARG002
+    def switch_method(self, tol: float) -> Any:  # noqa: ARG002
         """Models that are spread over ranks are too large for it."""
         return None
 

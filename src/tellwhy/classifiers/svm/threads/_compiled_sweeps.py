@@ -285,14 +285,14 @@ def _visit_listed(i, first, batches, entries, examples, block, lists, sweep, sha
 
 
 @for_each_row
-def _keep_listed(e, violation, lists, sweep, new, keeper, violations):
+def _keep_listed(e, violation, lists, sweep, new, writer, violations):
     """Keep what was found for an example."""
     violations[e] = violation
     if violation <= sweep.negligible:
         lists.idle[e] += 1
         return
     lists.idle[e] = 0
-    if e < keeper.first or e >= keeper.last:
+    if e < writer.first or e >= writer.last:
         return
     at = lists.starts[e]
     for j in range(lists.lengths[e]):
@@ -301,7 +301,7 @@ def _keep_listed(e, violation, lists, sweep, new, keeper, violations):
 
 @for_each_row
 def move_listed(
-    first, last, batches, entries, examples, block, lists, sweep, share, partial, room, keeper, violations
+    first, last, batches, entries, examples, block, lists, sweep, share, partial, room, writer, violations
 ):
     """Solve for the rows of a batch, one after the other."""
     for i in range(last - first):
@@ -310,8 +310,8 @@ def move_listed(
         violation = _visit_listed(
             i, first, batches, entries, examples, block, lists, sweep, share, partial, room
         )
-        if keeper.is_one:
-            _keep_listed(batches.members[first + i], violation, lists, sweep, room.new, keeper, violations)
+        if writer.is_one:
+            _keep_listed(batches.members[first + i], violation, lists, sweep, room.new, writer, violations)
 
 
 @compiled
@@ -327,13 +327,13 @@ def sweep_shards(
     sweep,
     share,
     partial_scores,
-    keeper,
+    writer,
     violations,
 ):
     """Visit the listed variables of some batches, as thread t; sets `violations` of examples visited.
 
     What is read of a row is read before the threads wait for each other, and what is written is written
-    after. One thread of a process alone is a keeper: it writes what all would write alike.
+    after. One thread of a process alone is a writer: it writes what all would write alike.
     """
     most = longest(lists.lengths) + 1
     dtype = block.weights.dtype
@@ -357,7 +357,7 @@ def sweep_shards(
             share,
             partial,
             room,
-            keeper,
+            writer,
             violations,
         )
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm._compiled_lists import close_up
-from tellwhy.classifiers.svm._compiled_steps import GAP
+from tellwhy.classifiers.svm._compiled_steps import CACHE_PADDING
 from tellwhy.classifiers.svm.dual_lists import DualLists
 from tellwhy.classifiers.svm.problem import Problem
-from tellwhy.classifiers.svm.records import Barrier, Block, Examples, Keeper, Sweep, Swept
+from tellwhy.classifiers.svm.records import Barrier, Block, Examples, Sweep, Swept, Writer
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
 from tellwhy.classifiers.svm.threads._compiled_sweeps import (
     sweep_separate,
@@ -275,8 +275,8 @@ class ShardedRows(RowSweeps):
         given = (*self._given(order), sweep)
 
         def visit(t: int, barrier: Barrier) -> None:
-            keeper = Keeper(t == 0, 0, len(violations))
-            sweep_shards(t, barrier, *given, grid.share(t), partial, keeper, violations)
+            writer = Writer(t == 0, 0, len(violations))
+            sweep_shards(t, barrier, *given, grid.share(t), partial, writer, violations)
 
         self._together(n, visit)
 
@@ -286,7 +286,7 @@ class ShardedRows(RowSweeps):
     def _partial_scores(self, n_slots: int, width: int, dtype: DTypeLike) -> Any:
         """Room for what each part contributes to the scores of the rows of one batch and of the next."""
         # Longer rows than needed: two threads never write to the same cache line.
-        return np.empty((2, n_slots, self.size, width + GAP), dtype=dtype)
+        return np.empty((2, n_slots, self.size, width + CACHE_PADDING), dtype=dtype)
 
 
 def batch_size(n_classes: int, mean_entries: float) -> int:

@@ -6,13 +6,17 @@ import pytest
 
 from tellwhy.detectors import GaussianMixture
 from tellwhy.scoring import as_score
-from tellwhy.scoring.ordinary_rows import MOST_ROWS, Observed, observed_by, some_rows
+from tellwhy.scoring.reference_rows import MOST_ROWS, ReferenceRows, reference_rows_of, some_rows
 
 
 def test_the_kept_rows_are_spread_over_all_rows():
     """A table sorted by time or class keeps rows of every part of it, not those at its beginning."""
     ordered = np.column_stack([np.arange(5_000.0), np.arange(5_000.0) // 1_250])
-    for rows in (Observed.of(ordered).rows, some_rows(ordered), some_rows(pd.DataFrame(ordered)).to_numpy()):
+    for rows in (
+        ReferenceRows.of(ordered).rows,
+        some_rows(ordered),
+        some_rows(pd.DataFrame(ordered)).to_numpy(),
+    ):
         assert len(rows) == MOST_ROWS
         assert (rows[0, 0], rows[-1, 0]) == (0.0, 4_999.0)
         assert set(np.diff(rows[:, 0])) <= {4.0, 5.0, 6.0}
@@ -35,15 +39,15 @@ def test_the_sample_is_a_copy():
 def test_ranges_and_whole_numbers_are_those_of_all_rows():
     rows = np.zeros((5_000, 3))
     rows[3, 0], rows[4, 1], rows[6, 2] = 9.0, -9.0, 0.5  # none of them is among the rows kept
-    observed = Observed.of(rows)
-    assert not observed.rows.any()
-    assert observed.high.tolist() == [9.0, 0.0, 0.5]
-    assert observed.low.tolist() == [0.0, -9.0, 0.0]
-    assert observed.whole.tolist() == [True, True, False]
+    seen = ReferenceRows.of(rows)
+    assert not seen.rows.any()
+    assert seen.high.tolist() == [9.0, 0.0, 0.5]
+    assert seen.low.tolist() == [0.0, -9.0, 0.0]
+    assert seen.whole.tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("n", [50, 3_000])
 def test_a_detector_keeps_a_sample_of_its_training_rows(n):
     X = np.random.default_rng(0).normal(size=(n, 2))
-    kept = observed_by(as_score(GaussianMixture().fit(X)))
+    kept = reference_rows_of(as_score(GaussianMixture().fit(X)))
     np.testing.assert_array_equal(kept.rows, some_rows(X))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.arrays import evenly_spread, take_rows
 from tellwhy.core.params import Fit, is_matrix
-from tellwhy.core.score import Floats, HasMixture, HasObserved, Integers, support_points
+from tellwhy.core.score import Floats, HasMixture, HasReferenceRows, Integers, support_points
 from tellwhy.scoring.function_scores import EncodedScore
 from tellwhy.scoring.model_rows import lookup
 
@@ -22,7 +22,7 @@ MOST_CELLS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Observed:
+class ReferenceRows:
     """Some of the rows that a model learned from, and what is known of each column over all of them.
 
     `low` and `high` are the smallest and the largest number of each column; `whole` tells which columns hold
@@ -35,13 +35,13 @@ class Observed:
     whole: Mask
 
     @classmethod
-    def of(cls, X: Floats) -> Observed:
+    def of(cls, X: Floats) -> ReferenceRows:
         """Keep up to 1,000 rows of X.
 
         Examples
         --------
-        >>> observed = Observed.of(np.arange(6000.0).reshape(3000, 2))
-        >>> observed.rows.shape, observed.low, observed.high
+        >>> seen = ReferenceRows.of(np.arange(6000.0).reshape(3000, 2))
+        >>> seen.rows.shape, seen.low, seen.high
         ((1000, 2), array([0., 1.]), array([5998., 5999.]))
         """
         return cls(some_rows(X), X.min(axis=0), X.max(axis=0), whole_columns(X))
@@ -82,7 +82,7 @@ def kept_positions(shape: tuple[int, ...]) -> Integers:
     return evenly_spread(shape[0], most)
 
 
-def observed_by(score: object) -> Observed | None:
+def reference_rows_of(score: object) -> ReferenceRows | None:
     """Return rows that the model behind a score learned from, where it keeps any; None where it does not.
 
     A kernel model or one of neighbours keeps its support points.
@@ -92,30 +92,30 @@ def observed_by(score: object) -> Observed | None:
     >>> from tellwhy.detectors import GaussianMixture
     >>> from tellwhy.scoring import FunctionScore, as_score
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> observed_by(as_score(GaussianMixture().fit(X))).rows.shape
+    >>> reference_rows_of(as_score(GaussianMixture().fit(X))).rows.shape
     (50, 2)
-    >>> observed_by(FunctionScore(lambda X: X.sum(axis=1))) is None
+    >>> reference_rows_of(FunctionScore(lambda X: X.sum(axis=1))) is None
     True
     """
-    if isinstance(score, HasObserved):
-        kept: Any = score.observed
+    if isinstance(score, HasReferenceRows):
+        kept: Any = score.reference_rows
         return kept
     points = support_points(score)
-    return None if points is None else Observed.of(points)
+    return None if points is None else ReferenceRows.of(points)
 
 
 N_DRAWN = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class SourcedRows:
     """Rows in the user's columns, and where they come from, in words."""
 
     rows: Any
     words: str
 
 
-def kept_rows(score: Any) -> Kept | None:
+def find_reference_rows(score: Any) -> SourcedRows | None:
     """Return ordinary rows that the model behind a score keeps or describes; None where it does neither.
 
     Support vectors of a one-class SVM are not ordinary: they are the rows at the edge and beyond it.
@@ -125,22 +125,22 @@ def kept_rows(score: Any) -> Kept | None:
     >>> from sklearn.neighbors import LocalOutlierFactor
     >>> from tellwhy.scoring import as_score
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> kept_rows(as_score(LocalOutlierFactor(novelty=True).fit(X))).rows.shape
+    >>> find_reference_rows(as_score(LocalOutlierFactor(novelty=True).fit(X))).rows.shape
     (60, 2)
     """
     if isinstance(score, EncodedScore):
-        inner = kept_rows(score.inner)
+        inner = find_reference_rows(score.inner)
         if inner is None or score.decode is None:
             return None
-        return Kept(score.decode(inner.rows), inner.words)
-    observed = None if _is_edge_only(score) else observed_by(score)
-    if observed is not None:
-        return Kept(observed.rows, f"{len(observed.rows)} rows that the model keeps")
+        return SourcedRows(score.decode(inner.rows), inner.words)
+    seen = None if _is_edge_only(score) else reference_rows_of(score)
+    if seen is not None:
+        return SourcedRows(seen.rows, f"{len(seen.rows)} rows that the model keeps")
     model = getattr(score, "model", score)
     reader = lookup(_KEPT, model)
     held = None if reader is None else reader(model)
     if held is not None and len(held) > 1:
-        return Kept(held, f"{len(held)} rows that the model keeps")
+        return SourcedRows(held, f"{len(held)} rows that the model keeps")
     return _drawn(score, model)
 
 
@@ -148,23 +148,25 @@ def _is_edge_only(score: Any) -> bool:
     """Whether what a score keeps is a part of its training rows: support vectors, the least ordinary ones."""
     expansion: Any = getattr(score, "expansion", None)
     n_training = getattr(expansion, "n_training", None)
-    return n_training is not None and len(expansion.points) < n_training and not hasattr(score, "observed")
+    return (
+        n_training is not None and len(expansion.points) < n_training and not hasattr(score, "reference_rows")
+    )
 
 
-def _drawn(score: Any, model: Any) -> Kept | None:
+def _drawn(score: Any, model: Any) -> SourcedRows | None:
     """Rows drawn from the distribution that a model has learned, where it is a normal one or a mixture."""
     words = f"{N_DRAWN} rows drawn from the distribution that the model has learned"
     if isinstance(score, HasMixture) and score.mixture.means.shape[1:] == tuple(score.feature_shape or ()):
         parts = score.mixture
-        return Kept(_mixture_rows(parts.weights, parts.means, parts.covariances), words)
+        return SourcedRows(_mixture_rows(parts.weights, parts.means, parts.covariances), words)
     learned = lookup(_LEARNED, getattr(model, "detector_", model)) or lookup(_LEARNED, model)
     if learned is not None:
         rows = learned(model)
-        return None if rows is None else Kept(rows, words)
+        return None if rows is None else SourcedRows(rows, words)
     projection = getattr(score, "projection", None)
     spread = getattr(score, "covariance", None)
     if projection is not None and spread is not None:
-        return Kept(_mixture_rows(np.ones(1), projection.mean[None], spread[None]), words)
+        return SourcedRows(_mixture_rows(np.ones(1), projection.mean[None], spread[None]), words)
     return None
 
 
