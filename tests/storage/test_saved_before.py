@@ -25,6 +25,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import new_names
 from tellwhy.data.graphs import chain
 from tellwhy.explainers.surrogate import sampler as chains_checkpoint
+from tellwhy.storage.saved_classes import RENAMED
 
 ARCHIVE = Path(__file__).with_name("saved_before.zip")
 
@@ -91,13 +92,15 @@ def test_classifiers(name, place):
 
 
 def holds(new, old, rename):
-    """Whether all that was written then is written now; a parameter that was added since may be there too."""
+    """Whether all that was written then is written now; classes may have other names, and more parameters."""
     if isinstance(old, dict) and old.get("type") == "array":
         return new == {"type": "array", "is": rename(old["is"])}
     if isinstance(old, dict):
         return isinstance(new, dict) and all(key in new and holds(new[key], old[key], rename) for key in old)
     if isinstance(old, list):
         return len(new) == len(old) and all(map(holds, new, old, [rename] * len(old)))
+    if isinstance(old, str):
+        return new in (old, RENAMED.get(old))
     return new == old
 
 

@@ -97,6 +97,7 @@ class RelaxedPoints:
 
     @classmethod
     def of(cls, scores: RowScores, X: Array, setup: Setup) -> RelaxedPoints:
+        """Find the minima of no player and of each alone."""
         players = setup.players
         kept_alone = players.of_column[None, :] != np.arange(players.n)[:, None]
         free = np.concatenate([np.ones((1, X.shape[1]), dtype=bool), kept_alone])
@@ -208,7 +209,7 @@ WORTHS = {"relaxed": relaxed_worths, "polished": polished_worths, "local": local
 
 
 def coalition_worths(scores: RowScores, X: Array, setup: Setup, characteristic: str) -> CoalitionWorths:
-    """Return what all coalitions of all rows are worth, some rows at a time: on the device that X is on, or else in threads."""
+    """Return what coalitions are worth, some rows at a time: on the device that X is on, or else in threads."""
     is_relaxed = characteristic == "relaxed"
     points_per_row = setup.players.n + 1 if is_relaxed else len(setup.coalitions.members) + 1
 
