@@ -20,66 +20,6 @@ from torch.nn import Embedding, Module
 from tellwhy.core.errors import InvalidInput
 
 
-@dataclass(frozen=True, eq=False)
-class NetworkRows:
-    """Arguments of a network's forward, rows first in each; `names` where they were given by name."""
-
-    tensors: tuple[Tensor, ...]
-    names: tuple[str, ...] = ()
-    alone: bool = True
-
-    @classmethod
-    def of(cls, X: Any, dtype: torch.dtype) -> NetworkRows:
-        """Read X: an array, a tuple of arrays, or a mapping from names of arguments to arrays."""
-        if isinstance(X, Mapping):
-            if not X:
-                raise InvalidInput("X is an empty dict; expected the network's inputs by their names.")
-            tensors = tuple(_tensor(value, dtype, repr(name)) for name, value in X.items())
-            rows = cls(tensors, tuple(str(name) for name in X), alone=False)
-        elif isinstance(X, tuple):
-            rows = cls(tuple(_tensor(x, dtype, f"input {k}") for k, x in enumerate(X)), alone=False)
-        else:
-            rows = cls((_tensor(X, dtype, "X"),))
-        lengths = [len(tensor) for tensor in rows.tensors]
-        if len(set(lengths)) > 1:
-            raise InvalidInput(f"The inputs have different numbers of rows: {lengths}.")
-        return rows
-
-    def __len__(self) -> int:
-        return len(self.tensors[0])
-
-    def first(self, n: int) -> NetworkRows:
-        """The first rows."""
-        return replace(self, tensors=tuple(t[:n] for t in self.tensors))
-
-    def take(self, rows: Any) -> NetworkRows:
-        """Rows by their numbers."""
-        index = torch.as_tensor(np.asarray(rows), dtype=torch.long, device=self.tensors[0].device)
-        return replace(self, tensors=tuple(t[index] for t in self.tensors))
-
-    def to(self, device: torch.device) -> NetworkRows:
-        """The same on a device."""
-        return replace(self, tensors=tuple(t.to(device) for t in self.tensors))
-
-    def apply(self, model: Module) -> Any:
-        """Apply a network to copies of the rows: it may work in place."""
-        copies = [t.clone() for t in self.tensors]
-        outputs = model(**dict(zip(self.names, copies, strict=True))) if self.names else model(*copies)
-        return check_one_a_row(model, outputs, len(self))
-
-    @property
-    def words(self) -> str:
-        """Shapes and types, for messages."""
-        listed = "; ".join(f"{tuple(t.shape)} of {t.dtype}" for t in self.tensors)
-        return f"rows of shape {listed}"
-
-    def like_given(self, parts: list[Any]) -> Any:
-        """One part per input, in the form the inputs came in: alone, in a tuple, or by name."""
-        if self.alone:
-            return parts[0]
-        return dict(zip(self.names, parts, strict=True)) if self.names else tuple(parts)
-
-
 def check_one_a_row(model: Module, outputs: Any, n_rows: int) -> Any:
     """Return what a network gave for some rows; refuse a tensor that is not one output for each of them."""
     if isinstance(outputs, Tensor) and (outputs.ndim == 0 or len(outputs) != n_rows):
@@ -89,34 +29,6 @@ def check_one_a_row(model: Module, outputs: Any, n_rows: int) -> Any:
             "out what sums or averages over rows, or wrap the network in a module that puts rows first."
         )
     return outputs
-
-
-def given_parts(X: Any) -> list[Any]:
-    """Each input as it was given."""
-    if isinstance(X, Mapping):
-        return list(X.values())
-    return list(X) if isinstance(X, tuple) else [X]
-
-
-def _tensor(x: Any, dtype: torch.dtype, what: str) -> Tensor:
-    if isinstance(x, Tensor):
-        tensor = x.detach()
-    else:
-        array = np.asarray(x)
-        if array.dtype.kind not in "biuf":
-            raise InvalidInput(f"{what} holds values of dtype {array.dtype}; expected numbers.")
-        tensor = torch.as_tensor(np.array(array))
-    if tensor.ndim < 2 or 0 in tensor.shape:
-        raise InvalidInput(
-            f"{what} must have rows first, then the shape of one input, none of them empty. Got shape "
-            f"{tuple(tensor.shape)}; add the rows' axis of a single input with x[None]."
-        )
-    if not tensor.is_floating_point():
-        return tensor
-    if not bool(torch.isfinite(tensor).all()):
-        row = int((~torch.isfinite(tensor)).flatten(1).any(dim=1).nonzero()[0])
-        raise InvalidInput(f"{what} is not finite in row {row}. Fill in missing values first.")
-    return tensor.to(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +44,7 @@ class Place:
         return 0 if self.shape is None else int(np.prod(self.shape))
 
 
-def places(model: Module, rows: NetworkRows) -> list[Place]:
+def places(model: Module, rows: Inputs) -> list[Place]:
     """Return for each input where it enters as numbers; whole numbers are looked for among embeddings."""
     met: list[tuple[Embedding, Tensor]] = []
     handles = [
@@ -142,7 +54,7 @@ def places(model: Module, rows: NetworkRows) -> list[Place]:
     ]
     try:
         with torch.no_grad():
-            rows.first(2).apply(model)
+            rows.rows(slice(2)).apply(model)
     finally:
         for handle in handles:
             handle.remove()
@@ -203,14 +115,21 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.tensors[0])
 
-    def apply(self, model: Module, tensors: Sequence[Tensor]) -> Any:
-        """Apply the model to tensors in place of these."""
+    def apply(self, model: Module, tensors: Sequence[Tensor] | None = None) -> Any:
+        """Apply the model to tensors in place of these; to copies of these, as it may work in place."""
+        if tensors is None:
+            tensors = [t.clone() for t in self.tensors]
         outputs = model(**dict(zip(self.names, tensors, strict=True))) if self.names else model(*tensors)
         return check_one_a_row(model, outputs, len(tensors[0]))
 
-    def rows(self, part: slice) -> Inputs:
+    def rows(self, part: slice | Tensor) -> Inputs:
         """Some of the rows."""
         return replace(self, tensors=tuple(t[part] for t in self.tensors))
+
+    def take(self, numbers: Any) -> Inputs:
+        """Rows by their numbers."""
+        index = torch.as_tensor(np.asarray(numbers), dtype=torch.long, device=self.tensors[0].device)
+        return self.rows(index)
 
     def to(self, device: torch.device) -> Inputs:
         """The same on a device."""
@@ -235,28 +154,32 @@ class Inputs:
         return f"x of {listed[0]}" if self.alone else "inputs of " + "; ".join(listed)
 
 
-def read_inputs(x: Any, dtype: torch.dtype | None) -> Inputs:
+def read_inputs(x: Any, dtype: torch.dtype | None, *, converts: bool = False) -> Inputs:
     """Read x: an array, a tuple of arrays, or a mapping from names of arguments to arrays.
 
-    `dtype` is the type of the model's weights; arrays of floats take it.
+    `dtype` is the type of the model's weights. Arrays of floats take it, as numpy makes doubles of
+    everything; tensors, whose type somebody chose, take it where the caller `converts`.
     """
-    inputs = _read(x, dtype)
+    inputs = _read(x, dtype, converts)
     # Asked once here, for all rows: rules that part signs then need not look at every batch.
     return replace(inputs, nonnegative=tuple(bool((t >= 0).all()) for t in inputs.tensors))
 
 
-def _read(x: Any, dtype: torch.dtype | None) -> Inputs:
+def _read(x: Any, dtype: torch.dtype | None, converts: bool) -> Inputs:
+    def rows(value: Any, what: str) -> Tensor:
+        return _as_rows(value, dtype, what, converts)
+
     if isinstance(x, Mapping):
         names = tuple(str(name) for name in x)
-        return _several([_as_rows(value, dtype, repr(name)) for name, value in x.items()], names)
+        return _several([rows(value, repr(name)) for name, value in x.items()], names)
     if isinstance(x, tuple) and x and all(isinstance(value, (Tensor, np.ndarray)) for value in x):
-        return _several([_as_rows(value, dtype, f"input {k}") for k, value in enumerate(x)], ())
+        return _several([rows(value, f"input {k}") for k, value in enumerate(x)], ())
     if isinstance(x, list) and x and all(isinstance(value, Tensor) for value in x):
         raise InvalidInput(
             "x is a list of tensors: give several inputs of a model as a tuple, and rows as one tensor "
             "(torch.stack)."
         )
-    return Inputs((_as_rows(x, dtype, "x"),))
+    return Inputs((rows(x, "x"),))
 
 
 def _several(tensors: list[Tensor], names: tuple[str, ...]) -> Inputs:
@@ -268,7 +191,7 @@ def _several(tensors: list[Tensor], names: tuple[str, ...]) -> Inputs:
     return Inputs(tuple(tensors), names, alone=False)
 
 
-def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
+def _as_rows(x: Any, dtype: torch.dtype | None, what: str, converts: bool) -> Tensor:
     """Input as a tensor (n, *shape); arrays of floats take the model's type."""
     rows = x.detach() if isinstance(x, Tensor) else _as_tensor(x, what)
     if rows.ndim < 2 or 0 in rows.shape:
@@ -281,8 +204,7 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
     if not rows.is_floating_point():
         return rows
     if dtype is not None and rows.dtype != dtype:
-        # numpy makes doubles of everything; the type of a tensor was chosen by somebody.
-        if isinstance(x, Tensor):
+        if isinstance(x, Tensor) and not converts:
             raise InvalidInput(
                 f"{what} has dtype {rows.dtype}, the model's weights have {dtype}: use x.to({dtype})."
             )
@@ -297,7 +219,7 @@ def _as_tensor(x: Any, what: str) -> Tensor:
     array = np.asarray(x)
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"{what} holds values of dtype {array.dtype}; expected real numbers.")
-    return torch.as_tensor(array)
+    return torch.as_tensor(np.require(array, requirements="CW"))  # torch shares no other memory
 
 
 def readable(x: Any) -> Any:

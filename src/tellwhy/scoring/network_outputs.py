@@ -12,7 +12,7 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnsupportedModel
 from tellwhy.core.params import nearest
-from tellwhy.scoring.network_inputs import NetworkRows
+from tellwhy.scoring.network_inputs import read_inputs
 from tellwhy.scoring.network_passes import TrailingSoftmax, check_model, placed, untouched
 
 RECONSTRUCTION = "reconstruction"
@@ -98,7 +98,7 @@ def _is_choice(target: Any) -> bool:
 def _tried(model: Module, X: Any) -> tuple[Any, str]:
     """What the network returns for the first row, and the name of a softmax at its end."""
     there = placed(model, None)
-    rows = NetworkRows.of(X, there.dtype).first(1).to(there.device)
+    rows = read_inputs(X, there.dtype, converts=True).rows(slice(1)).to(there.device)
     watch = TrailingSoftmax()
     try:
         with untouched(there.device), torch.no_grad(), watch:

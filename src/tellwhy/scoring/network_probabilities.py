@@ -11,7 +11,7 @@ from torch.nn import Module
 from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.scoring.network_inputs import NetworkRows
+from tellwhy.scoring.network_inputs import read_inputs
 from tellwhy.scoring.network_outputs import Picked
 from tellwhy.scoring.network_passes import placed, untouched
 
@@ -47,7 +47,7 @@ class _Probability:
 def ending_of(model: Module, X: Any) -> str:
     """Return what a network ends with, by its first row: 'softmax', 'log_softmax', 'sigmoid', or ''."""
     there = placed(model, None)
-    rows = NetworkRows.of(X, there.dtype).first(1).to(there.device)
+    rows = read_inputs(X, there.dtype, converts=True).rows(slice(1)).to(there.device)
     watch = _Ending()
     with untouched(there.device), torch.no_grad(), watch:
         outputs = rows.apply(there.model)

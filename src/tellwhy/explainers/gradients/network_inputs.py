@@ -15,7 +15,7 @@ from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.gradients.integrated_gradients import Integrated, Lines
-from tellwhy.scoring.network_inputs import NetworkRows, Place, given_parts, places, replaced
+from tellwhy.scoring.network_inputs import Inputs, Place, places, read_inputs, replaced
 from tellwhy.scoring.network_passes import (
     TrailingSoftmax,
     check_model,
@@ -59,7 +59,7 @@ class MovedInputs:
             there.model
         )  # hooks are put on it for a moment, and never on the user's own
         self.device = there.device
-        self.rows = NetworkRows.of(X, there.dtype).to(there.device)
+        self.rows = read_inputs(X, there.dtype, converts=True).to(there.device)
         self.target = check_target(target, len(self.rows))
         self.batch_size = NETWORK_BATCH if batch_size is None else batch_size
         with untouched(self.device):
@@ -68,7 +68,7 @@ class MovedInputs:
         self.dtype = there.dtype
         self.softmax = ""  # name of a softmax at the end, which is left out, once one was met
 
-    def numbers(self, rows: NetworkRows) -> Floats:
+    def numbers(self, rows: Inputs) -> Floats:
         """Return the flat rows of inputs like X."""
         parts = []
         for tensor, place in zip(rows.tensors, self.places, strict=True):
@@ -148,7 +148,7 @@ class MovedInputs:
                 else:
                     stack.enter_context(replaced(place.embedding, tensors[k], part))
             with TrailingSoftmax() as watch:
-                outputs = NetworkRows(tuple(tensors), given.names, given.alone).apply(self.model)
+                outputs = given.apply(self.model, [tensor.clone() for tensor in tensors])
         outputs, self.softmax = watch.left_out(outputs)
         is_function = callable(self.target)
         return pick_scores(outputs, self.target if is_function else output), leaf
@@ -207,7 +207,7 @@ def explain_inputs(explainer: IntegratedGradients, X: Any) -> Any:
             params={"explains": describe(moved.target, moved.softmax), **settings, **explainer.used()},
             extras=Extras(extras),
         )
-        for part, own_sum, data in zip(parts, sums, given_parts(X), strict=True)
+        for part, own_sum, data in zip(parts, sums, moved.rows.given(X), strict=True)
     ]
     return moved.rows.like_given(made)
 
@@ -243,7 +243,7 @@ def _reference(explainer: IntegratedGradients, moved: MovedInputs) -> Floats:
 
 def _numbers(moved: MovedInputs, given: Any) -> Floats:
     """Rows like X as flat rows, or an error that says how they differ."""
-    rows = NetworkRows.of(given, moved.dtype).to(moved.device)
+    rows = read_inputs(given, moved.dtype, converts=True).to(moved.device)
     shapes = [tuple(t.shape[1:]) for t in rows.tensors]
     wanted = [tuple(t.shape[1:]) for t in moved.rows.tensors]
     if shapes != wanted:
