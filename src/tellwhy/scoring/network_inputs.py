@@ -219,7 +219,7 @@ def _as_tensor(x: Any, what: str) -> Tensor:
     array = np.asarray(x)
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"{what} holds values of dtype {array.dtype}; expected real numbers.")
-    return torch.as_tensor(np.require(array, requirements="CW"))  # torch shares no other memory
+    return torch.as_tensor(np.require(array, requirements=["C", "W"]))  # torch shares no other memory
 
 
 def readable(x: Any) -> Any:
