@@ -29,6 +29,7 @@ OLD_NAMES: dict[str, dict[str, str]] = {
     "LinearRelevance": {"of": "target"},
     "LinearScores.explain": {"of": "target"},
     "LocalInsight": {"replacement": "baseline"},
+    "Neighbourhood": {"anchors": "reference_rows"},  # a part of saved models
     "Occlusion": {"patch": "patch_size", "n_background": "max_background"},
     "PatchDTD": {"patch": "patch_size"},
     "PredictionDifference": {"patch": "patch_size"},

@@ -223,7 +223,7 @@ class LeavesRowsOut(ScoreFunction, Protocol, metaclass=Capability):
 
 
 class ReferenceRowsLike(Protocol):
-    """What a model keeps of the rows that it learned from; see `tellwhy.scoring.reference_rows.ReferenceRows`."""
+    """What a model keeps of the rows that it learned from: `ReferenceRows` of `scoring/reference_rows.py`."""
 
     @property
     def rows(self) -> Floats:
