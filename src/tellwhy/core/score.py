@@ -37,8 +37,8 @@ class ScoreFunction(Protocol):
 
     What a score can do beyond this has names in `tellwhy.core.score`. The main ones: `gradient(X)`,
     shaped like X (`HasGradient`); `expansion`, the support points, weights and kernel (or the centres, or the
-    neighbours) that a distance-based score is made of (`HasExpansion`); `reference_rows`, what is known of the rows
-    that the model learned from (`HasReferenceRows`).
+    neighbours) that a distance-based score is made of (`HasExpansion`); `reference_rows`, what is known of
+    the rows that the model learned from (`HasReferenceRows`).
     """
 
     @property

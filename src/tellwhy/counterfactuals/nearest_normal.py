@@ -335,13 +335,13 @@ def nearest_normal(
         Ordinary rows: they give ranges, units, candidates, and a starting point of last resort.
     threshold
         Score that counts as normal, at most: the score's own threshold by default, or else what 95 % of the
-        reference_rows stay below.
+        reference rows stay below.
     scales
-        Unit of each column; the standard deviation of the reference_rows by default.
+        Unit of each column; the standard deviation of the reference rows by default.
     low, high
-        Range of each column for changed cells; that of the reference_rows by default.
+        Range of each column for changed cells; that of the reference rows by default.
     integers
-        Mask of the columns that hold whole numbers; those of the reference_rows that do by default.
+        Mask of the columns that hold whole numbers; those of the reference rows that do by default.
     steps
         Distance between allowed values of each column, counted from the first prototype; 0 where there is
         none. For whole numbers behind an encoding that rescales them.
@@ -398,7 +398,7 @@ def nearest_normal(
 
 
 def _in_range(reference_rows: Floats, choices: Choices) -> Mask:
-    """Tell which reference_rows lie within the range of changed cells: a given range may be narrower."""
+    """Tell which reference rows lie within the range of changed cells: a given range may be narrower."""
     return np.asarray(((reference_rows >= choices.low) & (reference_rows <= choices.high)).all(axis=1))
 
 

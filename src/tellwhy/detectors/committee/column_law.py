@@ -1,7 +1,7 @@
 """What is usual in one column: how surprising each of its values is.
 
-`ColumnLaw` is the distribution of a column: a bulk, and tails. `PointMassLaw` is that of a column in which most
-rows have one value; `TailShortening` shortens tails to those of a normal distribution.
+`ColumnLaw` is the distribution of a column: a bulk, and tails. `PointMassLaw` is that of a column in which
+most rows have one value; `TailShortening` shortens tails to those of a normal distribution.
 """
 
 from __future__ import annotations

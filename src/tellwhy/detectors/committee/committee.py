@@ -315,8 +315,8 @@ class Committee(RememberingDetector):
     `squeezed` for rows far from their 10 nearest ones (in plain units, and in units that shorten long tails),
     `gaussian` for rows off the directions in which rows spread, `dependence` for cells that the other columns
     contradict, `pairs` for labels that hardly ever come together. Each score becomes −log of the probability
-    that an ordinary row scores as high; the outlierness is the same of what they say together (see `CalibratedCommittee`),
-    so that exp(−outlierness) is a p-value.
+    that an ordinary row scores as high; the outlierness is the same of what they say together (see
+    `CalibratedCommittee`), so that exp(−outlierness) is a p-value.
 
     Rows that are far from most others are set aside before the members learn: equal anomalies would otherwise
     vouch for each other.

@@ -209,7 +209,7 @@ WORTHS = {"relaxed": relaxed_worths, "polished": polished_worths, "local": local
 
 
 def coalition_worths(scores: RowScores, X: Array, setup: Setup, characteristic: str) -> CoalitionWorths:
-    """Return what coalitions are worth, some rows at a time: on the device that X is on, or else in threads."""
+    """Return what coalitions are worth, some rows at a time: on the device that X is on, or in threads."""
     is_relaxed = characteristic == "relaxed"
     points_per_row = setup.players.n + 1 if is_relaxed else len(setup.coalitions.members) + 1
 
@@ -295,10 +295,10 @@ class AnomalyShapley(BackgroundExplainer):
     n_coalitions
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
-        Columns that coalition_worths together (one-hot columns, the channels of a sensor): lists of columns, by position
+        Columns that play together (one-hot columns, the channels of a sensor): lists of columns, by position
         or name, or one group number per column. A group's value is divided equally among its columns;
         `extras["group_values"]` holds it whole, in the order of the lists, then of the columns that are in
-        none. Columns that an encoding made from one raw column always coalition_worths together.
+        none. Columns that an encoding made from one raw column always play together.
     radius
         Half-width of the neighbourhood of "ball", in standard deviations.
     random_state
