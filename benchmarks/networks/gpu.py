@@ -1,10 +1,10 @@
 """Relevance as a compiled program on a GPU, beside the plain gradient, zennit and the shortest such compiler.
 
-    python -m benchmarks.networks.gpu --save "$OUT/gpu.json"     on a GPU, about seven minutes
+    python -m benchmarks.networks.gpu --save "$OUT/gpu.json"     on a GPU, about six minutes
     python -m benchmarks.networks.gpu --tiny --save gpu.json     on a processor, to see that it works
     python -m benchmarks.networks.gpu --from gpu.json            write the page
 
-`$TELLWHY_PEERS` names a folder with packages that are not installed, such as zennit.
+`$TELLWHY_PEERS` names a folder with packages that are not installed, such as zennit and LXT.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from torch import Tensor, nn
 
 from benchmarks.networks._exported import exported
 from benchmarks.networks._peers import only_networks, random_model
+from benchmarks.networks._transformers import patched_vit
 from benchmarks.networks.propagation_cost import zennit_method
 from benchmarks.shared.arguments import arguments, option
 
@@ -44,102 +46,96 @@ METHODS: dict[str, dict[str, Any]] = {
     "AttnLRP": {"rule": "z"},
 }
 PEERS_WORD = {"LRP epsilon": "epsilon", "LRP preset A": "z_plus"}
+# The most important first: time may run out. (network, method, type of numbers, rows of a batch)
 PLAN = [
-    ("resnet50", "LRP epsilon", "float32"),
-    ("resnet50", "LRP preset A", "float32"),
-    ("vit_b_16", "AttnLRP", "float32"),
-    ("vit_b_16", "AttnLRP", "tf32"),
-    ("vgg16", "LRP epsilon", "float32"),
-    ("vgg16", "LRP preset A", "float32"),
-    ("resnet50", "LRP epsilon", "bfloat16"),
-    ("vit_b_16", "AttnLRP", "bfloat16"),
-    ("densenet121", "LRP epsilon", "float32"),
-    ("densenet121", "LRP preset A", "float32"),
+    ("resnet50", "LRP epsilon", "float32", 64),
+    ("vit_b_16", "AttnLRP", "tf32", 64),
+    ("resnet50", "LRP preset A", "float32", 64),
+    ("vgg16", "LRP epsilon", "float32", 64),
+    ("vgg16", "LRP preset A", "float32", 64),
+    ("vit_b_16", "AttnLRP", "float32", 64),
+    ("vit_b_16", "AttnLRP", "bfloat16", 64),
+    ("resnet50", "LRP epsilon", "bfloat16", 64),
+    ("resnet50", "LRP epsilon", "float32", 1),
+    ("densenet121", "LRP epsilon", "float32", 64),
+    ("densenet121", "LRP preset A", "float32", 64),
 ]
-COLUMNS = [
-    "network",
-    "method",
-    "numbers",
-    "who",
-    "images/s",
-    "of a gradient",
-    "peak GiB",
-    "making it takes s",
-]
-COLUMNS += ["pays from rows", "differs by", "note"]
+N_EXACT = 8  # rows that are explained in double precision, to tell how far each line is off
+COLUMNS = ["network", "method", "numbers", "rows a batch", "who", "images/s", "of a gradient", "of zennit"]
+COLUMNS += ["peak GiB", "making it takes s", "pays from rows", "error", "note"]
 
 
 class Case:
     """One network with images, in one type of numbers, and whatever explains it."""
 
-    def __init__(self, network: str, method: str, numbers: str, options: argparse.Namespace):
-        self.network = network
+    def __init__(self, network: str, method: str, numbers: str, batch: int, options: argparse.Namespace):
         self.method = method
         self.numbers = numbers
         self.options = options
-        self.batch = options.batch
+        self.batch = min(batch, options.batch)
         torch.backends.cuda.matmul.allow_tf32 = numbers == "tf32"
         self.model = made(network, options).to(options.device, memory_format=torch.channels_last)
-        shape = (self.batch * options.batches, 3, options.size, options.size)
+        shape = (options.batch * options.batches if batch > 1 else 40, 3, options.size, options.size)
         x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
         self.x = x.to(options.device).contiguous(memory_format=torch.channels_last)
-        self.right = self.explainer().explain(self.x[: self.batch], output="torch", compile=False).values
+        exact = LRP(copy.deepcopy(self.model).double(), batch_size=N_EXACT, **METHODS[method])
+        self.exact = exact.explain(self.x[:N_EXACT].double(), output="torch", compile=False).values
         if numbers == "bfloat16":
             self.model = self.model.bfloat16()
             self.x = self.x.bfloat16()
-
-    def explainer(self) -> LRP:
-        return LRP(self.model, batch_size=self.batch, **METHODS[self.method])
+        self.explainer = LRP(self.model, batch_size=self.batch, **METHODS[method])
 
     def gradient(self) -> tuple[Work, float]:
         return self.in_batches(partial(by_gradient, self.model)), 0.0
 
     def eager(self) -> tuple[Work, float]:
-        explainer = self.explainer()
-        return lambda: explainer.explain(self.x, output="torch", compile=False).values, 0.0
+        return lambda: self.explainer.explain(self.x, output="torch", compile=False).values, 0.0
 
     def program(self) -> tuple[Work, float]:
         """Traced and simplified, not compiled."""
-        explainer, seconds = self.made_program(compiles=False)
-        return lambda: explainer.explain(self.x, output="torch").values, seconds
+        with settings_of_programs(least=1, compiling={}):  # where nothing is known of a compiler, there is none
+            seconds = self.explained()
+        self.record.is_settled = True
+        return lambda: self.explainer.explain(self.x, output="torch").values, seconds
 
     def compiled(self) -> tuple[Work, float]:
-        explainer, seconds = self.made_program(compiles=True)
-        return lambda: explainer.explain(self.x, output="torch").values, seconds
-
-    def made_program(self, *, compiles: bool) -> tuple[LRP, float]:
-        explainer = self.explainer()
-        kept = programs.COMPILING.copy()
-        least = programs.LEAST_BATCHES
+        """The same, compiled; what it takes to make it includes making the program."""
+        self.record.is_settled = False
         started = time.perf_counter()
-        try:
-            if not compiles:
-                programs.LEAST_BATCHES = 1
-                programs.COMPILING.clear()  # where nothing is known of a compiler, there is none
-            rows = self.x[: 2 * self.batch]
-            explainer.explain(rows, output="torch", compile=True if compiles else "auto")
-        finally:
-            programs.LEAST_BATCHES = least
-            programs.COMPILING.update(kept)
-        (record,) = programs._records[explainer].values()
-        if record.program is None:
-            raise RuntimeError("no program could be made")
-        if record.program.is_compiled != compiles:
+        self.explainer.explain(self.x[: 2 * self.batch], output="torch", compile=True)
+        if self.record.program is None or not self.record.program.is_compiled:
             raise RuntimeError("the compiled program was no faster, and is not used")
-        if not compiles:
-            record.is_settled = True
-        return explainer, time.perf_counter() - started
+        seconds = self.traced_in + time.perf_counter() - started
+        return lambda: self.explainer.explain(self.x, output="torch").values, seconds
 
-    def prototype(self, *, compiles: bool) -> tuple[Work, float]:
+    def explained(self) -> float:
+        """Make the program; return what that took."""
+        started = time.perf_counter()
+        self.explainer.explain(self.x[: 2 * self.batch], output="torch")
+        if self.record.program is None:
+            raise RuntimeError("no program could be made")
+        self.traced_in = time.perf_counter() - started
+        return self.traced_in
+
+    @property
+    def record(self) -> Any:
+        """What is known of the batches of this case."""
+        (found,) = programs._records[self.explainer].values()
+        return found
+
+    def prototype(self) -> tuple[Work, float]:
+        """The shortest compiler of relevance, compiled."""
         started = time.perf_counter()
         net: Any = exported(copy.deepcopy(self.model), self.x[: self.batch], PEERS_WORD[self.method])
-        if compiles:
-            torch._dynamo.reset()
-            net = torch.compile(net, dynamic=False)
+        net = torch.compile(net, dynamic=False)
         work = self.in_batches(partial(by_gradient, net, times_input=True))
-        if compiles:
-            by_gradient(net, self.x[: self.batch], times_input=True)
+        by_gradient(net, self.x[: self.batch], times_input=True)
         return work, time.perf_counter() - started
+
+    def lxt(self) -> tuple[Work, float]:
+        """LXT's ViT: attention weights are constants there, which is less work."""
+        model = patched_vit(self.model)
+        return self.in_batches(partial(by_gradient, model, times_input=True)), 0.0
 
     def zennit(self) -> tuple[Work, float]:
         explain = zennit_method(self.model, self.batch, self.method, "device")
@@ -169,14 +165,28 @@ class Case:
             "tellwhy, program": self.program,
             "tellwhy, compiled": self.compiled,
         }
-        if self.method in PEERS_WORD and self.numbers == "float32":
-            listed |= {
-                "prototype, eager": partial(self.prototype, compiles=False),
-                "prototype, compiled": partial(self.prototype, compiles=True),
-                "zennit": self.zennit,
-                "zennit, rows first": self.zennit_plain_format,
-            }
+        if self.numbers == "bfloat16" or self.batch < self.options.batch:
+            return listed
+        if self.method in PEERS_WORD:
+            listed["zennit, rows first"] = self.zennit_plain_format
+            if self.method == "LRP epsilon":
+                listed["zennit"] = self.zennit
+        else:
+            listed["LXT, weights detached"] = self.lxt
+        if self.options.prototype and self.method in PEERS_WORD:
+            listed["prototype"] = self.prototype
         return listed
+
+
+@contextmanager
+def settings_of_programs(least: int, compiling: dict[str, tuple[float, float]]) -> Iterator[None]:
+    """When programs are made and compiled, inside a block."""
+    kept = programs.LEAST_BATCHES, programs.COMPILING
+    programs.LEAST_BATCHES, programs.COMPILING = least, compiling
+    try:
+        yield
+    finally:
+        programs.LEAST_BATCHES, programs.COMPILING = kept
 
 
 def made(network: str, options: argparse.Namespace) -> nn.Module:
@@ -232,11 +242,10 @@ def synchronise() -> None:
 def figures_of(case: Case, who: str, make: Callable[[], tuple[Work, float]]) -> dict[str, Any]:
     """Speed, memory and values of one contestant."""
     work, making = make()
-    values = work()[: case.batch]
+    values = work()[:N_EXACT]
     line: dict[str, Any] = {"making it takes s": making or None}
-    if who != "PyTorch's gradient":
-        far = (values.double() - case.right.double()).abs().max() / case.right.double().abs().max()
-        line["differs by"] = float(far)
+    if who not in ("PyTorch's gradient", "LXT, weights detached"):
+        line["error"] = error_of(values, case.exact)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     line["images/s"] = len(case.x) / seconds_of(work, case.options.rounds)
@@ -246,6 +255,14 @@ def figures_of(case: Case, who: str, make: Callable[[], tuple[Work, float]]) -> 
         own = case.x.numel() * case.x.element_size()
         line["peak GiB"] = (torch.cuda.max_memory_allocated() - own) / 2**30
     return line
+
+
+def error_of(values: Tensor, exact: Tensor) -> float:
+    """Of some rows the middle one's difference from what is exact, as a share of its size."""
+    rows = min(len(values), len(exact))
+    sizes = torch.linalg.vector_norm(exact[:rows].flatten(1), dim=1)
+    far = torch.linalg.vector_norm((values[:rows].double() - exact[:rows]).flatten(1), dim=1)
+    return float((far / sizes).median())
 
 
 def kernels_of(work: Work) -> list[str]:
@@ -266,18 +283,19 @@ def kernels_of(work: Work) -> list[str]:
 def measure(options: argparse.Namespace, keep: Callable[[list[dict[str, Any]]], None]) -> None:
     started = time.perf_counter()
     lines: list[dict[str, Any]] = []
-    for network, method, numbers in PLAN:
+    for network, method, numbers, batch in PLAN:
         if options.networks and network not in options.networks:
             continue
         if time.perf_counter() - started > 60 * options.minutes:
-            print("no time is left for", network, method, numbers, flush=True)
+            print("no time is left for", network, method, numbers, batch, flush=True)
             continue
         torch._dynamo.reset()
-        case = Case(network, method, numbers, options)
+        case = Case(network, method, numbers, batch, options)
         for who, make in case.contestants().items():
             if time.perf_counter() - started > 60 * options.minutes:
                 break
-            line: dict[str, Any] = {"network": network, "method": method, "numbers": numbers, "who": who}
+            line: dict[str, Any] = {"network": network, "method": method, "numbers": numbers}
+            line |= {"rows a batch": case.batch, "who": who}
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -296,26 +314,23 @@ def measure(options: argparse.Namespace, keep: Callable[[list[dict[str, Any]]], 
 
 
 def compared(lines: list[dict[str, Any]]) -> None:
-    """Add each speed as a multiple of the gradient's, and from how many rows on compiling pays."""
-    speeds = {
-        (line["network"], line["method"], line["numbers"], line["who"]): line.get("images/s")
-        for line in lines
-    }
+    """Add each speed as a multiple of the gradient's and of zennit's, and from how many rows on compiling pays."""
+    cases: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
     for line in lines:
-        where = (line["network"], line["method"], line["numbers"])
-        unit = speeds.get((*where, "PyTorch's gradient"))
-        own = line.get("images/s")
-        if unit and own:
-            line["of a gradient"] = own / unit
-        slow = speeds.get((*where, "tellwhy, followed"))
-        if (
-            line["who"].startswith("tellwhy, ")
-            and own
-            and slow
-            and own > slow
-            and line.get("making it takes s")
-        ):
-            line["pays from rows"] = round(line["making it takes s"] / (1 / slow - 1 / own), -2)
+        where = tuple(line[name] for name in COLUMNS[:4])
+        cases.setdefault(where, {})[line["who"]] = line
+    for case in cases.values():
+        speeds = {who: line["images/s"] for who, line in case.items() if line.get("images/s")}
+        zennit = max((speed for who, speed in speeds.items() if "zennit" in who), default=None)
+        for who, speed in speeds.items():
+            if "PyTorch's gradient" in speeds:
+                case[who]["of a gradient"] = speed / speeds["PyTorch's gradient"]
+            if zennit and "tellwhy" in who:
+                case[who]["of zennit"] = speed / zennit
+            slow = speeds.get("tellwhy, followed", speed)
+            if speed > slow and case[who].get("making it takes s") and "tellwhy" in who:
+                pays = case[who]["making it takes s"] / (1 / slow - 1 / speed)
+                case[who]["pays from rows"] = round(pays, -2)
 
 
 def publish_figures(figures: dict[str, Any]) -> None:
@@ -329,13 +344,16 @@ def publish_figures(figures: dict[str, Any]) -> None:
     table = table.astype(dict.fromkeys(COLUMNS, object)).where(table.notna(), "")
     text = (
         f"Measured on {figures['date']} on {figures['where']}: {figures['images']} images of {figures['size']}×"
-        f"{figures['size']} in batches of {figures['batch']}, random weights, best of {figures['rounds']} rounds, "
-        "values on the device, images and weights channels last (zennit also rows first, the usual order). "
-        "Convolutions multiply in TF32 everywhere, which is PyTorch's default; matrices only in the lines that say so. "
-        "A difference is the largest one, as a share of the largest value, from ours followed in float32. "
-        "Making a program takes its time once for each model, shape and setting; compiling pays from so many rows on, "
-        "beside following each batch. `prototype` is `benchmarks/networks/_exported.py`; its preset A leaves biases "
-        "out and gives the first layer the epsilon rule, so its values differ."
+        f"{figures['size']} in batches (40 where a batch is one row), random weights, best of {figures['rounds']} rounds, "
+        "values on the device, images and weights channels last (zennit also rows first, the usual order, which is "
+        "faster for it; `of zennit` is beside its better line). Convolutions of float32 multiply in TF32 everywhere, "
+        "which is PyTorch's default; matrices only in the lines that say `tf32`. An error is the difference from the "
+        "same network followed in double precision, as a share of the size of the values, of the middle one of "
+        f"{N_EXACT} images. Rules with a small epsilon make much of little, so that in random networks rounding shows "
+        "in whatever multiplies in TF32 or in bfloat16, followed or compiled. Making a program takes its time once for "
+        "each model, shape and setting; compiling pays from so many rows on, beside following each batch. LXT takes "
+        "the attention weights as constants. `prototype` is `benchmarks/networks/_exported.py`; its preset A leaves "
+        "biases out and gives the first layer the epsilon rule, so its values differ."
     )
     if figures["tiny"]:
         text = "Small networks on a processor: these figures only show that the script works. " + text
@@ -351,7 +369,8 @@ def main() -> None:
         batches=12,
         rounds=3,
         size=224,
-        minutes=option(7.0, "start nothing new after this time"),
+        minutes=option(5.3, "start nothing new after this time"),
+        prototype=option(False, "run the shortest compiler too"),
         kernels=option(False, "keep which kernels take most of the time of what is compiled"),
         networks=option([""], "only these"),
         kept=option(Path, "write the page of figures that were saved"),

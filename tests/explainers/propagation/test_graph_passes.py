@@ -5,13 +5,16 @@ import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from tellwhy.explainers.propagation.engine import attention_products, graph_passes
 from tellwhy.explainers.propagation.engine.graph_passes import (
     drop_copies,
     fold_batch_norm,
     hoist_constants,
+    join_convolutions,
     merge_equal,
     read_rectified,
     simplified,
+    widen_images,
 )
 from tellwhy.explainers.propagation.engine.program import NotTraceable, Program, traced
 
@@ -145,3 +148,87 @@ def test_all_passes_leave_the_numbers(x):
 def test_functions_that_look_at_values_are_refused(read, x):
     with pytest.raises(NotTraceable):
         traced(lambda x: [x * float(len(str(read(x))))], [x])
+
+
+def first_layer(x, above, below, bias):
+    """What a rule that parts signs does at the first layer, up and down."""
+    geometry = ([2, 2], [1, 1], [1, 1], False, [0, 0], 1)
+    up = aten.convolution(x.clamp(min=0), above, bias, *geometry)
+    total = up + aten.convolution(x.clamp(max=0), below, None, *geometry)
+    only = [True, False, False]
+    parts = [aten.convolution_backward(total, x, w, None, *geometry, only)[0] for w in (above, below)]
+    return torch.where(x < 0, parts[1], parts[0])
+
+
+@pytest.fixture
+def picture():
+    torch.manual_seed(0)
+    weights = torch.randn(5, 3, 3, 3, dtype=torch.float64)
+    x = torch.randn(2, 3, 7, 7, dtype=torch.float64)
+    return x, weights.clamp(min=0), weights.clamp(max=0), torch.randn(5, dtype=torch.float64)
+
+
+def test_two_convolutions_of_few_channels_are_one(picture):
+    module = changed(graph_of(first_layer, *picture), merge_equal, join_convolutions)
+    assert count(module, aten.convolution.default) == 1
+    torch.testing.assert_close(module(*picture), first_layer(*picture), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_the_way_back_to_a_picture_is_taken_once_in_whole_fours(picture, channels, monkeypatch):
+    monkeypatch.setitem(graph_passes._CHANNELS, "cpu", channels)
+    module = changed(graph_of(first_layer, *picture), merge_equal, widen_images)
+    assert count(module, aten.convolution_backward.default) == 1
+    assert count(module, aten.constant_pad_nd.default) == (channels == 4)
+    torch.testing.assert_close(module(*picture), first_layer(*picture), rtol=1e-12, atol=1e-13)
+
+
+def test_convolutions_of_other_geometry_are_not_joined(picture):
+    x, above, below, _ = picture
+
+    def function(x):
+        plain = aten.convolution(x, above, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+        apart = aten.convolution(x, below, None, [1, 1], [2, 2], [2, 2], False, [0, 0], 1)
+        return plain + apart
+
+    module = changed(graph_of(function, x), hoist_constants, join_convolutions)
+    assert count(module, aten.convolution.default) == 2
+
+
+@pytest.mark.parametrize("n_keys", [8, 13])
+def test_attention_as_products_is_the_kernel(n_keys):
+    torch.manual_seed(0)
+    query = torch.randn(2, 3, 5, 4, dtype=torch.float64, requires_grad=True)
+    key, value = (
+        torch.randn(2, 3, n_keys, 4, dtype=torch.float64, requires_grad=True) for _ in range(2)
+    )
+    c = torch.randn(2, 3, 5, 4, dtype=torch.float64)
+    wanted = nn.functional.scaled_dot_product_attention(query, key, value)
+    slopes = torch.autograd.grad(wanted, (query, key, value), c)
+    up, down = attention_products._attended, attention_products._handed_down
+    out, totals, *_ = up(query, key, value, None, True)
+    found = down(c, query, key, value, None, out, totals)
+    torch.testing.assert_close(out, wanted, rtol=1e-12, atol=1e-13)
+    for a, b in zip(found[:3], slopes, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_operators_are_exchanged_for_functions(x):
+    def attends(x):
+        return aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)[0] + 1
+
+    kernel = aten._scaled_dot_product_flash_attention_for_cpu.default
+    module = graph_of(attends, x)
+    products = {kernel: lambda q, k, v: attention_products._attended(q, k, v, None)[:2]}
+    made = attention_products.written_out(module, [x], products)
+    assert count(made, kernel) == 0
+    assert count(made, aten.bmm.default) == 2
+    torch.testing.assert_close(made(x), attends(x), rtol=1e-12, atol=1e-13)
+
+
+def test_zeros_are_filled_in_without_another_order(x):
+    images = x.contiguous(memory_format=torch.channels_last)
+    program = traced(lambda x: [(x / 2).masked_fill(x > 0, 0)], [images])
+    assert count(program.graph, aten.masked_fill.Scalar) == 0
+    assert program(images)[0].is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(program(images)[0], x.clamp(max=0) / 2)

@@ -13,6 +13,7 @@ from zoo.networks import UNet
 from tellwhy.core.errors import InvalidParameter, TellwhyWarning, UnsupportedModel
 from tellwhy.explainers import LRP, DeepTaylor, Gradient, InputTimesGradient, explain_all
 from tellwhy.explainers.propagation import ExcitationBackprop, GuidedBackprop, Handover, programs
+from tellwhy.scoring.network_inputs import read_inputs
 
 
 class Residual(nn.Module):
@@ -332,6 +333,31 @@ def test_a_wrong_program_is_not_used(monkeypatch):
     np.testing.assert_array_equal(values, wanted)
 
 
+def test_a_program_that_rounds_otherwise_is_judged_by_what_is_exact(monkeypatch):
+    x = torch.randn(10, 2, 6, 6)
+    monkeypatch.setattr(programs, "_tolerance", lambda _: 1e-12)  # as if rounding were much
+    explainer = LRP(residual().float(), batch_size=2)
+    explainer.explain(x)
+    assert record(explainer).n_checked == programs.N_CHECKED
+    work = programs.Programmed(None, lambda *_: [exact], record(explainer), 2, 5, "auto")
+    exact = programs.Result([x[:2]], x[:2, 0, 0, 0], torch.zeros(2))
+    near = programs.Result([x[:2] * 1.01], x[:2, 0, 0, 0], torch.zeros(2))
+    far = programs.Result([x[:2] * 1.03], x[:2, 0, 0, 0], torch.zeros(2))
+    rows = read_inputs(x[:2], torch.float32)
+    assert not work._is_right([far], [near], rows)  # three times as far from what is exact
+    assert work._is_right([near], [far], rows)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_runs_as_a_program(approximate):
+    model = nn.Sequential(nn.Linear(4, 6), nn.GELU(approximate), nn.Linear(6, 2)).eval().double()
+    x = torch.randn(10, 4, dtype=torch.float64)
+    values, made, wanted = compared(LRP(model, batch_size=2), x)
+    kept = [node for node in made.program.graph.graph.nodes if "gelu" in str(node.target)]
+    assert len(kept[0].users) == 1  # the next layer: the way down does without its output
+    np.testing.assert_allclose(values, wanted, rtol=1e-9, atol=1e-12)
+
+
 def test_few_batches_are_followed(monkeypatch):
     monkeypatch.setattr(programs, "LEAST_BATCHES", 6)
     explainer = LRP(residual(), batch_size=2)
@@ -356,7 +382,7 @@ def test_compiled_on_request():
 
 
 def test_a_compiler_that_fails_is_told_once_and_the_program_runs_without(monkeypatch):
-    def fails(self, tensors):
+    def fails(self, tensors, **_):
         raise RuntimeError("no compiler here")
 
     monkeypatch.setattr(programs.Program, "compile", fails)

@@ -7,9 +7,10 @@ Whether relevance arrives at the inputs where the rules promise that all of it d
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,8 @@ def explain_together(
     record = record_of(explainers, model, rows, targets, size)
     with untouched(rows.tensors[0].device), torch.enable_grad():
         if record is not None:
-            work = Programmed(work, record, size, len(rows) // size, compile)
+            exactly = partial(_exactly, explainers, model)
+            work = Programmed(work, exactly, record, size, len(rows) // size, compile)
         for batch, part in batches(rows, lead.rows_at_once, label):
             results = work(batch, [of_rows(target, part) for target in targets])
             for result, collector in zip(results, collectors, strict=True):
@@ -129,6 +131,14 @@ def _work(explainers: Sequence[NetworkExplainer], model: Module) -> Work:
         return share_forward(explainers, model, batch, wanted)
 
     return work
+
+
+def _exactly(
+    explainers: Sequence[NetworkExplainer], model: Module, rows: Inputs, targets: Sequence[CheckedTarget]
+) -> list[Result]:
+    """Results in double precision, by a copy of the model."""
+    wider = tuple(t.double() if t.is_floating_point() else t for t in rows.tensors)
+    return share_forward(explainers, copy.deepcopy(model).double(), replace(rows, tensors=wider), targets)
 
 
 def share_forward(

@@ -8,7 +8,7 @@ Explanations that stay on the device they were computed on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +52,11 @@ class Result:
     def tensors(self) -> list[Tensor]:
         """All tensors, in a fixed order."""
         return [*self.values, self.scores, self.outputs]
+
+    def rows(self, part: slice) -> Result:
+        """The result of some of the rows."""
+        values = [t[part] for t in self.values]
+        return replace(self, values=values, scores=self.scores[part], outputs=self.outputs[part])
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ Steps of what is more than one operation: attention in one call, written-out fun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tellwhy.explainers.propagation.engine.attention import ARGUMENTS, DETACHED, FACTORS, portions
-from tellwhy.explainers.propagation.engine.calls import Call, Operation, map_tensors
+from tellwhy.explainers.propagation.engine.calls import Call, Operation, is_traced, map_tensors
 from tellwhy.explainers.propagation.engine.layers import Normalisation
 from tellwhy.explainers.propagation.engine.methods import Current
 from tellwhy.explainers.propagation.engine.steps import (
@@ -37,8 +37,27 @@ if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.origins import Origin
 
 
-# f(z)/z where it has a form of its own: fewer passes over the memory than a quotient that minds zeros.
-RATIOS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType({"silu": torch.sigmoid})
+Ratio = Callable[[Tensor], Tensor]
+
+
+def ratio_of(call: Call) -> Ratio | None:
+    """f(z)/z where it has a form of its own: then f(z) need not be kept, and no zeros are minded."""
+    if call.name == "silu":
+        return torch.sigmoid
+    # Operator by operator the quotient takes fewer passes over the memory; in a program it is one pass.
+    if call.name != "gelu" or not is_traced.get():
+        return None
+    return _steep if call.kwargs.get("approximate", "none") == "tanh" else _normal
+
+
+def _normal(z: Tensor) -> Tensor:
+    """Φ(z), the distribution function of a normal number."""
+    return 0.5 * (1 + torch.erf(z * math.sqrt(0.5)))
+
+
+def _steep(z: Tensor) -> Tensor:
+    """The approximation of Φ(z) that some networks have."""
+    return 0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z * z * z)))
 
 
 def times(x: Tensor, c: Tensor) -> Tensor:
@@ -192,7 +211,9 @@ class NormalisationStep(DerivativeStep):
 
 @dataclass
 class ElementStep(DerivativeStep):
-    """A function a = f(z) of single elements."""
+    """A function a = f(z) of single elements; `ratio` is f(z)/z, where it has a form of its own."""
+
+    ratio: Ratio | None = None
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """Relevance stays with its element: R is the same before and after, and c becomes c·f(z)/z.
@@ -207,8 +228,7 @@ class ElementStep(DerivativeStep):
             return [rectifier(c, z, out)]
         if self.differentiates and self._derivative_serves:
             return self.derivative(c)
-        ratio = RATIOS.get(self.operation.name)
-        return [c * (quotient(out, z) if ratio is None else ratio(z))]
+        return [c * (quotient(out, z) if self.ratio is None else self.ratio(z))]
 
     @property
     def _derivative_serves(self) -> bool:

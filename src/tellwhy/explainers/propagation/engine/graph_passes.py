@@ -82,6 +82,13 @@ def fold_batch_norm(graph: Graph) -> None:
             _fold(graph, node, before)
 
 
+def _call(graph: Graph, function: Any, *args: Any) -> Node:
+    """A new node, which knows shape and order of its tensor as all others do."""
+    made = graph.call_function(function, args)
+    made.meta["val"] = function(*torch.fx.map_arg(list(args), lambda node: node.meta["val"]))
+    return made
+
+
 def _reads_only_first(node: Node) -> bool:
     """Whether only the first output of an operator is used."""
     return all(user.target is operator.getitem and user.args[1] == 0 for user in node.users)
@@ -95,20 +102,17 @@ def _fold(graph: Graph, norm: Node, convolution: Node) -> None:
     shape = [1] * given[1].meta["val"].ndim
     shape[1 if given[6] else 0] = -1
 
-    def call(function: Any, *args: Any) -> Node:
-        return graph.call_function(function, args)
-
     # In the order of the rules' own folding, so that both are merged into one.
     with graph.inserting_before(convolution):
-        factor = call(_ATEN.rsqrt.default, call(_ATEN.add.Tensor, variance, eps))
+        factor = _call(graph, _ATEN.rsqrt.default, _call(graph, _ATEN.add.Tensor, variance, eps))
         if weight is not None:
-            factor = call(_ATEN.mul.Tensor, factor, weight)
-        shift = call(_ATEN.mul.Tensor, call(_ATEN.neg.default, mean), factor)
+            factor = _call(graph, _ATEN.mul.Tensor, factor, weight)
+        shift = _call(graph, _ATEN.mul.Tensor, _call(graph, _ATEN.neg.default, mean), factor)
         if bias is not None:
-            shift = call(_ATEN.add.Tensor, shift, bias)
+            shift = _call(graph, _ATEN.add.Tensor, shift, bias)
         if given[2] is not None:
-            shift = call(_ATEN.add.Tensor, call(_ATEN.mul.Tensor, given[2], factor), shift)
-        given[1] = call(_ATEN.mul.Tensor, given[1], call(_ATEN.view.default, factor, shape))
+            shift = _call(graph, _ATEN.add.Tensor, _call(graph, _ATEN.mul.Tensor, given[2], factor), shift)
+        given[1] = _call(graph, _ATEN.mul.Tensor, given[1], _call(graph, _ATEN.view.default, factor, shape))
         given[2] = shift
     convolution.args = tuple(given)
     for user in list(norm.users):
@@ -156,6 +160,92 @@ def _is_divisor(size: Node, masks: list[Node]) -> bool:
     )
 
 
+_NARROW = 16  # channels of a convolution's input, up to which two convolutions are carried out as one
+
+
+def join_convolutions(graph: Graph) -> None:
+    """Carry out a sum of two convolutions of few channels as one, of both inputs side by side.
+
+    Rules that part signs have W⁺ x⁺ + W⁻ x⁻ at the first layer. Its outputs are by far larger than its inputs:
+    now they are written once.
+    """
+    for total in [node for node in graph.nodes if node.target is _ATEN.add.Tensor and not node.kwargs]:
+        parts = total.args
+        if not all(isinstance(part, FxNode) and _is_narrow(part) for part in parts):
+            continue
+        first, second = (list(part.args) for part in parts)
+        if first[3:] != second[3:] or second[2] is not None or parts[0] is parts[1]:
+            continue
+        with graph.inserting_before(total):
+            for place in (0, 1):  # inputs, weights: both have the channels along axis 1
+                first[place] = _call(graph, _ATEN.cat.default, [first[place], second[place]], 1)
+            made = _call(graph, _ATEN.convolution.default, *first)
+        total.replace_all_uses_with(made)
+        for node in (total, *parts):
+            graph.erase_node(node)
+
+
+def _is_narrow(node: Node) -> bool:
+    """Whether a node is a plain convolution of few channels, whose output is used once."""
+    if node.target is not _ATEN.convolution.default or len(node.users) != 1:
+        return False
+    return not node.args[6] and node.args[8] == 1 and node.args[0].meta["val"].shape[1] <= _NARROW
+
+
+# A GPU's fast kernels take channels by the four: the way back to the three of a picture would go without.
+_CHANNELS = {"cuda": 4}
+
+
+def widen_images(graph: Graph) -> None:
+    """Go back to inputs of few channels once for all weights, filled up to as many as fast kernels take."""
+    alike: dict[Any, list[Node]] = {}
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    for node in graph.nodes:
+        if node.target is _ATEN.convolution_backward.default and _goes_to_image(node):
+            shape = tuple(node.args[1].meta["val"].shape)
+            key = (node.args[0], shape, node.args[2].meta["val"].shape[2:], _frozen(node.args[3:]))
+            alike.setdefault(key, []).append(node)
+    for nodes in alike.values():
+        nodes = [node for node in nodes if places[node.args[2]] < places[nodes[0]]]
+        image = nodes[0].args[1].meta["val"]
+        filled = -image.shape[1] * len(nodes) % _CHANNELS.get(image.device.type, 1)
+        if filled or len(nodes) > 1:
+            _go_back_together(graph, nodes, filled)
+
+
+def _goes_to_image(node: Node) -> bool:
+    image = node.args[1].meta["val"]
+    is_plain = not node.args[7] and node.args[9] == 1 and list(node.args[10]) == [True, False, False]
+    is_known = all(isinstance(size, int) for size in image.shape)
+    return is_plain and is_known and image.ndim == 4 and image.shape[1] < 4 and _reads_only_first(node)
+
+
+def _go_back_together(graph: Graph, nodes: list[Node], filled: int) -> None:
+    """One way back for several weights: each gets the channels of its own."""
+    image = nodes[0].args[1].meta["val"]
+    n_rows, n_channels, *places = image.shape
+    shape = [n_rows, n_channels * len(nodes) + filled, *places]
+    given = list(nodes[0].args)
+    order = {"dtype": image.dtype, "device": image.device, "memory_format": torch.channels_last}
+    with graph.inserting_before(nodes[0]):
+        given[1] = graph.call_function(_ATEN.empty.memory_format, (shape,), order)
+        if len(nodes) > 1:
+            given[2] = _call(graph, _ATEN.cat.default, [node.args[2] for node in nodes], 1)
+        if filled:
+            given[2] = _call(graph, _ATEN.constant_pad_nd.default, given[2], [0, 0, 0, 0, 0, filled], 0.0)
+        both = graph.call_function(_ATEN.convolution_backward.default, tuple(given))
+        wide = graph.call_function(operator.getitem, (both, 0))
+        for k, node in enumerate(nodes):
+            start = k * n_channels
+            own = graph.call_function(_ATEN.slice.Tensor, (wide, 1, start, start + n_channels))
+            own.meta["val"] = image
+            for user in list(node.users):
+                user.replace_all_uses_with(own)
+                graph.erase_node(user)
+    for node in nodes:
+        graph.erase_node(node)
+
+
 PASSES: tuple[Callable[[Graph], None], ...] = (
     drop_copies,
     merge_equal,
@@ -163,6 +253,8 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
     fold_batch_norm,
     merge_equal,
     read_rectified,
+    join_convolutions,
+    widen_images,
 )
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 from torch.overrides import TorchFunctionMode
 
+from tellwhy.explainers.propagation.engine.attention_products import attention_as_products
 from tellwhy.explainers.propagation.engine.calls import is_traced
 from tellwhy.explainers.propagation.engine.graph_passes import simplified
 
@@ -54,21 +55,25 @@ class Program:
         The graph of a batch; its parameters, and what was computed of them, are its attributes.
     n_operators
         Operators in the graph.
-    is_compiled
-        Whether the graph was compiled.
+    run
+        Runs it: the graph itself, or what a compiler made of it.
     """
 
     def __init__(self, graph: GraphModule):
         self._constants, self.graph = _apart(graph)
         self._names = [name for name in self.graph._buffers if name.startswith(_CONSTANT)]
         self.n_operators = sum(node.op == "call_function" for node in self.graph.graph.nodes)
-        self._run: Callable[..., Any] = self.graph
-        self.is_compiled = False
+        self.run: Callable[..., Any] = self.graph
 
     def __call__(self, *tensors: Tensor) -> list[Tensor]:
         """Tensors of the result of a batch."""
         with torch.no_grad():
-            return list(self._run(*tensors))
+            return list(self.run(*tensors))
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it runs compiled."""
+        return self.run is not self.graph
 
     def refresh(self) -> None:
         """Compute anew what depends on parameters alone, which may have changed."""
@@ -78,19 +83,18 @@ class Program:
                 if held.data_ptr() != value.data_ptr():  # a view of a parameter shows its changes
                     held.copy_(value)
 
-    def compile(self, tensors: Sequence[Tensor], **options: Any) -> None:
-        """Compile the graph by Inductor; `tensors` are a batch."""
+    def compile(self, tensors: Sequence[Tensor], *, cuda_graphs: bool = False) -> None:
+        """Compile the graph by Inductor; `tensors` are a batch.
+
+        With `cuda_graphs` all kernels of a batch start at once: each batch writes into the same memory.
+        """
         from torch._inductor import compile as compiled
 
         with torch.no_grad(), _quiet():
-            self._run = compiled(self.graph, list(tensors), options=options or None)
-            self._run(*tensors)  # what is compiled when it first runs
-        self.is_compiled = True
-
-    def run_plainly(self) -> None:
-        """Run the graph as it is from now on."""
-        self._run = self.graph
-        self.is_compiled = False
+            graph = attention_as_products(self.graph, tensors)
+            made = compiled(graph, list(tensors), options={"triton.cudagraphs": cuda_graphs})
+            made(*tensors)  # what is compiled when it first runs
+        self.run = (lambda *given: [t.clone() for t in made(*given)]) if cuda_graphs else made
 
 
 def traced(explained: Explained, tensors: Sequence[Tensor]) -> Program:
@@ -103,10 +107,18 @@ def traced(explained: Explained, tensors: Sequence[Tensor]) -> Program:
             written = make_fx(explained)(*given)
         with _quiet(), torch.no_grad():  # the same without changes in place
             pure = torch.func.functionalize(written, remove="mutations")
-            made = make_fx(pure, tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
+            made = make_fx(pure, _WRITTEN_OUT, tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
             return Program(simplified(made))
     except Exception as error:  # whatever it is, following each batch works, or tells what is wrong
         raise NotTraceable(_reason(error)) from error
+
+
+def _filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """`masked_fill`, which would put its result rows first; all around it are channels last."""
+    return torch.where(mask, value, x)
+
+
+_WRITTEN_OUT = {torch.ops.aten.masked_fill.Scalar: _filled}
 
 
 def first_line(error: BaseException) -> str:

@@ -27,6 +27,7 @@ from tellwhy.explainers.propagation.engine.derivative_steps import (
     attention,
     biased,
     by_own_function,
+    ratio_of,
     remembered,
 )
 from tellwhy.explainers.propagation.engine.kinds import (
@@ -207,7 +208,7 @@ def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOf
             step.bias = bias_of(call)
         return step
     if kind in ("elementwise", "rectifier"):
-        return ElementStep(operation, current, differentiates=differentiates)
+        return ElementStep(operation, current, differentiates=differentiates, ratio=ratio_of(call))
     if kind == "pooling" and any(method.pooling is not None for method in capture.methods):
         return PoolingStep(operation, current)
     return DerivativeStep(operation, current, n_factors=call.times)
