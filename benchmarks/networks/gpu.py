@@ -93,7 +93,9 @@ class Case:
 
     def program(self) -> tuple[Work, float]:
         """Traced and simplified, not compiled."""
-        with settings_of_programs(least=1, compiling={}):  # where nothing is known of a compiler, there is none
+        with settings_of_programs(
+            least=1, compiling={}
+        ):  # where nothing is known of a compiler, there is none
             seconds = self.explained()
         self.record.is_settled = True
         return lambda: self.explainer.explain(self.x, output="torch").values, seconds

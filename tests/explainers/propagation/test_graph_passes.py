@@ -199,9 +199,7 @@ def test_convolutions_of_other_geometry_are_not_joined(picture):
 def test_attention_as_products_is_the_kernel(n_keys):
     torch.manual_seed(0)
     query = torch.randn(2, 3, 5, 4, dtype=torch.float64, requires_grad=True)
-    key, value = (
-        torch.randn(2, 3, n_keys, 4, dtype=torch.float64, requires_grad=True) for _ in range(2)
-    )
+    key, value = (torch.randn(2, 3, n_keys, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
     c = torch.randn(2, 3, 5, 4, dtype=torch.float64)
     wanted = nn.functional.scaled_dot_product_attention(query, key, value)
     slopes = torch.autograd.grad(wanted, (query, key, value), c)

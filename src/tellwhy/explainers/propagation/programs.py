@@ -81,13 +81,14 @@ class Record:
         self.is_settled = True
 
 
+@dataclass
 class Programmed:
     """`work`, which becomes a program where that pays.
 
     A program has to give for two batches what following their operations gives; a model that looks at values,
     or that changes from call to call, is followed as ever.
 
-    Parameters
+    Attributes
     ----------
     work
         Explains a batch.
@@ -97,43 +98,42 @@ class Programmed:
         What is known of such batches.
     size
         Rows of a full batch.
-    n_batches
+    n_left
         Full batches to come.
     compile
         "auto": where it pays; True: at once; False: never.
     """
 
-    def __init__(
-        self, work: Work, exactly: Work, record: Record, size: int, n_batches: int, compile: bool | str
-    ):
-        self._work = work
-        self._exactly = exactly
-        self._record = record
-        self._size = size
-        self._n_left = n_batches
-        self._compile = compile
-        if record.program is not None:
-            record.program.refresh()
+    work: Work
+    exactly: Work
+    record: Record
+    size: int
+    n_left: int
+    compile: bool | str
+
+    def __post_init__(self) -> None:
+        if self.record.program is not None:
+            self.record.program.refresh()
 
     def __call__(self, rows: Inputs, targets: Sequence[Any]) -> list[Result]:
         """Results of a batch."""
-        if len(rows) != self._size or self._compile is False:
-            return self._work(rows, targets)
-        record = self._record
+        if len(rows) != self.size or self.compile is False:
+            return self.work(rows, targets)
+        record = self.record
         record.n_seen += 1
-        self._n_left -= 1
+        self.n_left -= 1
         if record.program is None or record.n_checked < N_CHECKED:
             return self._followed(rows, targets)
-        if not record.is_settled and (self._compile is True or self._pays_compiling(record, rows)):
+        if not record.is_settled and (self.compile is True or self._pays_compiling(record, rows)):
             self._finish(record.program, rows)
         return record.by_program(rows)
 
     def _followed(self, rows: Inputs, targets: Sequence[Any]) -> list[Result]:
         """Results by following the operations; they tell whether a program is right."""
-        record = self._record
-        found = self._work(rows, targets)
+        record = self.record
+        found = self.work(rows, targets)
         # As many batches as there have been so far may come again.
-        is_worth = self._compile is True or self._n_left + record.n_seen >= LEAST_BATCHES
+        is_worth = self.compile is True or self.n_left + record.n_seen >= LEAST_BATCHES
         if record.program is None and not record.is_settled and is_worth:
             self._trace(rows, targets)
         if record.program is not None:
@@ -148,25 +148,25 @@ class Programmed:
             return False
         if record.seconds == 0:
             record.seconds = _seconds(record.program, rows)
-        won = (self._n_left + record.n_seen) * record.seconds * saved
+        won = (self.n_left + record.n_seen) * record.seconds * saved
         return won > seconds * record.program.n_operators
 
     def _trace(self, rows: Inputs, targets: Sequence[Any]) -> None:
         def explained(*tensors: Tensor) -> list[Tensor]:
-            results = self._work(replace(rows, tensors=tensors), targets)
+            results = self.work(replace(rows, tensors=tensors), targets)
             return [t for result in results for t in result.tensors]
 
         try:
-            self._record.program = traced(explained, rows.tensors)
+            self.record.program = traced(explained, rows.tensors)
         except NotTraceable as reason:
-            self._record.refuse()
+            self.record.refuse()
             _tell(f"Batches of this network cannot run as a program, and each is followed: {reason}.")
 
     def _check(self, program: Program, rows: Inputs, wanted: list[Result]) -> None:
         """Compare a program with what following gave; one that gives something else is not used."""
-        record = self._record
+        record = self.record
         record.like = [replace(r, values=[t[:0] for t in r.values]) for r in wanted]
-        if self._compile is True and not record.is_settled:
+        if self.compile is True and not record.is_settled:
             self._finish(program, rows)
         try:
             found = record.by_program(rows)
@@ -193,7 +193,7 @@ class Programmed:
         # Rules with a small epsilon make much of little: two ways to round may differ by a lot, though each is
         # as near to what is exact.
         part = slice(0, min(N_EXACT, len(rows)))
-        exact = self._exactly(rows.rows(part), [result.outputs[part].cpu().numpy() for result in wanted])
+        exact = self.exactly(rows.rows(part), [result.outputs[part].cpu().numpy() for result in wanted])
         return all(
             _apart(a.rows(part), c) <= 2 * _apart(b.rows(part), c) + tolerance
             for a, b, c in zip(found, wanted, exact, strict=True)
@@ -201,7 +201,7 @@ class Programmed:
 
     def _finish(self, program: Program, rows: Inputs) -> None:
         """Compile a program; it stays as it is where the compiler fails, or makes nothing faster."""
-        self._record.is_settled = True
+        self.record.is_settled = True
         try:
             taken = _seconds(program, rows)
             for graphs in (False, True):

@@ -89,12 +89,7 @@ def _filled(x: Tensor) -> Tensor:
 
 
 def _attended(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: None,  # noqa: ARG001
-    *_: Any,
-    scale: float | None = None,
+    query: Tensor, key: Tensor, value: Tensor, *_: Any, scale: float | None = None
 ) -> tuple[Tensor, ...]:
     """Output, and the logarithm of each row's sum of exponentials."""
     scores = _scores(query, key, scale or query.shape[-1] ** -0.5)
@@ -106,18 +101,9 @@ def _attended(
     return out, totals, nothing, nothing
 
 
-def _handed_down(
-    c: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: None,  # noqa: ARG001
-    out: Tensor,
-    totals: Tensor,
-    *_: Any,
-    scale: float | None = None,
-) -> tuple[Tensor | None, ...]:
-    """What comes down to queries, keys and values."""
+def _handed_down(c: Tensor, *given: Any, scale: float | None = None) -> tuple[Tensor | None, ...]:
+    """What comes down to queries, keys and values; the arguments are those of PyTorch's kernel."""
+    query, key, value, _, out, totals = given[:6]
     scale = scale or query.shape[-1] ** -0.5
     n_keys = key.shape[-2]
     # Not the expression of the way up: else its weights would be kept for the way back.
@@ -146,9 +132,7 @@ def _pays(shapes: Shapes) -> bool:
     def by_kernel(query: Tensor, key: Tensor, value: Tensor, c: Tensor) -> tuple[Tensor, ...]:
         out, totals, seed, offset = _UP(query, key, value, None, True, scale=shapes.scale)
         wanted = [True, True, True, False]
-        found = _DOWN(
-            c, query, key, value, None, out, totals, seed, offset, 0.0, wanted, scale=shapes.scale
-        )
+        found = _DOWN(c, query, key, value, None, out, totals, seed, offset, 0.0, wanted, scale=shapes.scale)
         return out, *found[:3]
 
     def by_products(query: Tensor, key: Tensor, value: Tensor, c: Tensor) -> tuple[Any, ...]:

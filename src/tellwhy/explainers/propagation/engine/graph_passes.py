@@ -205,8 +205,8 @@ def widen_images(graph: Graph) -> None:
             shape = tuple(node.args[1].meta["val"].shape)
             key = (node.args[0], shape, node.args[2].meta["val"].shape[2:], _frozen(node.args[3:]))
             alike.setdefault(key, []).append(node)
-    for nodes in alike.values():
-        nodes = [node for node in nodes if places[node.args[2]] < places[nodes[0]]]
+    for found in alike.values():
+        nodes = [node for node in found if places[node.args[2]] < places[found[0]]]
         image = nodes[0].args[1].meta["val"]
         filled = -image.shape[1] * len(nodes) % _CHANNELS.get(image.device.type, 1)
         if filled or len(nodes) > 1:
