@@ -1,4 +1,4 @@
-"""Attention in single precision on a GPU: as products of matrices, where that is faster than PyTorch's kernel.
+"""Attention in single precision on a GPU, as products of matrices where these are faster than PyTorch's kernel.
 
 PyTorch's kernel for attention keeps no weights, and in single precision it takes its time on the way back.
 Products of matrices run on the fast units that all layers use. The weights are computed anew on the way back, so
