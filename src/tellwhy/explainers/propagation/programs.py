@@ -190,8 +190,8 @@ class Programmed:
         tolerance = _tolerance(wanted[0].scores.dtype)
         if max(map(_apart, found, wanted)) <= tolerance:
             return True
-        # Rules with a small epsilon make much of little: two ways to round may differ by a lot, though each is
-        # as near to what is exact.
+        # Rules with a small epsilon make much of little: two ways to round may differ by a lot, though each
+        # is as near to what is exact.
         part = slice(0, min(N_EXACT, len(rows)))
         exact = self.exactly(rows.rows(part), [result.outputs[part].cpu().numpy() for result in wanted])
         return all(

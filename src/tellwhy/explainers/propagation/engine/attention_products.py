@@ -1,9 +1,9 @@
-"""Attention in single precision on a GPU, as products of matrices where these are faster than PyTorch's kernel.
+"""Attention in single precision on a GPU: products of matrices, where these are faster than the kernel.
 
 PyTorch's kernel for attention keeps no weights, and in single precision it takes its time on the way back.
-Products of matrices run on the fast units that all layers use. The weights are computed anew on the way back, so
-that these keep no more memory either. Which of the two is faster depends on the shapes: it is measured once for
-each.
+Products of matrices run on the fast units that all layers use. The weights are computed anew on the way
+back, so that these keep no more memory either. Which of the two is faster depends on the shapes: it is
+measured once for each.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def written_out(
 
 
 def _is_plain(node: Any) -> bool:
-    """Whether a call has no mask, no dropout, and short sequences of as many heads in all of its arguments."""
+    """Whether a call has no mask, no dropout, and short sequences of as many heads in all arguments."""
     given = node.args
     up = node.target is _UP
     mask, dropout = (given[3], given[5:6]) if up else (given[4], given[9:10])

@@ -166,8 +166,8 @@ _NARROW = 16  # channels of a convolution's input, up to which two convolutions 
 def join_convolutions(graph: Graph) -> None:
     """Carry out a sum of two convolutions of few channels as one, of both inputs side by side.
 
-    Rules that part signs have W⁺ x⁺ + W⁻ x⁻ at the first layer. Its outputs are by far larger than its inputs:
-    now they are written once.
+    Rules that part signs have W⁺ x⁺ + W⁻ x⁻ at the first layer. Its outputs are by far larger than its
+    inputs: now they are written once.
     """
     for total in [node for node in graph.nodes if node.target is _ATEN.add.Tensor and not node.kwargs]:
         parts = total.args
