@@ -105,7 +105,9 @@ def _attended(
 
 def _handed_down(c: Tensor, *given: Any, scale: float | None = None) -> tuple[Tensor | None, ...]:
     """What comes down to queries, keys and values; the arguments are those of PyTorch's kernel."""
-    query, key, value, _, out, totals = given[:6]
+    query, key = given[:2]
+    value = given[2]
+    out, totals = given[4:6]
     scale = scale or query.shape[-1] ** -0.5
     n_keys = key.shape[-2]
     # Not the expression of the way up: else its weights would be kept for the way back.
@@ -132,13 +134,12 @@ def _pays(shapes: Shapes) -> bool:
     given.append(torch.randn_like(given[0]))
 
     def by_kernel(query: Tensor, key: Tensor, value: Tensor, c: Tensor) -> tuple[Tensor, ...]:
-        out, totals, seed, offset = _UP(query, key, value, None, True, scale=shapes.scale)
+        up = _UP(query, key, value, None, True, scale=shapes.scale)
         wanted = [True, True, True, False]
-        found = _DOWN(c, query, key, value, None, out, totals, seed, offset, 0.0, wanted, scale=shapes.scale)
-        return out, *found[:3]
+        return up[0], *_DOWN(c, query, key, value, None, *up, 0.0, wanted, scale=shapes.scale)[:3]
 
     def by_products(query: Tensor, key: Tensor, value: Tensor, c: Tensor) -> tuple[Any, ...]:
-        out, totals, _, _ = _attended(query, key, value, None, scale=shapes.scale)
+        out, totals = _attended(query, key, value, scale=shapes.scale)[:2]
         return out, *_handed_down(c, query, key, value, None, out, totals, scale=shapes.scale)[:3]
 
     try:

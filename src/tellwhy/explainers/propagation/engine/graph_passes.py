@@ -223,8 +223,8 @@ def _goes_to_image(node: Node) -> bool:
 def _go_back_together(graph: Graph, nodes: list[Node], filled: int) -> None:
     """One way back for several weights: each gets the channels of its own."""
     image = nodes[0].args[1].meta["val"]
-    n_rows, n_channels, *places = image.shape
-    shape = [n_rows, n_channels * len(nodes) + filled, *places]
+    n_channels = image.shape[1]
+    shape = [len(image), n_channels * len(nodes) + filled, *image.shape[2:]]
     given = list(nodes[0].args)
     order = {"dtype": image.dtype, "device": image.device, "memory_format": torch.channels_last}
     with graph.inserting_before(nodes[0]):
