@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.node_picture import save_picture
 from tellwhy.views.cli.main import report_command
 from tellwhy.workflow import explain_graph, explain_table, save_run
 
@@ -37,7 +36,7 @@ def save_grid_run(folder: Path) -> Path:
     rng = np.random.default_rng(0)
     np.savez(file, a=rng.normal(size=(9, 8)), b=rng.normal(size=(9, 8)))
     found = explain_graph(file, top=3, n_classes=2)
-    return save_run(found.run, folder, add=lambda work: save_picture(found.picture, work))
+    return save_run(found.run, folder)
 
 
 def use_run(folder: Path) -> None:

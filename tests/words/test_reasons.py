@@ -93,6 +93,15 @@ def place(reason):
 
 PICTURES = {"n": 12, "n_alarms": 1, "first": "a.png", "is_judged": True, "place": place(REGION)}
 STRETCHES = {"n_alarms": 0, "first": "10 to 29", "is_judged": True, "place": place(CHANNEL)}
+NODES = {
+    "what": "time",
+    "source": "plant.csv",
+    "sizes": [150, 50],
+    "n_alarms": 2,
+    "rule": "at most 10 % false alarms expected",
+    "n_explained": 10,
+    "context_share": 0.37,
+}
 TEXTS = {"n": 60, "n_alarms": 2, "first": "row 7", "place": place(MEDIA_REASONS[3])}
 COMPARED = {"n": 1, "n_reference": 0, "patch": 7, "side": 256, "aligned_share": None, "share_of_places": 0.01}
 MEDIA_SAID = [
@@ -135,6 +144,9 @@ MEDIA_SAID = [
     Notice("empty_texts", {"n": 2}),
     Notice("empty_text"),
     Notice("all_words_new"),
+    Notice("nodes_in_classes", NODES),
+    Notice("nodes_in_classes", {**NODES, "what": "grid", "sizes": [90], "n_alarms": 1}),
+    Notice("no_shared_classes"),
 ]
 RULE = AlarmRule("at most 10 % false alarms expected", 3, 0.3)
 HEADLINES = [

@@ -77,6 +77,15 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     return GridArrays(kept, shape, str(path), notices, file_fingerprint(Path(path)))
 
 
+def fingerprint_of_grid(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of the file of a grid."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput("A grid is one .npz or .npy file; got a table. Name the file alone, without --db.")
+    if not Path(path).is_file():
+        raise UnreadableFile(f"There is no file {path}.")
+    return file_fingerprint(Path(path))
+
+
 def _why_left_out(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> str:
     if array.shape != shape:
         return f"Left out {name!r}: its shape is {array.shape}, the grid's is {shape}."

@@ -1,4 +1,4 @@
-"""What was named to be explained: pictures, windows of a series, texts, or a table."""
+"""What was named to be explained: pictures, windows of a series, texts, nodes, or a table."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from tellwhy.core.errors import InvalidParameter
 
 OF_NODES = ("time", "edges", "neighbours", "n_classes", "theta")
+GRIDS = (".npz", ".npy")
 POSTS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 
@@ -58,8 +59,8 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     --------
     >>> choose_kind("a.csv", {}), choose_kind("a.csv", {"time": "t", "window": 20}), choose_kind("a.png", {})
     ('table', 'series', 'pictures')
-    >>> choose_kind("posts.jsonl", {"text": "body"})
-    'texts'
+    >>> choose_kind("posts.jsonl", {"text": "body"}), choose_kind("a.csv", {"time": "t"}), choose_kind("a.npz", {})
+    ('texts', 'graph', 'graph')
     """
     several = isinstance(source, (list, tuple)) and all(isinstance(each, (str, Path)) for each in source)
     named = list(source) if several else [source] if isinstance(source, (str, Path)) else []
@@ -70,9 +71,5 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     media = kind_of(names, time=settings.get("time"), window=settings.get("window"))
     if media is not None:
         return media
-    if any(settings.get(name) is not None for name in OF_NODES):
-        raise InvalidParameter(
-            "What has neighbours is judged beside them, in one go: no model is kept. Call "
-            "tellwhy.workflow.explain_graph, or leave out " + ", ".join(OF_NODES) + "."
-        )
-    return "table"
+    is_grid = len(names) == 1 and names[0].lower().endswith(GRIDS)
+    return "graph" if is_grid or any(settings.get(name) is not None for name in OF_NODES) else "table"

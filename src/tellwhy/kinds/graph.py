@@ -1,132 +1,154 @@
-"""--time, grid, edges: nodes explained, and how they are drawn.
-
-What the pictures of a run on nodes show, computed once for report and terminal.
-
-From a grid, a sequence or a graph to nodes that are odd in their context, ranked and explained.
-"""
+"""Nodes of a grid, a sequence or a graph that are odd in their context, and why; how they are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.ensemble import IsolationForest
 
 from tellwhy import checks as quality
 from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.optional import versions
+from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data import describe_column
-from tellwhy.data.graphs import Grid
+from tellwhy.data import Table, describe_column
+from tellwhy.data.graph_files import fingerprint_of_grid
 from tellwhy.data.table import TableLike
-from tellwhy.detectors import LCCAD, ClusterSVDD
+from tellwhy.detectors import LCCAD
 from tellwhy.explainers import LatentClassDTD
-from tellwhy.kinds.graph_input import GraphRequest, NodeData, fit_latent_classes, nodes_of, without_visits
+from tellwhy.kinds.drawn_nodes import by_owner, picture_of, plane_of
+from tellwhy.kinds.graph_input import (
+    GraphRequest,
+    NodeCode,
+    NodeData,
+    fit_latent_classes,
+    nodes_of,
+    without_visits,
+)
+from tellwhy.kinds.model import changed_settings, kind
 from tellwhy.kinds.table_result import column_shares
-from tellwhy.results.node_picture import NodePicture
-from tellwhy.results.result import AlarmRule, Anomaly, Evidence, Part, Reason, Result, Typical, written
+from tellwhy.kinds.table_rows import as_source
+from tellwhy.results.node_picture import NodePicture, as_arrays, picture_of_result
+from tellwhy.results.result import (
+    AlarmRule,
+    Anomaly,
+    Evidence,
+    Notice,
+    Part,
+    Reason,
+    Result,
+    Typical,
+    written,
+)
 from tellwhy.storage import clock
+from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, Ranking, ranking_of
 from tellwhy.verdicts.findings import finding_reasons, told_findings, with_findings
 from tellwhy.verdicts.reasons import groups_of, reasons_of, shares_of_score, typical_of
 
-MOST_TRAINED_ON = 200_000  # rows that the isolation forest learns from
-
-
-def picture_of(nodes: NodeData, model: LCCAD, scores: Floats, run: Result) -> NodePicture:
-    """Return what is drawn: the slice of a volume that holds the oddest node, or all nodes."""
-    plane = _plane(nodes, int(run.explanation.extras["row"][0]))
-    shown = plane.nodes
-    there = model.labels_[shown] >= 0
-    # Every node that is drawn is explained; how its neighbours pull at it is not drawn.
-    told = LatentClassDTD(model, neighbour_pull=False).explain(nodes=shown[there])
-    values = np.full((len(shown), nodes.frame.shape[1]), np.nan)
-    values[there] = by_owner(told.values, nodes)
-    context = np.full(len(shown), np.nan)
-    context[there] = told.extras["context"]
-    return NodePicture(
-        kind=nodes.kind,
-        shape=plane.shape,
-        at=plane.at,
-        names=tuple(nodes.frame.columns),
-        data=_numbers(nodes.frame.iloc[shown]),
-        classes=model.labels_[shown].astype(np.int64),
-        scores=scores[shown],
-        context=context,
-        values=values,
-        others=_others(nodes.X[shown], there, model.n_classes),
-        places=tuple(nodes.names(int(node)) for node in shown) if nodes.kind == "time" else (),
-        all_classes=model.labels_.astype(np.int8),
-        threshold=run.line,
-    )
-
-
-class _Plane(NamedTuple):
-    """What can be drawn at once."""
-
-    nodes: Integers
-    shape: tuple[int, ...]
-    at: int | None  # the slice of a volume
-
-
-def _plane(nodes: NodeData, oddest: int) -> _Plane:
-    everyone = np.arange(len(nodes.X))
-    if not isinstance(nodes.graph, Grid) or len(nodes.graph.shape) == 1:
-        return _Plane(everyone, (len(everyone),), None)
-    shape = nodes.graph.shape[-2:]
-    if len(nodes.graph.shape) == 2:
-        return _Plane(everyone, shape, None)
-    size = int(np.prod(shape))
-    at = oddest // size
-    return _Plane(everyone[at * size : (at + 1) * size], shape, at)
-
-
-def by_owner(values: Floats, nodes: NodeData) -> Floats:
-    """Sum values per encoded column over the user's columns."""
-    summed = np.zeros((len(values), nodes.frame.shape[1]))
-    for column, owner in enumerate(nodes.owner):
-        summed[:, owner] += values[:, column]
-    return summed
-
-
-def _numbers(frame: pd.DataFrame) -> Floats:
-    """Columns as numbers to draw; NaN where they are none."""
-    return np.column_stack(
-        [pd.to_numeric(frame[c], errors="coerce").to_numpy(np.float64) for c in frame.columns]
-    )
-
-
-def _others(X: NDArray[Any], there: NDArray[np.bool_], n_classes: int) -> dict[str, Floats]:
-    """Scores of detectors that do not see the graph, to compare with."""
-    rows = X[there].astype(np.float64)
-    if len(rows) <= n_classes:
-        return {}
-    forest = -IsolationForest(random_state=0).fit(rows[:MOST_TRAINED_ON]).score_samples(rows)
-    clusters = ClusterSVDD(n_classes, n_init=2).fit(rows).outlierness(rows)
-    found = {}
-    for name, scores in (("isolation forest", forest), ("ClusterSVDD", clusters)):
-        found[name] = np.full(len(X), np.nan)
-        found[name][there] = scores
-    return found
-
-
 SUMMARY_ROWS = 200_000
-NODES = {"grid": "nodes of the grid", "time": "rows in the order of time", "edges": "nodes of the graph"}
+CHANGEABLE = ("edges", "id_column", "top", "alarms", "contamination", "fdr")
+
+
+@dataclass(frozen=True, eq=False)
+class GraphModel(SavedAsFile):
+    """What is ordinary in nodes: the latent classes that neighbours share, and how far nodes are from them.
+
+    Attributes
+    ----------
+    source, fingerprint
+        The data that it was fitted to, and their SHA-256.
+    request
+        What was asked.
+    code, scale
+        How rows become numbers, and what these are divided by: their spread within the classes.
+    classes
+        The latent classes, with the nodes that they were learned from.
+    usual, usual_in_class
+        What is usual in each column: of all nodes, and of those of each class.
+    is_clean
+        Whether somebody says that all nodes are ordinary.
+    versions
+        Of the packages that it was fitted with.
+    """
+
+    kind: ClassVar[str] = "graph"
+
+    source: str
+    fingerprint: str
+    request: GraphRequest
+    code: NodeCode
+    scale: NDArray[Any]
+    classes: LCCAD
+    usual: Mapping[str, Typical]
+    usual_in_class: tuple[Mapping[str, Typical], ...]
+    is_clean: bool
+    versions: Mapping[str, str]
+
+    def ordinary(self) -> Floats:
+        """Scores of the nodes that it was fitted to."""
+        return np.asarray(self.classes.outlierness()[self.classes.labels_ >= 0])
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "request", isinstance(self.request, GraphRequest), True
+        yield "code", isinstance(self.code, NodeCode), True
+        yield "classes", isinstance(self.classes, LCCAD), True
+        yield "scale", self.scale.shape, (self.classes.n_features_in_,)
+        yield "scale", bool((self.scale > 0).all()), True
+        yield "usual_in_class", len(self.usual_in_class), self.classes.n_classes
+        told = [typical for usual in (self.usual, *self.usual_in_class) for typical in usual.values()]
+        yield "usual", all(isinstance(typical, Typical) for typical in told), True
+        yield "source", are_texts(self.source, self.fingerprint), True
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Nodes to be judged, and what a model says of them.
+
+    Attributes
+    ----------
+    data
+        They themselves, their columns divided by the spread within the model's classes.
+    request
+        What is asked of them.
+    labels
+        The class of each, −1 where it is missing.
+    is_own
+        Whether the model was fitted to them.
+    """
+
+    data: NodeData
+    request: GraphRequest
+    labels: NDArray[Any]
+    is_own: bool
+
+    @property
+    def present(self) -> Integers:
+        """Nodes that are there: those of a grid may be missing."""
+        return np.flatnonzero(self.labels >= 0)
 
 
 @dataclass(frozen=True, eq=False)
 class GraphRun:
-    """What was found: the run, as for a table, and what its pictures show."""
+    """What was found: the result, and what its pictures show."""
 
     run: Result
-    picture: NodePicture
+
+    @property
+    def picture(self) -> NodePicture:
+        """What is drawn."""
+        found = picture_of_result(self.run)
+        if found is None:
+            raise AssertionError("a result of nodes draws them")
+        return found
 
 
 def explain_graph(data: str | Path | TableLike, **settings: Any) -> GraphRun:
@@ -150,49 +172,140 @@ def explain_graph(data: str | Path | TableLike, **settings: Any) -> GraphRun:
     >>> found.run.anomalies[0].row, bool(found.run.explanation.extras["context_share"][0] > 0.9)
     (30, True)
     """
-    request = GraphRequest(**settings)
+    request = GraphRequest.of(settings)
     stage("reading nodes")
     nodes = nodes_of(data, request)
+    model = learn(nodes, request)
+    judging = GraphKind()
+    batch = judging.check(model, _own(model, nodes, request))
+    return GraphRun(judging.explain(model, batch, judging.score(model, batch)))
+
+
+@kind("graph")
+class GraphKind:
+    """Nodes beside their neighbours: of a grid, in the order of time, or with edges."""
+
+    def fit(self, source: Any, settings: Mapping[str, Any], *, clean: bool) -> GraphModel:
+        """Learn the classes that neighbours share."""
+        request = GraphRequest.of(settings)
+        stage("reading nodes")
+        return learn(nodes_of(source, request), request, clean=clean)
+
+    def read(self, model: GraphModel, source: Any, settings: Mapping[str, Any]) -> Nodes:
+        """Read other nodes as the model's own were, and find the class that each is in."""
+        kept = model.request
+        asked = changed_settings(kept, settings, CHANGEABLE)
+        if asked.get("edges") is not None:
+            asked["edges"] = str(asked["edges"])
+        request = replace(kept, **asked)
+        stage("reading nodes")
+        is_grid = request.time is None and request.edges is None
+        data = source if is_grid else as_source(source)
+        fingerprint = data.fingerprint if isinstance(data, Table) else fingerprint_of_grid(data)
+        if fingerprint == model.fingerprint and "edges" not in asked:
+            return _own(model, nodes_of(data, request), request)
+        if kept.edges is not None and not settings.get("edges"):
+            raise InvalidParameter(
+                f"The model was fitted to the edges of other rows ({kept.edges}). Name those of these rows: "
+                "edges=FILE, --edges FILE."
+            )
+        nodes = nodes_of(data, request, model)
+        nodes = replace(nodes, X=nodes.X / model.scale.astype(nodes.X.dtype))
+        return Nodes(nodes, request, model.classes.predict(nodes.X, nodes.graph), is_own=False)
+
+    def check(self, model: GraphModel, batch: Nodes) -> Nodes:  # noqa: ARG002
+        """Leave out events that the classes explain; what is wrong as data was found in reading."""
+        return replace(batch, data=without_visits(batch.data, batch.labels))
+
+    def score(self, model: GraphModel, batch: Nodes) -> Floats:
+        """Score the nodes that are there by their distance from the class that they are in."""
+        if batch.is_own:
+            return model.ordinary()
+        rows, _ = model.classes.checked(batch.data.X, batch.data.graph)
+        return np.asarray(model.classes.scores_.own(rows, batch.labels, is_training=False)[batch.present])
+
+    def explain(self, model: GraphModel, batch: Nodes, scores: Floats) -> Result:
+        """Tell of the oddest nodes in which columns they are odd, and whether by their values or their place."""
+        stage("explaining nodes")
+        ordinary = scores if batch.is_own else model.ordinary()
+        calibration = Calibration.learn(ordinary, is_clean=model.is_clean)
+        request = batch.request
+        added = added_surprise(scores, calibration, batch.data.found.added[batch.present], request.fdr)
+        ranking = ranking_of(scores, calibration, ordinary, request, added)
+        told = _explained(model, batch, batch.present[ranking.positions])
+        run = _result(model, batch, ranking, told)
+        everyone = np.full(len(batch.labels), np.nan)
+        everyone[batch.present] = scores
+        plane = plane_of(batch.data, int(run.explanation.extras["row"][0]))
+        shown = plane.nodes[batch.labels[plane.nodes] >= 0]
+        # Every node that is drawn is explained; how its neighbours pull at it is not drawn.
+        drawn = _explained(model, batch, shown, is_drawn=True)
+        picture = picture_of(batch.data, batch.labels, everyone, plane, told=drawn, threshold=run.line)
+        kept = as_arrays(picture)
+        return replace(run, arrays=kept.arrays, own=kept.facts)
+
+
+def learn(nodes: NodeData, request: GraphRequest, *, clean: bool = False) -> GraphModel:
+    """Learn the latent classes, and what is usual in each."""
     stage("fitting latent classes")
-    nodes, model = fit_latent_classes(nodes, request)
-    nodes = without_visits(nodes, model.labels_)
-    scores = model.outlierness()
-    stage("explaining nodes")
-    return _run(nodes, request, model, scores)
+    classes, scale = fit_latent_classes(nodes, request)
+    labels = classes.labels_
+    return GraphModel(
+        source=nodes.source,
+        fingerprint=nodes.fingerprint,
+        request=request,
+        code=nodes.code,
+        scale=scale,
+        classes=classes,
+        usual=_typical(nodes, np.flatnonzero(labels >= 0)),
+        usual_in_class=tuple(_typical(nodes, np.flatnonzero(labels == k)) for k in range(classes.n_classes)),
+        is_clean=clean,
+        versions=versions(),
+    )
 
 
-def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -> GraphRun:
-    present = np.flatnonzero(model.labels_ >= 0)  # nodes of a grid may be missing
-    own = scores[present]
-    calibration = Calibration.learn(own, is_clean=False)
-    added = added_surprise(own, calibration, nodes.found.added[present], request.fdr)
-    ranking = ranking_of(own, calibration, own, request, added)
+def _own(model: GraphModel, nodes: NodeData, request: GraphRequest) -> Nodes:
+    """The nodes that a model was fitted to, each in the class that it was put into."""
+    scaled = replace(nodes, X=nodes.X / model.scale.astype(nodes.X.dtype))
+    return Nodes(scaled, request, model.classes.labels_, is_own=True)
+
+
+def _explained(model: GraphModel, batch: Nodes, chosen: Integers, *, is_drawn: bool = False) -> Explanation:
+    """Relevance of the columns of some nodes."""
     # What neighbours pull is told for every explained node, but costs a pass over all nodes.
-    explainer = LatentClassDTD(model, neighbour_pull=len(nodes.X) <= SUMMARY_ROWS)
-    told = explainer.explain(nodes=present[ranking.positions])
-    by_row = nodes.found.by_row(present[ranking.positions])
+    pulls = not is_drawn and len(batch.data.X) <= SUMMARY_ROWS
+    explainer = LatentClassDTD(model.classes, neighbour_pull=pulls)
+    if batch.is_own:
+        return explainer.explain(nodes=chosen)
+    return explainer.explain(batch.data.X, batch.data.graph, nodes=chosen)
+
+
+def _result(model: GraphModel, batch: Nodes, ranking: Ranking, told: Explanation) -> Result:
+    nodes = batch.data
+    chosen = batch.present[ranking.positions]
+    by_row = nodes.found.by_row(chosen)
     raised = (ranking.scores - ranking.model_scores)[ranking.positions]
     explanation = with_findings(_in_users_columns(told, nodes), raised, by_row)
-    reasons = _reasons(explanation, nodes, model)
-    for i, node in enumerate(present[ranking.positions]):
+    reasons = _reasons(explanation, model)
+    for i, node in enumerate(chosen):
         if by_row[i]:
             cells = nodes.written.iloc[int(node)]
             share = _share_of(explanation[i], by_row[i], float(raised[i]))
             reasons[i] = finding_reasons(by_row[i], cells, {}, share)
-    anomalies = _anomalies(nodes, present[ranking.positions], ranking, reasons)
-    run = Result(
+    anomalies = _anomalies(nodes, chosen, ranking, reasons)
+    return Result(
         kind="graph",
         source=nodes.source,
-        settings=_settings(request, model, ranking.alarms.rule),
-        done=written(_summary(nodes, model, explanation, ranking)),
-        notices=[written(text) for text in (*nodes.notices, *_notices(model))],
+        settings=_settings(model, batch.request, ranking.alarms.rule),
+        done=_done(batch, model, explanation, ranking),
+        notices=[*map(written, nodes.notices), *_notices(model)],
         columns=list(nodes.frame.columns),
         scores=ranking.scores,
-        rows=nodes.rows[present],
+        rows=nodes.rows[batch.present],
         threshold=ranking.threshold,
         anomalies=anomalies,
         explanation=explanation,
-        usual=_typical(nodes, present),
+        usual=model.usual,
         column_shares=column_shares(explanation),
         groups=groups_of(anomalies),
         evidence=Evidence(str(explanation.params["explains"]), 0.0, {}, {}, []),
@@ -200,10 +313,9 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
         versions=versions(),
         fingerprint=nodes.fingerprint,
         created=clock.stamp(),
-        findings=told_findings(nodes.found, nodes.rows, anomalies, _typical(nodes, present)),
+        findings=told_findings(nodes.found, nodes.rows, anomalies, model.usual),
         alarms=AlarmRule(ranking.alarms.rule, ranking.n_above, ranking.alarms.expected_false),
     )
-    return GraphRun(run, picture_of(nodes, model, scores, run))
 
 
 def added_surprise(scores: Floats, calibration: Calibration, added: Floats, fdr: float | None) -> Floats:
@@ -266,12 +378,12 @@ def _in_users_columns(explanation: Explanation, nodes: NodeData) -> Explanation:
     )
 
 
-def _reasons(explanation: Explanation, nodes: NodeData, model: LCCAD) -> list[list[Reason]]:
+def _reasons(explanation: Explanation, model: GraphModel) -> list[list[Reason]]:
     """Reasons of each explained node, beside what is usual in its class."""
     found: list[list[Reason]] = [[] for _ in range(len(explanation))]
     classes = np.asarray(explanation.extras["class"])
     for k in np.unique(classes):
-        usual = _typical(nodes, np.flatnonzero(model.labels_ == k))
+        usual = model.usual_in_class[k]
         places = np.flatnonzero(classes == k)
         for place, told in zip(places, reasons_of(explanation[places], usual), strict=True):
             found[place] = [_in_class(reason) for reason in told]
@@ -298,35 +410,34 @@ def _kind(series: pd.Series) -> str:
     return "number" if types.is_numeric_dtype(series) else "category"
 
 
-def _settings(request: GraphRequest, model: LCCAD, rule: str) -> dict[str, Any]:
+def _settings(model: GraphModel, request: GraphRequest, rule: str) -> dict[str, Any]:
     asked = asdict(request)
     seed = asked.pop("random_state")
+    classes = model.classes
     used = {
         "detector": "LCCAD",
         "method": "LatentClassDTD",
-        "n_classes": model.n_classes,
-        "theta": float(model.theta_),
+        "n_classes": classes.n_classes,
+        "theta": float(classes.theta_),
     }
-    return {**asked, **used, "gap": float(model.gap_), "threshold_rule": rule, "seed": seed}
+    return {**asked, **used, "gap": float(classes.gap_), "threshold_rule": rule, "seed": seed}
 
 
-def _summary(nodes: NodeData, model: LCCAD, explanation: Explanation, ranking: Ranking) -> str:
-    sizes = np.bincount(model.labels_[model.labels_ >= 0], minlength=model.n_classes)
-    total = int(sizes.sum())
-    parts = ", ".join(f"class {k}: {size / total:.0%}" for k, size in enumerate(sizes))
-    classes = "class" if model.n_classes == 1 else "classes"
+def _done(batch: Nodes, model: GraphModel, explanation: Explanation, ranking: Ranking) -> Notice:
+    """What was done: how many nodes fall into which classes, and how much of the scores is context."""
+    sizes = np.bincount(batch.labels[batch.present], minlength=model.classes.n_classes)
     share = float(np.mean(explanation.extras["context_share"])) if len(explanation) else 0.0
-    verb = "node is" if ranking.n_above == 1 else "nodes are"
-    return (
-        f"{total:,} {NODES[nodes.kind]} of {Path(nodes.source).name} fall into {model.n_classes} latent "
-        f"{classes} that neighbours tend to share ({parts}). {ranking.n_above:,} {verb} above the threshold "
-        f"({ranking.alarms.rule}) for the class they are in. The {len(explanation)} highest scores were "
-        f"explained by LatentClassDTD; {share:.0%} of them is there only because of the context: in another "
-        "class, the same values would be ordinary."
-    )
+    facts = {
+        "what": batch.data.kind,
+        "source": Path(batch.data.source).name,
+        "sizes": sizes.tolist(),
+        "n_alarms": ranking.n_above,
+        "rule": ranking.alarms.rule,
+        "n_explained": len(explanation),
+        "context_share": share,
+    }
+    return Notice("nodes_in_classes", facts)
 
 
-def _notices(model: LCCAD) -> list[str]:
-    if model.n_classes > 1:
-        return []
-    return ["No classes that neighbours share were found: every node is judged by its values alone."]
+def _notices(model: GraphModel) -> list[Notice]:
+    return [] if model.classes.n_classes > 1 else [Notice("no_shared_classes")]

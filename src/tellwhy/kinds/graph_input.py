@@ -1,17 +1,16 @@
-"""A table as a graph; how many latent classes it has.
+"""Nodes to judge in their context, and the latent classes that neighbours share.
 
-Nodes to judge in their context: rows, what is around each, and what to call it.
-
-Latent classes that neighbours share, fitted to the nodes of a grid, a sequence or a graph.
+A grid, a table in the order of time, or a table with edges becomes rows, what is around each, and what to
+call it; latent classes are fitted to them, as many as the data tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
@@ -25,10 +24,22 @@ from tellwhy.checks.in_time.spikes import around
 from tellwhy.checks.mistakes import PASSING_SHIFT, PLACEHOLDER
 from tellwhy.core.arrays import Scaling
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, generator, integer, none, one_of, real, seed, validate_parameters
+from tellwhy.core.params import (
+    Fit,
+    Rules,
+    are_texts,
+    generator,
+    integer,
+    none,
+    one_of,
+    real,
+    seed,
+    validate_parameters,
+)
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, TableEncoder
-from tellwhy.data.columns.roles import read_columns
+from tellwhy.data.columns.reading import Role
+from tellwhy.data.columns.roles import ReadColumns, read_columns
 from tellwhy.data.graph_files import read_edges, read_grid
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
 from tellwhy.data.table import TableLike
@@ -36,7 +47,7 @@ from tellwhy.detectors import LCCAD, suggest_lccad
 from tellwhy.detectors.lccad.theta import middle_part, spread_of
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kinds.request import cell_text, check_column
-from tellwhy.kinds.table_rows import as_named, as_source
+from tellwhy.kinds.table_rows import as_named, as_source, check_has_columns, read_as_roles
 from tellwhy.results.result import Finding
 from tellwhy.verdicts.findings import RowFindings
 
@@ -88,8 +99,56 @@ class GraphRequest:
         "random_state": seed,
     }
 
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> GraphRequest:
+        """Check settings once; the file of edges is kept by its name."""
+        asked = dict(settings)
+        if asked.get("edges") is not None:
+            asked["edges"] = str(asked["edges"])
+        return cls(**asked)
+
     def __post_init__(self) -> None:
         validate_parameters(self)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "top", self.top >= 1, True  # what else may be in it was checked when it was made
+
+
+@dataclass(frozen=True, eq=False)
+class NodeCode:
+    """How rows became comparable numbers, so that others become numbers likewise.
+
+    Attributes
+    ----------
+    table_columns
+        All columns of the table, or the arrays of a grid that are used.
+    encoder, roles
+        Of a table: how its columns become numbers, and what each of them is.
+    scaling
+        Of a grid: centre and spread of each array.
+    """
+
+    table_columns: tuple[str, ...]
+    encoder: TableEncoder | None = None
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    scaling: Scaling | None = None
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "table_columns", are_texts(*self.table_columns), True
+        yield "encoder", (self.encoder is None) != (self.scaling is None), True
+        yield "roles", all(isinstance(role, Role) for role in self.roles.values()), True
+
+
+class Learned(Protocol):
+    """What is asked of a model where other nodes are read as its own were."""
+
+    @property
+    def source(self) -> str:
+        """What it was fitted to."""
+
+    @property
+    def code(self) -> NodeCode:
+        """How its own became numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,20 +170,25 @@ class NodeData:
     fingerprint: str
     found: RowFindings  # what is wrong with the nodes as data; explained cells are missing in `frame`
     written: pd.DataFrame  # the nodes before that
+    code: NodeCode  # how X was made of it
     seasonal: frozenset[str] = frozenset()  # columns that are compared with what their time usually has
 
 
-def nodes_of(data: str | Path | TableLike, request: GraphRequest) -> NodeData:
-    """Read a grid from an .npz file, or rows from a table with a time column or a file of edges."""
+def nodes_of(data: str | Path | TableLike, request: GraphRequest, learned: Learned | None = None) -> NodeData:
+    """Read a grid from an .npz file, or rows from a table with a time column or a file of edges.
+
+    With a model, columns are read and become numbers as those of its own nodes did.
+    """
     if request.time is not None and request.edges is not None:
         raise InvalidInput("Give either time or edges: rows are a sequence, or have edges of their own.")
     if request.time is None and request.edges is None:
-        return _grid_nodes(data, request)
-    return _table_nodes(as_source(data), request)
+        return _grid_nodes(data, request, learned)
+    return _table_nodes(as_source(data), request, learned)
 
 
-def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
-    found = read_grid(path, columns=request.columns)
+def _grid_nodes(path: Any, request: GraphRequest, learned: Learned | None) -> NodeData:
+    columns = request.columns if learned is None else learned.code.table_columns
+    found = read_grid(path, columns=columns)
     kept = {n: a for n, a in found.arrays.items() if n not in request.exclude}
     if not kept:
         raise InvalidInput(f"No array of {found.source} is left to use; check columns and exclude.")
@@ -140,11 +204,13 @@ def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
     if not there.all():
         notices.append(f"{int((~there).sum()):,} nodes have missing values and are left out of the grid.")
     neighbours = request.neighbours or (4 if len(found.shape) == 2 else 6)
+    known = None if learned is None else learned.code.scaling
+    scaling = Scaling.of(values[there], constant=1.0) if known is None else known
     return NodeData(
         kind="grid",
         frame=pd.DataFrame(values, columns=list(kept)),
         # Large grids come in single precision, and stay so: they would not fit otherwise.
-        X=Scaling.of(values[there], constant=1.0).apply(values).astype(values.dtype),
+        X=scaling.apply(values).astype(values.dtype),
         owner=np.arange(values.shape[1]),
         graph=grid(found.shape, neighbours, mask=there),
         rows=np.arange(len(values)),
@@ -154,6 +220,7 @@ def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
         fingerprint=found.fingerprint,
         found=RowFindings.of(placeholders, len(values)),
         written=written,
+        code=NodeCode(tuple(kept), scaling=scaling),
     )
 
 
@@ -189,13 +256,13 @@ def _place(shape: tuple[int, ...], node: int) -> str:
     return "(" + ", ".join(str(int(i)) for i in np.unravel_index(node, shape)) + ")"
 
 
-def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
+def _table_nodes(table: Table, request: GraphRequest, learned: Learned | None) -> NodeData:
     chosen = _features(table, request)
     stamps = Stamps(np.arange(len(table.frame)), None)
     if request.time is not None:
         stamps = read_stamps(table, request.time)
     order = stamps.order
-    read = read_columns(table.frame[chosen])
+    read = _read(table, chosen, learned)
     written = read.frame.iloc[order].reset_index(drop=True)
     checked = quality.check_table(written, read.roles)
     ids = _ids(table, request, order)
@@ -211,8 +278,11 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
         told = [text for text in events.notices if text not in stamps.notices]
         notices += [*told, *season_notices(events)]
         seasonal = frozenset(events.seasons)
-    named = None if request.columns is None else chosen
-    encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
+    encoder = None if learned is None else learned.code.encoder
+    if encoder is None:
+        named = None if request.columns is None else chosen
+        encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
+        notices += encoder.notices_
     X = np.asarray(encoder.transform(frame))
     graph: Graph = chain(len(X))
     if request.edges is not None:
@@ -226,12 +296,23 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
         rows=order,
         names=names.__getitem__,
         source=table.source,
-        notices=(*notices, *encoder.notices_),
+        notices=tuple(notices),
         fingerprint=table.fingerprint,
         found=found,
         written=written,
+        code=NodeCode(tuple(map(str, table.frame.columns)), encoder, read.roles),
         seasonal=seasonal,
     )
+
+
+def _read(table: Table, chosen: list[str], learned: Learned | None) -> ReadColumns:
+    """Read columns as their cells say, or as those of a model were read."""
+    if learned is None:
+        return read_columns(table.frame[chosen])
+    if learned.code.encoder is None:
+        raise InvalidInput(f"{table.source} is a table; the model was fitted on a grid ({learned.source}).")
+    check_has_columns(table, learned.code.encoder.columns_, learned.code.table_columns, learned.source)
+    return read_as_roles(table, learned.code.roles)
 
 
 def _features(table: Table, request: GraphRequest) -> list[str]:
@@ -258,11 +339,11 @@ SAME = 1.1  # times as wide as before, within the classes, columns are taken to 
 _ROUNDS = 4  # of counting classes and of measuring how wide columns are within them
 
 
-def fit_latent_classes(nodes: NodeData, request: GraphRequest) -> tuple[NodeData, LCCAD]:
+def fit_latent_classes(nodes: NodeData, request: GraphRequest) -> tuple[LCCAD, NDArray[Any]]:
     """Fit twice: with columns of equal spread, then of equal spread within the classes that were found.
 
     A column that tells the classes apart has most of its spread between them: what is odd within a class
-    would hardly count. Returns the nodes with the columns as they were fitted last, and the model.
+    would hardly count. Returns the model, and what the columns were divided by when it was fitted last.
     """
     n_classes = request.n_classes
     scale = np.ones(nodes.X.shape[1])
@@ -271,9 +352,8 @@ def fit_latent_classes(nodes: NodeData, request: GraphRequest) -> tuple[NodeData
     first = _fitted(nodes.X / scale.astype(nodes.X.dtype), nodes.graph, n_classes, request)
     again = _spread(first)
     scale = (scale * again).astype(nodes.X.dtype)
-    nodes = replace(nodes, X=nodes.X / scale)
     # From the classes that were found on: in other units, k-means might start elsewhere.
-    return nodes, _fitted(nodes.X, nodes.graph, n_classes, request, init=first.centres_ / again)
+    return _fitted(nodes.X / scale, nodes.graph, n_classes, request, init=first.centres_ / again), scale
 
 
 def _counted(X: NDArray[Any], graph: Graph, request: GraphRequest) -> tuple[int, Floats]:

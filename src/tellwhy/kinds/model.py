@@ -24,6 +24,7 @@ PLACES: Mapping[str, str] = {
     "series": "tellwhy.kinds.windows",
     "pictures": "tellwhy.kinds.pictures",
     "texts": "tellwhy.kinds.texts",
+    "graph": "tellwhy.kinds.graph",
 }
 
 
@@ -113,12 +114,12 @@ def fit(source: Any, *, kind: str | None = None, clean: bool = False, **settings
     source
         A table in any form, a file, a picture or a folder of them.
     kind
-        "table", "series", "pictures", "texts", or the name of one that another package brings; by
+        "table", "series", "pictures", "texts", "graph", or the name of one that another package brings; by
         default what the source and the settings say.
     clean
         Whether somebody says that all of it is ordinary; otherwise the oddest are set aside.
     settings
-        Those of the kind: `columns`, `by`, `time` and `window`, `text`, `patch`, `fdr`, …
+        Those of the kind: `columns`, `by`, `time` and `window`, `edges`, `text`, `patch`, `fdr`, …
 
     Returns
     -------

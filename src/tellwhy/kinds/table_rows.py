@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -276,12 +276,19 @@ class NewRows:
 
 def read_new_rows(model: TableModel, table: Table) -> NewRows:
     """Read the features of a table as the model's were; cells that cannot be are missing, and told."""
-    check_columns(model, table)
+    used = dict.fromkeys([*model.encoder.columns_, *model.by_roles])
+    check_has_columns(table, used, model.table_columns, model.source)
+    read = read_as_roles(table, model.roles)
+    return NewRows(read.frame, read.notices)
+
+
+def read_as_roles(table: Table, roles: Mapping[str, Role]) -> ReadColumns:
+    """Read columns as others were; cells that cannot be are missing, and told."""
     # A column that was read but not used may be absent: it is an empty one.
-    read = read_columns(table.frame.reindex(columns=list(model.roles)), roles=model.roles)
+    read = read_columns(table.frame.reindex(columns=list(roles)), roles=roles)
     frame = read.frame.copy(deep=False)
     notices = list(read.notices)
-    for name, role in model.roles.items():
+    for name, role in roles.items():
         cells = _as_kind(frame[name], role)
         if cells is not None:
             n_lost = int((cells.isna() & frame[name].notna()).sum())
@@ -291,20 +298,19 @@ def read_new_rows(model: TableModel, table: Table) -> NewRows:
                     f"{name}: {n_lost:,} cells cannot be read as {role.kind}s, as they were in fitting, and "
                     "are taken as missing."
                 )
-    return NewRows(frame, notices)
+    return replace(read, frame=frame, notices=notices)
 
 
-def check_columns(model: TableModel, table: Table) -> None:
-    """Raise if a column that the model uses is not there; say which may be the same under another name."""
-    used = dict.fromkeys([*model.encoder.columns_, *model.by_roles])
+def check_has_columns(table: Table, used: Iterable[str], known: Collection[str], source: str) -> None:
+    """Raise if a column that a model uses is not there; say which may be the same under another name."""
     absent = [name for name in used if name not in table.frame.columns]
     if not absent:
         return
-    new = [name for name in table.frame.columns if name not in model.table_columns]
+    new = [name for name in table.frame.columns if name not in known]
     near = difflib.get_close_matches(absent[0], new, n=1, cutoff=0.5)
     hint = f" Was {absent[0]!r} renamed to {near[0]!r}?" if near else ""
     raise InvalidInput(
-        f"{table.source} lacks {len(absent)} column(s) that the model was fitted on ({model.source}): "
+        f"{table.source} lacks {len(absent)} column(s) that the model was fitted on ({source}): "
         f"{listed(absent)}.{hint} It has: {listed(list(table.frame.columns))}. Rename or add them, or fit "
         "the model again without them."
     )

@@ -1,21 +1,22 @@
-"""What the pictures of a graph run show, and its file beside the run: `nodes.npz`."""
+"""What the pictures of nodes show: in a result, and beside the run of an earlier version (`nodes.npz`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score import Floats, Integers
-from tellwhy.storage.documents import read_arrays, write_arrays
+from tellwhy.results.result import Result
+from tellwhy.storage.documents import read_arrays
 
 FILE = "nodes.npz"
 SCHEMA = 1
 _HEAD = ("schema", "kind", "shape", "at", "names", "places", "threshold")
+NODES = "nodes"
+_FACTS = ("kind", "shape", "at", "names", "places")
 _ARRAYS = ("data", "classes", "scores", "context", "values", "all_classes")
 
 
@@ -41,25 +42,50 @@ class NodePicture:
     threshold: float
 
 
-def save_picture(picture: NodePicture, folder: Path) -> Path:
-    """Write nodes.npz into the folder of a run."""
+class Drawn(NamedTuple):
+    """What a result keeps of a picture."""
+
+    arrays: dict[str, Any]
+    facts: dict[str, Any]
+
+
+def as_arrays(picture: NodePicture) -> Drawn:
+    """Return a picture as a result keeps it."""
     arrays = {name: getattr(picture, name) for name in _ARRAYS}
     arrays |= {f"other.{name}": scores for name, scores in picture.others.items()}
-    head: dict[str, Any] = {
-        "schema": SCHEMA,
-        "kind": picture.kind,
-        "shape": picture.shape,
-        "at": -1 if picture.at is None else picture.at,
-        "names": np.array(picture.names, dtype=np.str_),
-        "places": np.array(picture.places, dtype=np.str_),
-        "threshold": picture.threshold,
-    }
-    write_arrays(folder / FILE, {**head, **arrays})
-    return folder / FILE
+    facts = {name: getattr(picture, name) for name in _FACTS}
+    return Drawn(arrays, {NODES: facts})
+
+
+def picture_of_result(result: Result) -> NodePicture | None:
+    """Return what a result draws of nodes; None for one of other data."""
+    facts = result.own.get(NODES)
+    if facts is None:
+        return None
+    lacking = [name for name in _ARRAYS if name not in result.arrays]
+    if lacking:
+        raise UnreadableFile(f"The arrays of {result.source} lack {', '.join(lacking)}. Explain it again.")
+    try:
+        return NodePicture(
+            kind=str(facts["kind"]),
+            shape=tuple(int(n) for n in facts["shape"]),
+            at=None if facts["at"] is None else int(facts["at"]),
+            names=tuple(map(str, facts["names"])),
+            places=tuple(map(str, facts["places"])),
+            threshold=result.line,
+            others=_others(result.arrays),
+            **{name: result.arrays[name] for name in _ARRAYS},
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise UnreadableFile(f"The nodes of {result.source} are damaged: {error}.") from error
+
+
+def _others(arrays: Mapping[str, Any]) -> dict[str, Floats]:
+    return {name.removeprefix("other."): a for name, a in arrays.items() if name.startswith("other.")}
 
 
 def load_picture(folder: Path) -> NodePicture | None:
-    """Read what `save_picture` wrote, or None for the run of a table."""
+    """Read what earlier versions wrote beside a run of nodes; None where there is no such file."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -76,7 +102,7 @@ def load_picture(folder: Path) -> NodePicture | None:
             names=tuple(str(name) for name in held["names"]),
             places=tuple(str(place) for place in held["places"]),
             threshold=float(held["threshold"]),
-            others={n.removeprefix("other."): a for n, a in held.items() if n.startswith("other.")},
+            others=_others(held),
             **{name: held[name] for name in _ARRAYS},
         )
     except (TypeError, ValueError) as error:

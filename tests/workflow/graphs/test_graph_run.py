@@ -1,5 +1,7 @@
 """Runs on grids, sequences and graphs: what is found, what is kept, what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ from tellwhy.data.generated import latent_classes
 from tellwhy.data.graph_files import read_edges, read_grid
 from tellwhy.data.graphs import chain, grid
 from tellwhy.kinds.graph_input import GraphRequest, nodes_of
-from tellwhy.results.node_picture import load_picture, save_picture
+from tellwhy.results.node_picture import load_picture, picture_of_result
 from tellwhy.workflow import explain_graph, load_run, save_run
 
 
@@ -62,31 +64,45 @@ def test_grid(cube, tmp_path):
     assert picture.shape == (30, 40)
     assert (picture.classes.reshape(30, 40)[0, :3] == -1).all()
     np.testing.assert_allclose(np.nansum(picture.values, axis=1)[5:], picture.scores[5:])
-    assert set(picture.others) == {"isolation forest", "ClusterSVDD"}
-
-    folder = save_run(run, tmp_path / "run", add=lambda work: save_picture(picture, work))
-    again, kept = load_run(folder), load_picture(folder)
+    folder = save_run(run, tmp_path / "run")
+    again = load_run(folder)
+    kept = picture_of_result(again)
     assert again.summary == run.summary
     np.testing.assert_array_equal(kept.values, picture.values)
+    np.testing.assert_array_equal(kept.all_classes, picture.all_classes)
     assert (kept.names, kept.shape, kept.at, kept.kind) == (picture.names, picture.shape, None, "grid")
-    np.testing.assert_array_equal(kept.others["ClusterSVDD"], picture.others["ClusterSVDD"])
-    with np.load(folder / "nodes.npz") as stored:
-        arrays = dict(stored)
+    without = {name: array for name, array in again.arrays.items() if name != "scores"}
+    with pytest.raises(UnreadableFile, match="lack scores"):
+        picture_of_result(replace(again, arrays=without))
+    with pytest.raises(UnreadableFile, match="are damaged"):
+        picture_of_result(replace(again, own={"nodes": {"kind": "grid"}}))
+    assert picture_of_result(replace(again, own={})) is None
+
+
+def test_pictures_beside_runs_of_earlier_versions_are_read(tmp_path):
+    assert load_picture(tmp_path) is None
+    names = ("data", "values")
+    stored = {name: np.ones((4, 2)) for name in names}
+    stored |= {name: np.arange(4.0) for name in ("classes", "scores", "context", "all_classes")}
+    stored |= {"other.isolation forest": np.arange(4.0), "schema": 1, "kind": "grid", "shape": (2, 2)}
+    stored |= {"at": -1, "names": np.array(["a", "b"]), "places": np.array([], str), "threshold": 2.0}
+    np.savez(tmp_path / "nodes.npz", **stored)
+    kept = load_picture(tmp_path)
+    assert (kept.names, kept.shape, kept.at, kept.threshold) == (("a", "b"), (2, 2), None, 2.0)
+    np.testing.assert_array_equal(kept.others["isolation forest"], np.arange(4.0))
     for changes, words in (
         ({"schema": 99}, r"nodes\.npz has schema 99; this version of tellwhy reads schema 1"),
         ({"scores": None}, r"nodes\.npz lacks 'scores'"),
         ({"names": None}, r"nodes\.npz lacks 'names'"),
         ({"threshold": "high"}, r"nodes\.npz is damaged"),
     ):
-        changed = {name: array for name, array in {**arrays, **changes}.items() if array is not None}
-        np.savez(folder / "nodes.npz", **changed)
+        changed = {name: array for name, array in {**stored, **changes}.items() if array is not None}
+        np.savez(tmp_path / "nodes.npz", **changed)
         with pytest.raises(UnreadableFile, match=words):
-            load_picture(folder)
-    (folder / "nodes.npz").write_bytes(b"PK broken")
+            load_picture(tmp_path)
+    (tmp_path / "nodes.npz").write_bytes(b"PK broken")
     with pytest.raises(UnreadableFile, match=r"nodes\.npz is missing or damaged"):
-        load_picture(folder)
-    (folder / "nodes.npz").unlink()
-    assert load_picture(folder) is None
+        load_picture(tmp_path)
 
 
 def test_volume_shows_the_slice_of_the_oddest_node(tmp_path):

@@ -10,7 +10,8 @@ from tellwhy.data.graphs import grid
 from tellwhy.detectors.lccad.theta import middle_part
 from tellwhy.kinds.graph import _kind
 from tellwhy.kinds.graph_input import GraphRequest, nodes_of
-from tellwhy.results.node_picture import load_picture, save_picture
+from tellwhy.results.node_picture import as_arrays, picture_of_result
+from tellwhy.results.store import load_result, save_result
 from tellwhy.workflow import explain_graph
 
 
@@ -149,8 +150,9 @@ def test_a_column_of_words_has_one_value_and_parts_still_make_up_the_score():
 
 @pytest.mark.parametrize("at", [None, 0, 7])
 def test_the_slice_that_is_drawn_comes_back_from_its_file(found, tmp_path, at):
-    save_picture(replace(found.picture, at=at), tmp_path)
-    assert load_picture(tmp_path).at == at
+    drawn = as_arrays(replace(found.picture, at=at))
+    folder = save_result(replace(found.run, arrays=drawn.arrays, own=drawn.facts), tmp_path / "run")
+    assert picture_of_result(load_result(folder)).at == at
 
 
 @pytest.mark.parametrize("n_levels", [3, 5])

@@ -76,9 +76,10 @@ class Request:
 
 def explain_as_asked(request: Request) -> Result | BulkResult:
     """Result what the options ask for: media by what the files are, nodes, blocks of rows, or rows."""
-    if (kind := _kind_of_media(request)) is not None:
+    kind = _kind_of_media(request)
+    if kind not in (None, "graph"):
         return _explain_media(kind, request)
-    if any(request.nodes[name] not in (None, False) for name in ("grid", "time", "edges")):
+    if kind == "graph" or any(request.nodes[name] not in (None, False) for name in ("grid", "time", "edges")):
         return _explain_nodes(request)
     if bulk.is_bulk(request.named["names"], request.blocks):
         return _explain_blocks(request)
@@ -137,12 +138,19 @@ def _explain_nodes(request: Request) -> Result:
     from tellwhy.views.cli import nodes
 
     ways = {f"--{name}": request.nodes[name] for name in ("grid", "time", "edges")}
-    tables_only = request.table | request.kinds | {"model": request.model}
+    tables_only = request.table | request.kinds
     nodes.check_options(ways, {f"--{name}": value for name, value in tables_only.items()})
     own = {name: request.nodes[name] for name in ("time", "edges", "neighbours")}
     asked = request.common | own | {"n_classes": request.nodes["classes"]}
+    if request.model is not None:
+        asked = {name: value for name, value in asked.items() if value not in (None, (), 0)}
     return nodes.explain_and_tell(
-        request.named, request.folder, asked, as_json=request.as_json, quiet=request.quiet
+        request.named,
+        request.folder,
+        asked,
+        model=request.model,
+        as_json=request.as_json,
+        quiet=request.quiet,
     )
 
 
@@ -268,36 +276,12 @@ def explain_command(
         bool,
         typer.Option("--second-opinions", help="Ask other methods why the same rows are odd."),
     ] = False,
-    grid: Annotated[
-        bool,
-        typer.Option(
-            "--grid", help="The file is an .npz with one array per feature: judge nodes in context."
-        ),
-    ] = False,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="Order rows by this column: spikes, shifts, stuck readings, rows odd beside others.",
-        ),
-    ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            min=2, metavar="N", help="With --time: stretches of N readings that look like no other."
-        ),
-    ] = None,
-    edges: Annotated[
-        Path | None,
-        typer.Option(help="Table of pairs of rows that are neighbours: row numbers, or names in --id."),
-    ] = None,
-    classes: Annotated[
-        int | None,
-        typer.Option(min=1, max=127, help="Latent classes of --grid, --time, --edges; found by default."),
-    ] = None,
-    neighbours: Annotated[
-        int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")
-    ] = None,
+    grid: options.IsGrid = False,
+    time: options.Time = None,
+    window: options.Window = None,
+    edges: options.Edges = None,
+    classes: options.Classes = None,
+    neighbours: options.Neighbours = None,
     model: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Judge the rows by a model that `tellwhy fit` saved."),

@@ -47,10 +47,12 @@ def fit_command(
     date: options.Date = None,
     text: options.Text = None,
     by: options.By = None,
-    time: Annotated[str | None, typer.Option(metavar="COL", help="Of a series: the column of times.")] = None,
-    window: Annotated[
-        int | None, typer.Option(min=2, metavar="N", help="Of a series: readings in a stretch.")
-    ] = None,
+    grid: options.IsGrid = False,
+    time: options.Time = None,
+    window: options.Window = None,
+    edges: options.Edges = None,
+    classes: options.Classes = None,
+    neighbours: options.Neighbours = None,
     label: Annotated[
         str | None, typer.Option(metavar="COL[=VALUE]", help="Column of true anomalies: it is no feature.")
     ] = None,
@@ -64,15 +66,15 @@ def fit_command(
 
     The file holds how columns are read, the ranges, labels and relations of the table, the detector, where
     alarms begin, and up to 50,000 rows (without free text and identifiers). It holds no code.
-    Pictures, a series (`--time` and `--window`) and texts (`--text`) are learned from in the same way, and
-    kept as patches, windows and words. Grids, graphs and rows in time without windows are judged in one go by
-    `tellwhy explain`: no model is kept.
+    Pictures, a series (`--time` and `--window`), texts (`--text`) and nodes (`--time`, `--edges`, `--grid`)
+    are learned from in the same way, and kept as patches, windows, words and latent classes.
 
     Examples
     --------
     - `tellwhy fit january.csv --save orders.tellwhy`
     - `tellwhy fit good/ --clean --save parts.tellwhy`
     - `tellwhy fit may.csv --time second --window 40 --save pump.tellwhy`
+    - `tellwhy fit may.csv --time second --save plant.tellwhy`
     """
     from tellwhy.kinds.table_model import fit_model
     from tellwhy.kinds.table_rows import named_source
@@ -95,8 +97,11 @@ def fit_command(
     }
     inputs = files if db is None else [db]
     kind = _kind_of_media(files, asked, db, time=time, window=window)
+    if kind is None and (grid or time is not None or edges is not None):
+        kind = "graph"
     if kind is not None:
         media = {"time": time, "window": window, "sheet": sheet, "db": db}
+        media |= {"edges": edges, "n_classes": classes, "neighbours": neighbours}
         _fit_media(kind, files, asked | media, save, force=force, as_json=json, quiet=quiet)
         return
     with screen.working(inputs, quiet=quiet, force=force):
@@ -122,11 +127,6 @@ def _kind_of_media(
     """Pictures, series or texts; None for a table."""
     from tellwhy.kinds.choose_kind import is_texts, kind_of
 
-    if window is None and time is not None:
-        raise InvalidParameter(
-            "--time needs the length of the stretches to learn from: --time COL --window 40. Rows in time "
-            "without windows are judged in one go by `tellwhy explain`."
-        )
     if db is None and is_texts(files, asked["text"] or None, asked["columns"]):
         return "texts"
     return kind_of(files if db is None else [], time=time, window=window)
@@ -136,6 +136,10 @@ OF_MEDIA = {
     "pictures": ("clean", "fdr", "random_state"),
     "series": ("clean", "fdr", "random_state", "time", "window", "columns", "exclude", "sheet", "db"),
     "texts": ("clean", "fdr", "random_state", "text", "normal", "id_column", "columns", "sheet"),
+    "graph": (
+        *("clean", "fdr", "contamination", "random_state", "time", "edges", "n_classes", "neighbours"),
+        *("id_column", "columns", "exclude", "sheet", "db"),
+    ),
 }
 _USUAL = ("auto", "impute", None, False, ())  # of options that were not given
 
@@ -157,7 +161,7 @@ def _fit_media(
 
     for name, value in asked.items():
         if name not in OF_MEDIA[kind] and value not in _USUAL and value != []:
-            option = {"id_column": "id"}.get(name, name)
+            option = {"id_column": "id", "n_classes": "classes"}.get(name, name)
             raise InvalidParameter(f"--{option} does not go with {kind}. Leave it out.")
     aside = ("sheet", "db", *(("columns",) if kind == "texts" else ()))
     told = {name: asked[name] for name in OF_MEDIA[kind] if name not in aside}
@@ -170,7 +174,7 @@ def _fit_media(
         screen.print_json({"model": str(save), "kind": kind, "source": model.source})
         return
     vouched = "" if asked["clean"] or asked["normal"] else " Pass --clean if all of it is ordinary."
-    screen.say(f"A model of {kind} learned from {model.source}.{vouched}")
+    screen.say(f"A model of {'nodes' if kind == 'graph' else kind} learned from {model.source}.{vouched}")
     screen.say(f"Model: {save}")
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.kinds.graph import GraphRun, explain_graph
+from tellwhy.kinds.graph import explain_graph
+from tellwhy.kinds.model import judge
 from tellwhy.kinds.table_rows import named_source
-from tellwhy.results.node_picture import save_picture
 from tellwhy.results.result import Result
+from tellwhy.storage.model_file import load
 from tellwhy.verdicts.run_io import anomaly_record, check_place, save_run
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.explain import print_run
@@ -20,71 +21,77 @@ from tellwhy.views.page.page import write_report
 
 def check_options(ways: Mapping[str, object], table_only: Mapping[str, object]) -> None:
     """Raise unless exactly one way to read neighbours is given, and nothing that only tables have."""
-    given = [name for name, value in ways.items() if value]
+    given = [name for name, value in ways.items() if value] or ["a model of nodes"]
     if len(given) > 1:
         raise InvalidParameter(f"Give one of {', '.join(ways)}; got {' and '.join(given)}.")
     for name, value in table_only.items():
         if value:
             raise InvalidParameter(
-                f"{name} does not go with {given[0]}: what has neighbours is judged beside them, in one go. "
-                "Leave it out."
+                f"{name} does not go with {given[0]}: what has neighbours is judged beside them. Leave it out."
             )
 
 
+def check_grid(names: Sequence[str], asked: Mapping[str, Any]) -> None:
+    """Raise unless a grid is one file."""
+    is_grid = asked["time"] is None and asked["edges"] is None
+    if is_grid and (len(names) != 1 or names[0] == "-"):
+        raise InvalidParameter("--grid takes one .npz or .npy file; put all features of a grid into it.")
+
+
 def explain_and_tell(
-    named: Mapping[str, Any], folder: Path, asked: Mapping[str, Any], *, as_json: bool, quiet: bool
+    named: Mapping[str, Any],
+    folder: Path,
+    asked: Mapping[str, Any],
+    *,
+    model: Path | None = None,
+    as_json: bool,
+    quiet: bool,
 ) -> Result:
     """Find odd nodes, write the folder of the run, and print what was found."""
-    is_grid = asked["time"] is None and asked["edges"] is None
-    if is_grid and (len(named["names"]) != 1 or named["names"][0] == "-"):
-        raise InvalidParameter("--grid takes one .npz or .npy file; put all features of a grid into it.")
     with screen.working(quiet=quiet):
         check_place(folder)
-        found = explain_graph(named_source(**named), **asked)
-        _save(found, folder)
-    top = asked["top"]
+        source = named_source(**named)
+        if model is None:
+            check_grid(named["names"], asked)
+            run = explain_graph(source, **asked).run
+        else:
+            run = judge(load(model), source, **asked)
+        save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
+    top = run.settings["top"]
     if as_json:
-        print_run(found.run, records(found, top), folder)
-        return found.run
-    screen.notes(found.run.notes, quiet=quiet)
-    screen.show_findings(found.run)
-    show_nodes(found, top)
+        print_run(run, records(run, top), folder)
+        return run
+    screen.notes(run.notes, quiet=quiet)
+    screen.show_findings(run)
+    show_nodes(run, top)
     screen.say(f"Report: {folder / 'report.html'}")
-    return found.run
+    return run
 
 
-def _save(found: GraphRun, folder: Path) -> None:
-    def add(work: Path) -> None:
-        save_picture(found.picture, work)
-        write_report(found.run, work / "report.html", found.picture)
-
-    save_run(found.run, folder, add=add)
-
-
-def records(found: GraphRun, top: int) -> list[dict[str, Any]]:
+def records(run: Result, top: int) -> list[dict[str, Any]]:
     """Return the ranked nodes as `--json` prints them: with class and context."""
-    extras = found.run.explanation.extras
+    extras = run.explanation.extras
     return [
         anomaly_record(anomaly)
         | {"class": int(extras["class"][k]), "context_share": float(extras["context_share"][k])}
-        for k, anomaly in enumerate(found.run.anomalies[:top])
+        for k, anomaly in enumerate(run.anomalies[:top])
     ]
 
 
-def show_nodes(found: GraphRun, top: int) -> None:
+def show_nodes(run: Result, top: int) -> None:
     """Print the ranked nodes with class, context and reasons."""
-    extras = found.run.explanation.extras
+    extras = run.explanation.extras
     table = screen.plain_table()
     table.add_column("#", justify="right", style="dim")
     table.add_column("node", style="bold")
     for name in ("class", "score", "of which context"):
         table.add_column(name, justify="right")
     table.add_column("why: column = value (what is usual in its class) · share of the score", overflow="fold")
-    for k, anomaly in enumerate(found.run.anomalies[:top]):
+    for k, anomaly in enumerate(run.anomalies[:top]):
         name = anomaly.id or f"row {anomaly.row}"
         share = f"{extras['context_share'][k]:.0%}"
         cells = (str(k + 1), escape(name), str(extras["class"][k]), f"{anomaly.score:.4g}", share)
         table.add_row(*cells, screen.reasons_of(anomaly) + screen.below_mark(anomaly))
     console = screen.out()
     console.print(table)
-    console.print(escape(found.run.summary))
+    console.print(escape(run.summary))

@@ -60,6 +60,30 @@ Date = Annotated[
 Text = Annotated[
     list[str] | None, typer.Option(metavar="COL", help=f"Take this column for free text; {_NAMES}")
 ]
+IsGrid = Annotated[
+    bool,
+    typer.Option("--grid", help="The file is an .npz with one array per feature: judge nodes in context."),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL",
+        help="Order rows by this column: spikes, shifts, stuck readings, rows odd beside others.",
+    ),
+]
+Window = Annotated[
+    int | None,
+    typer.Option(min=2, metavar="N", help="With --time: stretches of N readings that look like no other."),
+]
+Edges = Annotated[
+    Path | None,
+    typer.Option(help="Table of pairs of rows that are neighbours: row numbers, or names in --id."),
+]
+Classes = Annotated[
+    int | None,
+    typer.Option(min=1, max=127, help="Latent classes of --grid, --time, --edges; found by default."),
+]
+Neighbours = Annotated[int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")]
 Missing = Annotated[str, typer.Option(help="Missing cells: impute (by the median), drop (the row) or error.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tellwhy.results.node_picture import NodePicture
+from tellwhy.results.node_picture import NodePicture, picture_of_result
 from tellwhy.results.result import Result
 from tellwhy.views.page.anomalies import show_anomalies
 from tellwhy.views.page.evidence import show_evidence, show_trust
@@ -30,7 +30,7 @@ def render(run: Result, picture: NodePicture | None = None) -> str:
     run
         What `tellwhy explain` produced, or `Result` filled by other means.
     picture
-        What to draw of the nodes of a grid, a sequence or a graph.
+        What to draw of nodes, where the result of an earlier version does not hold it.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def _draw(run: Result, limits: Limits, picture: NodePicture | None) -> str:
         show_anomalies(run, limits),
         show_groups(run, limits),
         show_scores(run, limits),
-        show_nodes(picture, limits),
+        show_nodes(picture or picture_of_result(run), limits),
         show_evidence(run, limits),
         show_settings_of_run(run, limits),
     ]

@@ -1,4 +1,4 @@
-"""Pictures, stretches and texts, in English: where they are odd, what was found, what was done."""
+"""Pictures, stretches, texts and nodes, in English: where they are odd, what was found, what was done."""
 
 from __future__ import annotations
 
@@ -151,3 +151,30 @@ def _note_empty_text(_n: Notice) -> str:
 @notes("all_words_new")
 def _note_all_words_new(_n: Notice) -> str:
     return "None of its words is known: all are new."
+
+
+# Nodes
+
+
+_NODES = {"grid": "nodes of the grid", "time": "rows in the order of time", "edges": "nodes of the graph"}
+
+
+@notes("nodes_in_classes")
+def _note_nodes_in_classes(n: Notice) -> str:
+    sizes = n.facts["sizes"]
+    total = sum(sizes)
+    parts = ", ".join(f"class {k}: {size / total:.0%}" for k, size in enumerate(sizes))
+    classes = "class" if len(sizes) == 1 else "classes"
+    verb = "node is" if n.facts["n_alarms"] == 1 else "nodes are"
+    return (
+        f"{total:,} {_NODES[n.facts['what']]} of {n.facts['source']} fall into {len(sizes)} latent {classes} "
+        f"that neighbours tend to share ({parts}). {n.facts['n_alarms']:,} {verb} above the threshold "
+        f"({n.facts['rule']}) for the class they are in. The {n.facts['n_explained']} highest scores were "
+        f"explained by LatentClassDTD; {n.facts['context_share']:.0%} of them is there only because of the "
+        "context: in another class, the same values would be ordinary."
+    )
+
+
+@notes("no_shared_classes")
+def _note_no_shared_classes(n: Notice) -> str:  # noqa: ARG001
+    return "No classes that neighbours share were found: every node is judged by its values alone."
