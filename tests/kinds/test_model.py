@@ -141,7 +141,7 @@ def test_data_are_told_alike_by_one_call_by_their_model_and_from_its_file(kind, 
     assert told(tellwhy.judge(again, source)) == expected
 
 
-@pytest.mark.parametrize("kind", [name for name in SETTINGS if name != "graph"])
+@pytest.mark.parametrize("kind", SETTINGS)
 def test_a_reference_is_a_model_of_it(kind, tmp_path):
     ordinary = source_of(kind, tmp_path, seed=1)
     source = source_of(kind, tmp_path)

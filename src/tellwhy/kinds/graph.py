@@ -151,13 +151,17 @@ class GraphRun:
         return found
 
 
-def explain_graph(data: str | Path | TableLike, **settings: Any) -> GraphRun:
+def explain_graph(
+    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
+) -> GraphRun:
     """Find nodes that are odd for the class their neighbours are in, and tell why.
 
     Parameters
     ----------
     data
         An .npz file with one array per feature for a grid; else a table, with `time` or `edges`.
+    reference
+        Another grid or table in time, of ordinary nodes; None: the nodes are compared with each other.
     settings
         See `GraphRequest`.
 
@@ -173,12 +177,20 @@ def explain_graph(data: str | Path | TableLike, **settings: Any) -> GraphRun:
     (30, True)
     """
     request = GraphRequest.of(settings)
-    stage("reading nodes")
-    nodes = nodes_of(data, request)
-    model = learn(nodes, request)
     judging = GraphKind()
-    batch = judging.check(model, _own(model, nodes, request))
-    return GraphRun(judging.explain(model, batch, judging.score(model, batch)))
+    stage("reading nodes")
+    if reference is None:
+        nodes = nodes_of(data, request)
+        model = learn(nodes, request)
+        batch = _own(model, nodes, request)
+    else:
+        ordinary = replace(request, id_column=None)
+        model = learn(nodes_of(reference, ordinary), ordinary, clean=True)
+        batch = judging.read(model, data, {"id_column": request.id_column})
+    batch = judging.check(model, batch)
+    found = judging.explain(model, batch, judging.score(model, batch))
+    given = {} if reference is None else {"reference": str(reference)[:200]}
+    return GraphRun(replace(found, settings={**found.settings, **given}))
 
 
 @kind("graph")

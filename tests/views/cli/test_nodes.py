@@ -43,7 +43,7 @@ def test_grid_from_the_command_line(place):
     assert page.count("data:image/png") == 7
     assert "<b>AI" not in page
     assert "style=" not in page
-    assert {"nodes.npz", "result.json", "scores.parquet"} <= {
+    assert {"arrays.npz", "result.json", "scores.parquet"} <= {
         p.name for p in (place / "tellwhy-cube").iterdir()
     }
     again = CliRunner().invoke(app, ["report", "tellwhy-cube", "--out", "again.html"])
@@ -63,14 +63,18 @@ def test_time_and_edges_from_the_command_line(place):
     edged = run("sensor.csv", "--edges", "edges.csv", "--exclude", "second", "--json", "--out", "edged")
     assert edged.exit_code == 0, edged.output
     # A sequence and the edges between its rows are one graph, with one score for each node.
-    with np.load(place / "timed" / "nodes.npz") as timed, np.load(place / "edged" / "nodes.npz") as other:
+    with np.load(place / "timed" / "arrays.npz") as timed, np.load(place / "edged" / "arrays.npz") as other:
         np.testing.assert_allclose(timed["scores"], other["scores"])
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("cube.npz", "--grid", "--reference", "sensor.csv"), "--reference does not go with --grid"),
+        (("cube.npz", "--grid", "--by", "AI"), "--by does not go with --grid"),
+        (
+            ("sensor.csv", "--edges", "edges.csv", "--reference", "x.csv"),
+            "--reference does not go with --edges",
+        ),
         (("sensor.csv", "--time", "second", "--edges", "edges.csv"), "got --time and --edges"),
         (("sensor.csv", "--grid"), "cannot be read as arrays"),
         (("sensor.csv", "--time", "flaw"), "Did you mean 'flow'"),
@@ -88,9 +92,7 @@ def test_each_node_is_told_with_its_own_class_and_context(capsys):
     nodes = [odd_row(7, "(0, [7])", 12.345, 99.0, True, []), odd_row(3, None, 0.5, 80.0, False, [])]
     extras = {"class": np.array([1, 0, 2]), "context_share": np.array([0.25, 0.915, 0.5])}
     found = SimpleNamespace(
-        run=SimpleNamespace(
-            anomalies=nodes, explanation=SimpleNamespace(extras=extras), summary="Two [nodes]."
-        )
+        anomalies=nodes, explanation=SimpleNamespace(extras=extras), summary="Two [nodes]."
     )
     told = records(found, 2)
     assert [(r["row"], r["class"], r["context_share"]) for r in told] == [(7, 1, 0.25), (3, 0, 0.915)]

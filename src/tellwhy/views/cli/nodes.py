@@ -50,12 +50,10 @@ def explain_and_tell(
     """Find odd nodes, write the folder of the run, and print what was found."""
     with screen.working(quiet=quiet):
         check_place(folder)
-        source = named_source(**named)
         if model is None:
             check_grid(named["names"], asked)
-            run = explain_graph(source, **asked).run
-        else:
-            run = judge(load(model), source, **asked)
+        source = named_source(**named)
+        run = explain_graph(source, **asked).run if model is None else judge(load(model), source, **asked)
         save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
     top = run.settings["top"]
     if as_json:
