@@ -59,8 +59,10 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     --------
     >>> choose_kind("a.csv", {}), choose_kind("a.csv", {"time": "t", "window": 20}), choose_kind("a.png", {})
     ('table', 'series', 'pictures')
-    >>> choose_kind("posts.jsonl", {"text": "body"}), choose_kind("a.csv", {"time": "t"}), choose_kind("a.npz", {})
-    ('texts', 'graph', 'graph')
+    >>> choose_kind("posts.jsonl", {"text": "body"}), choose_kind("a.csv", {"time": "t"})
+    ('texts', 'graph')
+    >>> choose_kind("cube.npz", {})
+    'graph'
     """
     several = isinstance(source, (list, tuple)) and all(isinstance(each, (str, Path)) for each in source)
     named = list(source) if several else [source] if isinstance(source, (str, Path)) else []
