@@ -237,7 +237,7 @@ class GraphKind:
         return np.asarray(model.classes.scores_.own(rows, batch.labels, is_training=False)[batch.present])
 
     def explain(self, model: GraphModel, batch: Nodes, scores: Floats) -> Result:
-        """Tell of the oddest nodes in which columns they are odd, and whether by their values or their place."""
+        """Tell in which columns the oddest nodes are odd, and whether by their values or by their place."""
         stage("explaining nodes")
         ordinary = scores if batch.is_own else model.ordinary()
         calibration = Calibration.learn(ordinary, is_clean=model.is_clean)

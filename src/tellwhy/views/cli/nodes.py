@@ -27,7 +27,8 @@ def check_options(ways: Mapping[str, object], table_only: Mapping[str, object]) 
     for name, value in table_only.items():
         if value:
             raise InvalidParameter(
-                f"{name} does not go with {given[0]}: what has neighbours is judged beside them. Leave it out."
+                f"{name} does not go with {given[0]}: what has neighbours is judged beside them. "
+                "Leave it out."
             )
 
 
