@@ -49,6 +49,20 @@ found = tellwhy.judge(model, path, top=1)
 print(found.anomalies[0].is_alarm, found.n_flagged)
 print(tellwhy.tell(found, "markdown"))
 """
+TRY_CHECK = """
+import sys, tellwhy
+import pandas as pd
+
+sys.path.insert(0, sys.argv[1])
+from tellwhy_digits import fits
+from tellwhy.checks.check import check_table
+
+numbers = [str(n) for n in range(40_000_000, 40_003_000, 7)]
+numbers = [number for number in numbers if fits(number)] * 5
+numbers[3] = numbers[3][:-1] + str((int(numbers[3][-1]) + 4) % 10)
+for found in check_table(pd.DataFrame({"card": numbers})).findings:
+    print(found.kind, list(found.rows), found.text)
+"""
 NO_MODULE = {"tellwhy.explainers": {"Lost": "no_such_module:Lost"}}
 FAILING = {"tellwhy.detectors": {"Hasty": "hasty_module"}}
 CLASHING = {"tellwhy.explainers": {"Double": "double_module"}}
@@ -113,6 +127,14 @@ def test_a_kind_and_a_form_of_an_installed_package_work(tmp_path):
     judged, *told = run(tmp_path / "site", TRY_KIND, str(tmp_path / "lines.txt"))
     assert judged == "True 1"
     assert told == ["- **line 99**: length = 400 (usually 20–24) · 100 %"]
+
+
+def test_a_check_of_an_installed_package_finds_its_mistakes(tmp_path):
+    install_example(tmp_path)
+    told = run(tmp_path, TRY_CHECK, str(tmp_path))
+    assert [line for line in told if line.startswith("check_digit")] == [
+        "check_digit [3] 1 row: card ends in a digit that does not fit the 7 before it."
+    ]
 
 
 def test_broken_packages_are_named_once_and_stop_nobody(tmp_path, with_example):

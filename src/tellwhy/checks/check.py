@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,7 @@ from tellwhy.checks.slips import find_slips
 from tellwhy.checks.spelling import find_misspellings
 from tellwhy.checks.stuck import find_stuck_values
 from tellwhy.core.progress import stage
+from tellwhy.core.registry import load_entry_points
 from tellwhy.results.result import MISSING, Finding
 
 
@@ -119,6 +120,45 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+GROUP = "tellwhy.checks"  # of entry points of packages that bring checks of their own
+_added: dict[str, Check] = {}
+F = TypeVar("F", bound=Callable[[Facts, Facts], list[Finding]])
+
+
+def add_check(
+    *, learn: Callable[[Facts], list[Any]] | None = None, rule: type | None = None
+) -> Callable[[F], F]:
+    """Enter a function that finds a kind of mistake; it looks at what tellwhy's own checks left.
+
+    Parameters
+    ----------
+    learn, rule
+        What it learns from rows, and the type of these rules (with `@saved`, so that a model keeps them); the
+        rows to learn from `recall` them.
+
+    Examples
+    --------
+    >>> @add_check()
+    ... def find_nothing(seen, known):
+    ...     return []
+    >>> all_checks()[-1].find is find_nothing
+    True
+    >>> del _added[f"{find_nothing.__module__}.find_nothing"]
+    """
+
+    def enter(find: F) -> F:
+        _added[f"{find.__module__}.{find.__qualname__}"] = Check(find, learn, rule)
+        return find
+
+    return enter
+
+
+def all_checks() -> tuple[Check, ...]:
+    """Those of tellwhy in their order, and those of other packages."""
+    load_entry_points(GROUP)
+    return (*CHECKS, *_added.values())
+
+
 def check_table(
     frame: pd.DataFrame,
     roles: Mapping[str, HasKind] | None = None,
@@ -168,7 +208,7 @@ def check_table(
         )
         seen = seen.like(known)
     findings: list[Finding] = []
-    for check in CHECKS if len(frame) else ():
+    for check in all_checks() if len(frame) else ():
         stage(f"checking the data: {check.find.__name__.removeprefix('find_').replace('_', ' ')}")
         found = check.find(seen, known)
         findings += found
@@ -198,7 +238,7 @@ def are_rules(rules: Mapping[str, Any]) -> bool:
 
 def _learners() -> dict[Callable[[Facts], list[Any]], type]:
     """What learns rules, and of which type they are."""
-    found = {check.learn: check.rule for check in CHECKS if check.learn and check.rule}
+    found = {check.learn: check.rule for check in all_checks() if check.learn and check.rule}
     return found | {learn: rule for claimant in CLAIMANTS for learn, rule in claimant.learned}
 
 

@@ -30,7 +30,14 @@ EXPLAINER_ROLES = {
 """The kinds of explainers, and what each explains."""
 
 ROLES = ("detector", *EXPLAINER_ROLES)
-GROUPS = ("tellwhy.detectors", "tellwhy.explainers", "tellwhy.rules", "tellwhy.kinds", "tellwhy.forms")
+GROUPS = (
+    "tellwhy.detectors",
+    "tellwhy.explainers",
+    "tellwhy.rules",
+    "tellwhy.kinds",
+    "tellwhy.forms",
+    "tellwhy.checks",
+)
 
 
 _cards: dict[tuple[str, str], Card] = {(card.role, card.name): card for card in METHODS}
