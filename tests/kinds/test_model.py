@@ -12,7 +12,14 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data.graphs import chain
 from tellwhy.kinds.model import PLACES, Kind, find_kind
 from tellwhy.results.schema import to_plain
-from tellwhy.workflow import explain_documents, explain_graph, explain_pictures, explain_series, explain_table
+from tellwhy.workflow import (
+    explain_documents,
+    explain_events,
+    explain_graph,
+    explain_pictures,
+    explain_series,
+    explain_table,
+)
 
 WORDS = [
     "the",
@@ -95,6 +102,7 @@ def by_one_call(kind, source, **more):
         "segments": lambda data, **rest: explain_table(data, by=["kind"], **rest),
         "text columns": lambda data, **rest: explain_table(data, text=["note"], **rest),
         "texts": lambda data, **rest: explain_documents(data, text="body", **rest),
+        "events": lambda data, **rest: explain_events(data, time="t", **rest),
         "series": lambda data, **rest: explain_series(data, **SERIES, **rest),
         "pictures": lambda data, **rest: explain_pictures(data, **PICTURES, **rest),
         "graph": lambda data, **rest: explain_graph(data, **NODES, **rest).run,
@@ -107,6 +115,7 @@ SETTINGS = {
     "segments": {"by": ["kind"]},
     "text columns": {"text": ["note"]},
     "texts": {"text": "body"},
+    "events": {"time": "t"},
     "series": SERIES,
     "pictures": PICTURES,
     "graph": NODES,
@@ -116,7 +125,8 @@ SETTINGS = {
 def source_of(kind, tmp_path, seed=0):
     if kind == "pictures":
         return pictures(tmp_path / f"pictures-{seed}", seed)
-    made = {"texts": posts, "series": series, "graph": nodes, "text columns": with_texts}.get(kind, table)
+    own = {"events": series, "texts": posts, "series": series, "graph": nodes, "text columns": with_texts}
+    made = own.get(kind, table)
     return made(seed)
 
 

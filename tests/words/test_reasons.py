@@ -85,6 +85,57 @@ MEDIA_REASONS = [
     Reason("zorgon", None, (), 0.4, kind="word", facts={"is_present": True}),
     Reason("dear", None, (), 0.4, kind="word", facts={"is_present": False}),
 ]
+EVENT = {"what": "spike", "first": "2024-03-04 03:10", "last": "2024-03-04 03:10", "n": 1, "size": 58.6}
+EVENT |= {"expected": 101.4, "expected_false": 0.02, "others": []}
+
+
+def event(what, **facts):
+    told = {**EVENT, "what": what, **facts}
+    return Reason("load", 160.02, [92.0, 107.5], 1.0, kind="event", facts=told, is_share=False)
+
+
+EVENT_REASONS = [
+    event("spike"),
+    event("dip", others=["flow"]),
+    event("shift_up", others=["flow", "heat"]),
+    event("shift_down", size=-58.6, others=list("abcdefg")),
+    event("passing_up", n=30),
+    event("passing_down", size=-58.6, n=30),
+    event("noise_up", size=5.1234, n=100),
+    event("noise_down", size=0.2, n=100),
+    event("stuck", size=31.0),
+    event("frequency", size=1.8, n=100),
+    event("trend"),
+    event("missing_cycle", n=24),
+    event("relation", n=200),
+    event("shape", n=80),
+]
+FOUND = {
+    "n_moments": 4032,
+    "n_told": 1,
+    "n_watched": 0,
+    "feature": "load",
+    "value": 160.02,
+    "typical": [92.0, 107.5],
+    "facts": EVENT,
+}
+LOOKED = {"n_moments": 4032, "n_channels": 1, "n_before": 0, "is_clean": False}
+LOOKED |= {"told": 1 / 3, "watched": 2.5, "most": 5}
+EVENTS_SAID = [
+    Notice("events_found", {"n_moments": 4032, "n_told": 0, "n_watched": 0}),
+    Notice("events_found", FOUND),
+    Notice("events_found", {**FOUND, "n_told": 2, "n_watched": 3}),
+    Notice("events_found", {**FOUND, "n_told": 0, "n_watched": 1}),
+    Notice("events_found", {**FOUND, "n_told": 0, "n_watched": 2}),
+    Notice("events_looked_for", LOOKED),
+    Notice("events_looked_for", {**LOOKED, "n_channels": 3, "n_before": 4000}),
+    Notice("events_looked_for", {**LOOKED, "n_before": 400, "is_clean": True}),
+    Notice("channels_at_rest", {"channels": ["valve"]}),
+    Notice("channels_at_rest", {"channels": [f"valve {k}" for k in range(12)]}),
+    Notice("no_promise", {"n": 400, "least": 100, "sure": 1000, "drifting": []}),
+    Notice("no_promise", {"n": 4000, "least": 100, "sure": 1000, "drifting": ["heat"]}),
+    Notice("no_promise", {"n": 60, "least": 100, "sure": 1000, "drifting": []}),
+]
 
 
 def place(reason):
@@ -165,6 +216,7 @@ def told():
     for found in HEADLINES:
         lines += ["", *found.sentences]
     lines += ["", *(reason.text for reason in MEDIA_REASONS), "", *(notice.text for notice in MEDIA_SAID)]
+    lines += ["", *(reason.text for reason in EVENT_REASONS), "", *(notice.text for notice in EVENTS_SAID)]
     return "\n".join(lines) + "\n"
 
 
@@ -173,11 +225,13 @@ def test_reasons_notices_and_headlines_are_told_as_the_snapshot_has_them():
 
 
 def test_every_kind_has_an_example():
-    assert {reason.kind for reason in [*EXAMPLES, *MEDIA_REASONS]} == {*REASONS, "finding"}
-    assert {notice.kind for notice in [*SAID, *MEDIA_SAID]} == set(NOTICES)
+    assert {reason.kind for reason in [*EXAMPLES, *MEDIA_REASONS, *EVENT_REASONS]} == {*REASONS, "finding"}
+    assert {notice.kind for notice in [*SAID, *MEDIA_SAID, *EVENTS_SAID]} == set(NOTICES)
 
 
-@pytest.mark.parametrize("reason", [*EXAMPLES, *MEDIA_REASONS], ids=lambda reason: reason.kind)
+@pytest.mark.parametrize(
+    "reason", [*EXAMPLES, *MEDIA_REASONS, *EVENT_REASONS], ids=lambda reason: reason.kind
+)
 def test_a_reason_says_the_same_once_it_was_json(reason):
     again = from_plain(Reason, json.loads(json.dumps(to_plain(reason))))
     assert again.text == reason.text

@@ -8,7 +8,7 @@ from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
 
-OF_NODES = ("time", "edges", "neighbours", "n_classes", "theta")
+OF_NODES = ("edges", "neighbours", "n_classes", "theta")
 GRIDS = (".npz", ".npy")
 POSTS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
@@ -31,13 +31,14 @@ def is_texts(names: Sequence[str], text: Sequence[str] | None, columns: Sequence
 
 
 def kind_of(names: Sequence[str], *, time: str | None, window: int | None) -> str | None:
-    """Return "pictures", "series" or None for a table.
+    """Return "pictures", "events" or "series" of readings in time, or None for a table.
 
     Examples
     --------
     >>> kind_of(["a.png"], time=None, window=None), kind_of(["a.csv"], time="t", window=40)
     ('pictures', 'series')
     >>> kind_of(["a.csv"], time="t", window=None)
+    'events'
     """
     from tellwhy.data.images import shows_pictures
 
@@ -45,6 +46,8 @@ def kind_of(names: Sequence[str], *, time: str | None, window: int | None) -> st
         raise InvalidParameter("--window needs the column of the time: --time COL --window 40.")
     if window is not None:
         return "series"
+    if time is not None:
+        return "events"
     is_seen = [name != "-" and shows_pictures(name) for name in names]
     if any(is_seen) and not all(is_seen):
         table = names[is_seen.index(False)]
@@ -60,9 +63,9 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     >>> choose_kind("a.csv", {}), choose_kind("a.csv", {"time": "t", "window": 20}), choose_kind("a.png", {})
     ('table', 'series', 'pictures')
     >>> choose_kind("posts.jsonl", {"text": "body"}), choose_kind("a.csv", {"time": "t"})
-    ('texts', 'graph')
-    >>> choose_kind("cube.npz", {})
-    'graph'
+    ('texts', 'events')
+    >>> choose_kind("cube.npz", {}), choose_kind("a.csv", {"time": "t", "n_classes": 2})
+    ('graph', 'graph')
     """
     several = isinstance(source, (list, tuple)) and all(isinstance(each, (str, Path)) for each in source)
     named = list(source) if several else [source] if isinstance(source, (str, Path)) else []
@@ -70,8 +73,7 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     text = settings.get("text")
     if isinstance(text, str) or is_texts(names, text, settings.get("columns")):
         return "texts"
-    media = kind_of(names, time=settings.get("time"), window=settings.get("window"))
-    if media is not None:
-        return media
     is_grid = len(names) == 1 and names[0].lower().endswith(GRIDS)
-    return "graph" if is_grid or any(settings.get(name) is not None for name in OF_NODES) else "table"
+    if is_grid or any(settings.get(name) is not None for name in OF_NODES):
+        return "graph"
+    return kind_of(names, time=settings.get("time"), window=settings.get("window")) or "table"

@@ -21,6 +21,7 @@ from tellwhy.results.result import Anomaly, Result
 GROUP = "tellwhy.kinds"
 PLACES: Mapping[str, str] = {
     "table": "tellwhy.kinds.table",
+    "events": "tellwhy.kinds.events",
     "series": "tellwhy.kinds.windows",
     "pictures": "tellwhy.kinds.pictures",
     "texts": "tellwhy.kinds.texts",
@@ -114,8 +115,8 @@ def fit(source: Any, *, kind: str | None = None, clean: bool = False, **settings
     source
         A table in any form, a file, a picture or a folder of them.
     kind
-        "table", "series", "pictures", "texts", "graph", or the name of one that another package brings; by
-        default what the source and the settings say.
+        "table", "events", "series", "pictures", "texts", "graph", or the name of one that another package
+        brings; by default what the source and the settings say.
     clean
         Whether somebody says that all of it is ordinary; otherwise the oddest are set aside.
     settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -10,9 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
-from tellwhy.checks.in_time.clock import read_stamps, stamp_words
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.optional import versions
 from tellwhy.core.params import Fit, are_texts
@@ -23,14 +20,13 @@ from tellwhy.data.table import TableLike
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
 from tellwhy.kinds.model import changed_settings, first_place, kind
+from tellwhy.kinds.readings import Readings, fingerprint_of, read_readings, same_readings
 from tellwhy.kinds.table_rows import as_source
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.ordinary import Judged, judge
-
-MOST_MISSING = 0.5  # share of a channel's readings that may be filled in
 
 
 @dataclass(frozen=True)
@@ -69,81 +65,23 @@ class SeriesRequest:
         yield "window", self.window >= 2 and self.top >= 1, True
 
 
-@dataclass(frozen=True, eq=False)
-class Readings:
-    """Readings of channels in the order of time."""
-
-    values: Floats  # (time, channels)
-    channels: list[str]
-    rows: Integers  # of the table
-    times: list[str]
-    notices: list[str]
+def _read(table: Table, request: SeriesRequest) -> Readings:
+    """Channels of a table that holds two windows at least."""
+    found = read_readings(table, request.time, columns=request.columns, exclude=request.exclude)
+    return _long_enough(found, table, request)
 
 
-def read_readings(table: Table, request: SeriesRequest) -> Readings:
-    """Return channels in the order of time; rows of the same time are averaged, gaps are filled in."""
-    if request.time not in table.frame:
-        names = ", ".join(map(repr, table.frame.columns[:10]))
-        raise InvalidInput(f"{table.source} has no column {request.time!r} for the time. It has: {names}.")
-    stamps = read_stamps(table, request.time)
-    frame = table.frame.iloc[stamps.order]
-    notices = [*table.notices, *stamps.notices]
-    keys = frame[request.time].to_numpy()
-    channels, left_out = _channels(frame, request)
-    if left_out:
-        notices.append(f"Not used, since they hold no numbers: {', '.join(left_out[:10])}.")
-    values, told = _filled(frame[channels].astype(np.float64), keys)
-    notices += told
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    if len(first) < 2 * request.window:
+def _read_same(table: Table, channels: Sequence[str], request: SeriesRequest, what: str) -> Readings:
+    """Channels of a model in another table."""
+    return _long_enough(same_readings(table, channels, request.time, what), table, request)
+
+
+def _long_enough(found: Readings, table: Table, request: SeriesRequest) -> Readings:
+    if len(found.values) < 2 * request.window:
         raise InvalidInput(
-            f"{table.source} has {len(first):,} moments, fewer than two windows of {request.window}. Take a "
-            "shorter window."
+            f"{table.source} has {len(found.values):,} moments, fewer than two windows of "
+            f"{request.window}. Take a shorter window."
         )
-    moments = stamps.shown
-    times = [str(k) for k in keys[first]] if moments is None else [stamp_words(m) for m in moments[first]]
-    return Readings(values, channels, stamps.order[first], times, notices)
-
-
-def _channels(frame: pd.DataFrame, request: SeriesRequest) -> tuple[list[str], list[str]]:
-    """Columns of readings, and those left out because they hold none."""
-    named = request.columns
-    for name in [*(named or []), *request.exclude]:
-        if name not in frame:
-            raise InvalidInput(f"There is no column {name!r}. There are: {', '.join(frame.columns[:10])}.")
-    wanted = [c for c in named or frame.columns if c != request.time and c not in request.exclude]
-    numeric = [c for c in wanted if pd.api.types.is_numeric_dtype(frame[c]) and frame[c].notna().any()]
-    usable = [c for c in numeric if frame[c].isna().mean() <= MOST_MISSING]
-    if not usable:
-        raise InvalidInput(
-            "No column holds readings: numbers, of which at most half are missing. Name the columns with "
-            "--columns, or write decimals with points."
-        )
-    return usable, [c for c in wanted if c not in usable]
-
-
-def _filled(frame: pd.DataFrame, keys: Any) -> tuple[Floats, list[str]]:
-    notices = []
-    if (keys[1:] == keys[:-1]).any():
-        frame = frame.groupby(pd.Series(keys, index=frame.index), sort=False).mean()
-        notices.append("Rows of the same time were averaged.")
-    if np.isinf(frame.to_numpy()).any():
-        frame = frame.replace([np.inf, -np.inf], np.nan)
-    n_missing = int(frame.isna().sum().sum())
-    if n_missing:
-        notices.append(f"{n_missing:,} missing readings were filled in between their neighbours.")
-        frame = frame.interpolate(limit_direction="both")
-    return frame.to_numpy(dtype=np.float64), notices
-
-
-def same_readings(table: Table, channels: Sequence[str], request: SeriesRequest, what: str) -> Readings:
-    """Return the channels of a model in another table, in the order of time."""
-    missing = [name for name in channels if name not in table.frame]
-    if missing:
-        raise InvalidInput(f"{what} {table.source} lacks the columns {', '.join(missing)}.")
-    found = read_readings(table, replace(request, columns=list(channels), exclude=()))
-    if found.channels != list(channels):
-        raise InvalidInput(f"{what} {table.source} holds no numbers in some of the channels.")
     return found
 
 
@@ -258,11 +196,11 @@ def explain_series(
     request = SeriesRequest(**settings)
     stage("reading the series")
     table = as_source(data)
-    readings = read_readings(table, request)
+    readings = _read(table, request)
     if reference is None:
         model = learn(table.source, readings, request, for_others=False)
     else:
-        ordinary = same_readings(as_source(reference), readings.channels, request, "The reference")
+        ordinary = _read_same(as_source(reference), readings.channels, request, "The reference")
         model = learn(str(reference)[:200], ordinary, request, clean=True)
     batch = Series(table, request, readings, is_own=reference is None)
     judging = SeriesKind()
@@ -284,7 +222,7 @@ class SeriesKind:
         request = SeriesRequest(**settings)
         stage("reading the series")
         table = as_source(source)
-        return learn(table.source, read_readings(table, request), request, clean=clean)
+        return learn(table.source, _read(table, request), request, clean=clean)
 
     def read(self, model: SeriesModel, source: Any, settings: Mapping[str, Any]) -> Series:
         """Read the same channels of another table."""
@@ -292,10 +230,10 @@ class SeriesKind:
         request = replace(kept, **changed_settings(kept, settings, CHANGEABLE))
         stage("reading the series")
         table = as_source(source)
-        own = read_readings(table, request) if set(model.channels) <= set(table.frame) else None
+        own = _read(table, request) if set(model.channels) <= set(table.frame) else None
         if own is not None and not model.is_clean and fingerprint_of(own) == model.fingerprint:
             return Series(table, request, own, is_own=True)
-        readings = same_readings(table, model.channels, request, "The series")
+        readings = _read_same(table, model.channels, request, "The series")
         return Series(table, request, readings, is_own=False)
 
     def check(self, model: SeriesModel, batch: Series) -> Series:
@@ -346,13 +284,6 @@ def learn(
         notices=tuple(notices),
         versions=versions(),
     )
-
-
-def fingerprint_of(readings: Readings) -> str:
-    """SHA-256 of the names of channels and of their readings in the order of time."""
-    found = hashlib.sha256(repr(readings.channels).encode("utf-8", errors="surrogatepass"))
-    found.update(np.ascontiguousarray(readings.values).tobytes())
-    return found.hexdigest()
 
 
 def _at_rest(ordinary: Readings, where: str) -> list[str]:

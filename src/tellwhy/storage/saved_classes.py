@@ -102,6 +102,8 @@ PLACES: Mapping[str, str] = {
     "Ground": "tellwhy.kinds.aligned",
     "PictureRequest": "tellwhy.kinds.pictures",
     "PicturesModel": "tellwhy.kinds.pictures",
+    "EventsModel": "tellwhy.kinds.events",
+    "EventsRequest": "tellwhy.kinds.events",
     "SeriesModel": "tellwhy.kinds.windows",
     "SeriesRequest": "tellwhy.kinds.windows",
     "TextRequest": "tellwhy.kinds.texts",

@@ -100,7 +100,10 @@ def _write_csv(result: Result) -> str:
 
 @form("html")
 def _write_page(result: Result) -> str:
+    from tellwhy.views.page.events import render_events
     from tellwhy.views.page.media import NAMES, render_media
     from tellwhy.views.page.page import render
 
+    if result.kind == "events":
+        return render_events(result)
     return render_media(result) if result.kind in NAMES else render(result)

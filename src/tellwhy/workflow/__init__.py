@@ -7,6 +7,7 @@ from tellwhy.core.optional import lazy_names
 if TYPE_CHECKING:
     from tellwhy.kinds.comparison import TableComparison as TableComparison, compare_table as compare_table
     from tellwhy.kinds.drift import Difference as Difference, diff_tables as diff_tables
+    from tellwhy.kinds.events import explain_events as explain_events
     from tellwhy.kinds.graph import GraphRun as GraphRun, explain_graph as explain_graph
     from tellwhy.kinds.labels import TextLabels as TextLabels, explain_texts as explain_texts
     from tellwhy.kinds.networks.grids import (
@@ -44,6 +45,7 @@ _PLACES = {
     "compare_table": "tellwhy.kinds.comparison",
     "diff_tables": "tellwhy.kinds.drift",
     "explain_documents": "tellwhy.kinds.texts",
+    "explain_events": "tellwhy.kinds.events",
     "explain_graph": "tellwhy.kinds.graph",
     "explain_network": "tellwhy.kinds.networks.network",
     "explain_new": "tellwhy.kinds.table",

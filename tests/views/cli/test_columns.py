@@ -71,4 +71,4 @@ def test_a_wrong_name_is_refused():
     assert "Did you mean 'price'" in " ".join(result.stderr.split())
     result = RUNNER.invoke(app, ["explain", "orders.csv", "--time", "day", "--category", "status"])
     assert result.exit_code == 1
-    assert "--category does not go with --time" in " ".join(result.stderr.split())
+    assert "--category does not go with events" in " ".join(result.stderr.split())

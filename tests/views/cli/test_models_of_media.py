@@ -50,6 +50,7 @@ def place(tmp_path, monkeypatch):
 
 
 WAYS = {
+    "events": (["old.csv"], ["now.csv"], ["--time", "t"]),
     "pictures": (["good"], ["new"], []),
     "series": (["old.csv"], ["now.csv"], ["--time", "t", "--window", "15"]),
     "texts": (["old.jsonl"], ["now.jsonl"], ["--text", "body"]),
@@ -72,6 +73,8 @@ def test_a_saved_model_says_what_a_reference_says(place, kind):
 
 def test_options_that_do_not_go_with_it_are_refused(place):
     assert "--by does not go with pictures" in refused("fit", "good", "--by", "x", "--save", "m.tellwhy")
+    with_time = ("fit", "old.csv", "--time", "t", "--save", "m.tellwhy")
+    assert "--by does not go with events" in refused(*with_time, "--by", "x")
     said("fit", "good", "--save", "m.tellwhy", "--json")
     options = ("--model", "m.tellwhy", "--reference", "good")
     assert "--reference does not go with a model of pictures" in refused("explain", "new", *options)

@@ -52,7 +52,7 @@ def test_grid_from_the_command_line(place):
 
 
 def test_time_and_edges_from_the_command_line(place):
-    result = run("sensor.csv", "--time", "second", "--json", "--out", "timed")
+    result = run("sensor.csv", "--time", "second", "--classes", "0", "--json", "--out", "timed")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["theta"] > 0
@@ -77,7 +77,7 @@ def test_time_and_edges_from_the_command_line(place):
         ),
         (("sensor.csv", "--time", "second", "--edges", "edges.csv"), "got --time and --edges"),
         (("sensor.csv", "--grid"), "cannot be read as arrays"),
-        (("sensor.csv", "--time", "flaw"), "Did you mean 'flow'"),
+        (("sensor.csv", "--time", "flaw", "--classes", "2"), "Did you mean 'flow'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

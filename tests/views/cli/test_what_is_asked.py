@@ -103,10 +103,17 @@ def test_nodes(asked: Any) -> None:
         "contamination": 0.1,
         "exclude": ["a"],
     }
-    assert asked(function, "explain", "t.csv", "--time", "at")["time"] == "at"
+    assert asked(function, "explain", "t.csv", "--time", "at", "--classes", "0")["time"] == "at"
     assert asked(function, "explain", "c.npz", "--grid", "--alarms", "9")["alarms"] == 9
     assert asked(function, "explain", "c.npz", "--grid", "--fdr", "0.2")["fdr"] == 0.2
     assert asked(function, "explain", "t.csv", "--edges", "e.csv")["edges"] == Path("e.csv")
+
+
+def test_events(asked: Any) -> None:
+    words = "--time at --reference r.csv --columns a,b --exclude c --top 3"
+    told = {"time": "at", "reference": Path("r.csv"), "columns": ["a", "b"], "exclude": ["c"], "top": 3}
+    function = "tellwhy.kinds.events.explain_events"
+    assert asked(function, "explain", "t.csv", *words.split()) == {"args": (Path("t.csv"),), **told}
 
 
 def test_pictures_and_windows(asked: Any) -> None:

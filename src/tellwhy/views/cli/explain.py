@@ -87,14 +87,15 @@ def explain_as_asked(request: Request) -> Result | BulkResult:
 
 
 def _kind_of_media(request: Request) -> str | None:
-    """Pictures, series or texts; None for a table and a query."""
+    """Events, pictures, series or texts; None for a table and for nodes."""
     from tellwhy.kinds.choose_kind import is_texts, kind_of
 
     if request.model is not None:
         return _kind_of_model(request.model)
-    if request.named["db"] is not None:
+    has_classes = request.nodes["classes"] is not None
+    if has_classes or any(request.nodes[name] for name in ("grid", "edges")):
         return None
-    files = request.named["names"]
+    files = [] if request.named["db"] is not None else request.named["names"]
     if is_texts(files, request.texts, request.columns["columns"]):
         return "texts"
     return kind_of(files, time=request.nodes["time"], window=request.window)
@@ -143,7 +144,7 @@ def _explain_nodes(request: Request) -> Result:
         tables_only["reference"] = None
     nodes.check_options(ways, {f"--{name}": value for name, value in tables_only.items()})
     own = {name: request.nodes[name] for name in ("time", "edges", "neighbours")}
-    asked = request.common | own | {"n_classes": request.nodes["classes"]}
+    asked = request.common | own | {"n_classes": request.nodes["classes"] or None}
     if request.table["reference"] is not None:
         asked["reference"] = request.table["reference"]
     if request.model is not None:
@@ -334,7 +335,9 @@ def explain_command(
     - `tellwhy explain year/ --model orders.tellwhy --workers 8`: more rows than fit into memory
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
     - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
-    - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
+    - `tellwhy explain sensor.csv --time timestamp`: what happened, when, in which channel
+    - `tellwhy explain week.csv --time timestamp --model pump.tellwhy`: the same, beside the weeks before
+    - `tellwhy explain cube.npz --grid`, `tellwhy explain s.csv --time at --classes 2`: odd in their context
     - `tellwhy explain new/ --model good.tellwhy`: by a model of pictures, as by one of a series or of texts
     - `tellwhy explain photo.png`, `tellwhy explain new/ --reference good/`: odd pictures, and where they are
     - `tellwhy explain sensor.csv --time timestamp --window 40`: odd stretches, and in which channels

@@ -66,15 +66,16 @@ def fit_command(
 
     The file holds how columns are read, the ranges, labels and relations of the table, the detector, where
     alarms begin, and up to 50,000 rows (without free text and identifiers). It holds no code.
-    Pictures, a series (`--time` and `--window`), texts (`--text`) and nodes (`--time`, `--edges`, `--grid`)
-    are learned from in the same way, and kept as patches, windows, words and latent classes.
+    Pictures, readings in time (`--time`, with or without `--window`), texts (`--text`) and nodes (`--edges`,
+    `--grid`, `--time` with `--classes`) are learned from in the same way, and kept as patches, readings,
+    windows, words and latent classes.
 
     Examples
     --------
     - `tellwhy fit january.csv --save orders.tellwhy`
     - `tellwhy fit good/ --clean --save parts.tellwhy`
-    - `tellwhy fit may.csv --time second --window 40 --save pump.tellwhy`
-    - `tellwhy fit may.csv --time second --save plant.tellwhy`
+    - `tellwhy fit may.csv --time second --save pump.tellwhy`: events of the weeks to come
+    - `tellwhy fit may.csv --time second --window 40 --save pump.tellwhy`: stretches that look like no other
     """
     from tellwhy.kinds.table_model import fit_model
     from tellwhy.kinds.table_rows import named_source
@@ -96,12 +97,11 @@ def fit_command(
         **options.column_kinds(category, number, date, text),
     }
     inputs = files if db is None else [db]
-    kind = _kind_of_media(files, asked, db, time=time, window=window)
-    if kind is None and (grid or time is not None or edges is not None):
-        kind = "graph"
+    is_graph = grid or edges is not None or classes is not None
+    kind = "graph" if is_graph else _kind_of_media(files, asked, db, time=time, window=window)
     if kind is not None:
         media = {"time": time, "window": window, "sheet": sheet, "db": db}
-        media |= {"edges": edges, "n_classes": classes, "neighbours": neighbours}
+        media |= {"edges": edges, "n_classes": classes or None, "neighbours": neighbours}
         _fit_media(kind, files, asked | media, save, force=force, as_json=json, quiet=quiet)
         return
     with screen.working(inputs, quiet=quiet, force=force):
@@ -124,7 +124,7 @@ def fit_command(
 def _kind_of_media(
     files: list[str], asked: dict[str, Any], db: Path | None, *, time: str | None, window: int | None
 ) -> str | None:
-    """Pictures, series or texts; None for a table."""
+    """Events, pictures, series or texts; None for a table."""
     from tellwhy.kinds.choose_kind import is_texts, kind_of
 
     if db is None and is_texts(files, asked["text"] or None, asked["columns"]):
@@ -133,6 +133,7 @@ def _kind_of_media(
 
 
 OF_MEDIA = {
+    "events": ("clean", "time", "columns", "exclude", "sheet", "db"),
     "pictures": ("clean", "fdr", "random_state"),
     "series": ("clean", "fdr", "random_state", "time", "window", "columns", "exclude", "sheet", "db"),
     "texts": ("clean", "fdr", "random_state", "text", "normal", "id_column", "columns", "sheet"),

@@ -10,14 +10,22 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.verdicts.run_io import check_place, save_run
 from tellwhy.views.cli import screen
+from tellwhy.views.cli.events import event_record, show_events
 from tellwhy.views.cli.terminal import escape
+from tellwhy.views.page.events import write_events_report
 from tellwhy.views.page.media import write_media_report
 from tellwhy.words import tell
 
-WHAT = {"pictures": "picture", "series": "stretch", "texts": "text"}
+WHAT = {"events": "event", "pictures": "picture", "series": "stretch", "texts": "text"}
 MOST_LETTERS = 300  # of a text on the terminal
-WITH_MODEL = {"pictures": (), "series": ("--time",), "texts": ("--columns", "--text", "--id")}
+WITH_MODEL = {
+    "events": ("--time", "--sheet"),
+    "pictures": (),
+    "series": ("--time",),
+    "texts": ("--columns", "--text", "--id"),
+}
 TAKEN = {
+    "events": ("--reference", "--columns", "--time", "--sheet"),
     "pictures": ("--reference",),
     "series": ("--reference", "--columns", "--time"),
     "texts": ("--reference", "--normal", "--columns", "--text", "--id"),
@@ -49,17 +57,20 @@ def explain_and_tell(
     with screen.working(quiet=quiet):
         check_place(folder)
         run = _explain(kind, named, asked) if model is None else _judge(kind, named, asked, model)
-        save_run(run, folder, add=lambda work: write_media_report(run, work / "report.html"))
+        write = write_events_report if run.kind == "events" else write_media_report
+        save_run(run, folder, add=lambda work: write(run, work / "report.html"))
     if as_json:
         screen.print_json(_told(run, folder))
         return run
     screen.notes(run.notes, quiet=quiet)
-    show(run)
+    (show_events if run.kind == "events" else show)(run)
     screen.say(f"Report: {folder / 'report.html'}")
     return run
 
 
 def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> Result:
+    if kind == "events":
+        return _explain_events(named, asked)
     shared = {name: asked[name] for name in ("reference", "top", "fdr", "random_state")}
     if kind == "pictures":
         from tellwhy.kinds.pictures import explain_pictures
@@ -77,15 +88,24 @@ def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> R
     return explain_series(named_source(**named), **shared, **own)
 
 
+def _explain_events(named: Mapping[str, Any], asked: Mapping[str, Any]) -> Result:
+    from tellwhy.kinds.events import explain_events
+    from tellwhy.kinds.table_rows import named_source
+
+    own = {name: asked[name] for name in ("reference", "time", "columns", "exclude", "top")}
+    return explain_events(named_source(**named), **own)
+
+
 def _judge(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any], model: Path) -> Result:
     """Judge by a model that `tellwhy fit` saved."""
     from tellwhy.kinds.model import judge
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.storage.model_file import load
 
-    own = {"series": ("time", "window"), "texts": ("text", "id_column")}.get(kind, ())
+    own = {"events": ("time",), "series": ("time", "window"), "texts": ("text", "id_column")}.get(kind, ())
     source = named["names"] if kind == "pictures" else named_source(**named)
-    told = {name: asked[name] for name in ("top", "fdr", *own)}
+    shared = ("top",) if kind == "events" else ("top", "fdr")
+    told = {name: asked[name] for name in (*shared, *own)}
     if isinstance(told.get("text"), list) and len(told["text"]) == 1:
         told["text"] = told["text"][0]
     return judge(load(model), source, **told)
@@ -93,7 +113,8 @@ def _judge(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any], model:
 
 def _told(run: Result, folder: Path) -> dict[str, Any]:
     """A run as `--json` prints it."""
-    items = [_record(item) for item in run.anomalies]
+    record = event_record if run.kind == "events" else _record
+    items = [record(item) for item in run.anomalies]
     head = {
         "kind": run.kind,
         "headline": " ".join(run.headline),

@@ -68,7 +68,7 @@ Time = Annotated[
     str | None,
     typer.Option(
         metavar="COL",
-        help="Order rows by this column: spikes, shifts, stuck readings, rows odd beside others.",
+        help="Rows are readings in the order of this column: what happened, when, in which channel.",
     ),
 ]
 Window = Annotated[
@@ -81,7 +81,11 @@ Edges = Annotated[
 ]
 Classes = Annotated[
     int | None,
-    typer.Option(min=1, max=127, help="Latent classes of --grid, --time, --edges; found by default."),
+    typer.Option(
+        min=0,
+        max=127,
+        help="Latent classes of --grid, --edges, --time, in which rows are judged; 0: found.",
+    ),
 ]
 Neighbours = Annotated[int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")]
 Missing = Annotated[str, typer.Option(help="Missing cells: impute (by the median), drop (the row) or error.")]

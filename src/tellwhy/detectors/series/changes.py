@@ -1,0 +1,108 @@
+"""Changes: what the readings after a moment are like, beside those before it; runs, courses, relations."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.ndimage import uniform_filter1d
+
+from tellwhy.core.score import Floats
+from tellwhy.detectors.series._compiled import run_lengths
+from tellwhy.detectors.series.cycles import Cycle
+from tellwhy.detectors.series.measures import mean_until, surprise
+
+SCALES = (32, 128)  # readings in each of the two windows
+AROUND = 65  # readings whose mean a crossing crosses
+LEAST_USUAL = {"level": 0.02, "variance": 0.01, "frequency": 0.01}
+LEAST_RUN = 4.0  # equal readings: shorter runs are never new
+QUIET = -2.0  # surprise where nothing was compared
+
+
+def scales_of(n: int) -> list[int]:
+    """Widths of the windows of a series of n readings."""
+    return [width for width in SCALES if 12 * width < n] or [max(4, n // 30)]
+
+
+def features(x: Floats) -> dict[str, Floats]:
+    """What changes are looked for in: the level, the roughness, how often the middle is crossed."""
+    jumps = np.abs(np.diff(x, prepend=x[0]))
+    side = np.sign(x - uniform_filter1d(x, AROUND))
+    crossed = np.append(0.0, (side[1:] != side[:-1]).astype(np.float64))
+    return {"level": x, "variance": np.log(jumps + 0.05 * jumps.mean() + 1e-9), "frequency": crossed}
+
+
+def two_windows(x: Floats, width: int) -> Floats:
+    """Difference of the means of the window that begins at each place and the one before it."""
+    means = mean_until(x, width)
+    at = np.arange(width - 1, len(x) - width)
+    found = np.zeros(len(x))
+    found[at + 1] = means[at + width] - means[at]
+    return found
+
+
+def changes(x: Floats, block: int, usual_part: slice) -> dict[str, Floats]:
+    """Surprise at the largest change of each feature, over the scales, each beside its usual largest."""
+    scales = scales_of(len(x))
+    found = {}
+    for name, feature in features(x).items():
+        found[name] = np.full(len(x), QUIET)
+        for width in scales:
+            change = np.abs(two_windows(feature, width))
+            told = surprise(change, max(block, width), usual_part, LEAST_USUAL[name])
+            found[name] = np.maximum(found[name], told)
+    return found
+
+
+def slope_changes(x: Floats, block: int, usual_part: slice, width: int) -> Floats:
+    """Surprise at the difference of two slopes, each between the means of two neighbouring windows."""
+    means = mean_until(x, width)
+    at = np.arange(2 * width - 1, len(x) - 2 * width)
+    bend = np.zeros(len(x))
+    after = means[at + 2 * width] - means[at + width]
+    bend[at + 1] = np.abs(after - (means[at] - means[at - width]))
+    return surprise(bend, max(block, 2 * width), usual_part, LEAST_USUAL["level"])
+
+
+def long_runs(x: Floats, block: int, usual_part: slice) -> Floats:
+    """Surprise at the length of the run of equal readings that ends at each place."""
+    lengths = run_lengths(x)
+    return surprise(np.where(lengths > 2, lengths, 0.0), block, usual_part, LEAST_RUN)
+
+
+def course_losses(x: Floats, cycle: Cycle, block: int, usual_part: slice) -> Floats:
+    """Surprise at how much of the cycle's course is missing in the period around each place.
+
+    The size of the course in a window is its scalar product with the profile over that of the profile with
+    itself: 1 where the cycle goes on as it does, 0 where one is left out.
+    """
+    size = course_size(x, cycle)
+    return surprise(np.abs(1.0 - size), max(block, cycle.period), usual_part, LEAST_LOSS)
+
+
+LEAST_LOSS = 0.15
+
+
+def course_size(x: Floats, cycle: Cycle) -> Floats:
+    """How large the cycle's course is in the period around each place, 1 where it is as usual."""
+    width = cycle.period
+    course = cycle.profile - cycle.profile.mean()
+    centred = x - uniform_filter1d(x, width)
+    own = course - uniform_filter1d(course, width)
+    power = uniform_filter1d(own * own, width)
+    return np.asarray(uniform_filter1d(centred * own, width) / np.maximum(power, 1e-12))
+
+
+def rest_of_others(X: Floats, at: int) -> Floats | None:
+    """What the other channels leave of one, None where they tell little of it."""
+    others = np.delete(X, at, axis=1)
+    low, high = np.quantile(X, [0.005, 0.995], axis=0)
+    clipped = np.clip(X, low, high)
+    known = np.column_stack([np.ones(len(X)), np.delete(clipped, at, axis=1)])
+    target = clipped[:, at]
+    ridge = 1e-6 * len(X) * np.eye(known.shape[1])
+    weights = np.linalg.solve(known.T @ known + ridge, known.T @ target)
+    rest = X[:, at] - weights[0] - others @ weights[1:]
+    is_told = np.median(np.abs(rest)) < TOLD_BY_OTHERS * np.median(np.abs(target - np.median(target)))
+    return np.asarray(rest) if is_told else None
+
+
+TOLD_BY_OTHERS = 0.5  # of the median distance, that may be left

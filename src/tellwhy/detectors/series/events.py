@@ -1,0 +1,222 @@
+"""Events of a series: where they begin and end, in which channel first, and how many false ones to expect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.core.score import Floats, Integers
+from tellwhy.detectors.series.evidence import DETECTORS, Evidence, Pace, gather
+from tellwhy.detectors.series.measures import filled
+from tellwhy.detectors.series.monitoring import judge_together
+from tellwhy.detectors.series.naming import Named, name_event
+
+MOST_EXPECTED = 2.5  # false events, of an event worth a look
+TOLD = 1 / 3  # the same, of one that is told as an alarm
+MOST = 5  # events of a series
+QUICK = ("novelty", "forecast", "shape", "stuck")  # detectors that show an event where it is
+REACH = 256  # readings that the two windows of the others reach
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """Something that happened in a series.
+
+    Attributes
+    ----------
+    start, end
+        Its first reading, and its last.
+    noticed
+        The first reading at which half of the evidence was there: when an alarm would have been raised.
+    channel
+        The channel that moved first.
+    others
+        Channels that moved with it.
+    expected_false
+        How many events as strange a quiet series of this length has.
+    is_told
+        Whether it is told as an alarm; else it is one to watch.
+    detector
+        What found it.
+    named
+        Its kind and size.
+    """
+
+    start: int
+    end: int
+    noticed: int
+    channel: int
+    others: tuple[int, ...]
+    expected_false: float
+    is_told: bool
+    detector: str
+    named: Named
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The events of a series, the surest first, and the evidence at each reading (−log of expected false)."""
+
+    events: tuple[Event, ...]
+    score: Floats
+    pace: Pace
+    drifting: tuple[int, ...] = ()  # channels of a reference
+
+
+def find_events(
+    X: Floats, *, step: float | None = None, before: int = 0, is_clean: bool = False, most: int = MOST
+) -> Found:
+    """Find what happened in channels of readings at equal steps.
+
+    Parameters
+    ----------
+    X
+        (n, channels); missing readings are NaN.
+    step
+        Seconds between two readings, where they are moments of a calendar.
+    before, is_clean
+        First readings that are not judged, and whether somebody says that they are ordinary.
+    most
+        How many events at most.
+
+    Examples
+    --------
+    >>> x = np.sin(np.arange(2000) / 8) + 0.1 * np.random.default_rng(0).normal(size=2000)
+    >>> x[1500:1510] += 4
+    >>> event = find_events(x[:, None]).events[0]
+    >>> abs(event.start - 1500) < 5, event.is_told
+    (True, True)
+    """
+    X = np.column_stack([filled(X[:, k]) for k in range(X.shape[1])])
+    pace = Pace(len(X), step, before, is_clean)
+    told = [gather(X, k, pace) for k in range(X.shape[1])]
+    return _choose(X, told, pace, most)
+
+
+def _choose(X: Floats, told: Sequence[Evidence], pace: Pace, most: int) -> Found:
+    """Take the surest readings as events, apart from each other; every channel counts in what is expected."""
+    together = judge_together(X, pace)
+    more = math.log10(len(told) + (together is not None))
+    of_channels = np.array([each.log_expected for each in told]) + more
+    surest = of_channels.argmin(axis=0)
+    at = np.arange(pace.n)
+    best = of_channels[surest, at]
+    by = np.array([each.detector for each in told])[surest, at]
+    if together is not None:
+        is_surer = together.log_expected + more < best
+        best = np.where(is_surer, together.log_expected + more, best)
+        by = np.where(is_surer, DETECTORS.index("together"), by)
+        surest = np.where(is_surer, together.channel, surest)
+    state = _State(X, told, of_channels, best, by, surest, pace)
+    events = _without_parts([_event(state, span) for span in _spans(best, by, pace, most)])
+    return Found(events, -best, pace, () if together is None else together.drifting)
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Readings, and at each of them the surest evidence: how sure, by which detector, in which channel."""
+
+    X: Floats
+    told: Sequence[Evidence]
+    of_channels: Floats
+    best: Floats
+    by: Integers
+    surest: Integers
+    pace: Pace
+
+
+def _without_parts(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Leave out what is only a part of a state that a surer event already tells, beside a reference."""
+    kept: list[Event] = []
+    for event in events:
+        inside = any(
+            other.channel == event.channel and other.start <= event.noticed <= other.end for other in kept
+        )
+        if not (inside and event.detector == "together"):
+            kept.append(event)
+    return tuple(kept)
+
+
+@dataclass
+class Span:
+    """From where to where an event goes, and its surest reading."""
+
+    start: int
+    end: int
+    peak: int
+
+
+def _spans(best: Floats, by: Floats, pace: Pace, most: int) -> list[Span]:
+    """Spans of the surest readings, each beyond the reach of its own detector from those before it.
+
+    What overlaps with one that is surer is the same event, and makes it longer.
+    """
+    free = best.copy()
+    free[: pace.first] = np.inf
+    reach = np.array([pace.block + (0 if name in QUICK else REACH) for name in DETECTORS])
+    found: list[Span] = []
+    while len(found) < most:
+        at = int(free.argmin())
+        if not free[at] < math.log10(MOST_EXPECTED):
+            break
+        if all(abs(at - other.peak) > reach[by[at]] for other in found):
+            _add(found, at, *extent(best, at, pace))
+        free[max(0, at - pace.block) : at + pace.block + 1] = np.inf
+    return found
+
+
+def _add(found: list[Span], peak: int, start: int, end: int) -> None:
+    for other in found:
+        if start <= other.end and end >= other.start:
+            other.start = min(start, other.start)
+            other.end = max(end, other.end)
+            return
+    found.append(Span(start, end, peak))
+
+
+def _event(state: _State, span: Span) -> Event:
+    start = span.start
+    end = span.end
+    at = int(state.surest[span.peak])
+    moved = state.of_channels[:, start : end + 1].min(axis=1) < 0
+    others = tuple(int(k) for k in np.flatnonzero(moved) if k != at)
+    detector = DETECTORS[state.by[span.peak]]
+    expected = float(10 ** state.best[span.peak])
+    named = name_event(
+        state.X[:, at],
+        start,
+        end,
+        detector=detector,
+        cycle=state.told[at].cycle,
+        known=state.pace.known,
+    )
+    first = max(named.start, state.pace.first)
+    return Event(
+        start=first,
+        end=max(named.end, first),
+        noticed=start,
+        channel=at,
+        others=others,
+        expected_false=expected,
+        is_told=expected <= TOLD,
+        detector=detector,
+        named=named,
+    )
+
+
+def extent(best: Floats, peak: int, pace: Pace) -> tuple[int, int]:
+    """First and last reading around a peak where the evidence stays better than half of its best."""
+    block = pace.block
+    line = min(best[peak] / 2, best[peak] + 0.5) if best[peak] < 0 else math.log10(MOST_EXPECTED)
+    low = max(peak - block, pace.first)
+    start = low + int(np.flatnonzero(best[low : peak + 1] <= line)[0])
+    end = peak
+    for at in range(peak, min(peak + 4 * block, len(best))):
+        if best[at] <= line:
+            end = at
+        elif at - end > block // 4:
+            break
+    return start, end

@@ -1,0 +1,191 @@
+"""Evidence of events in one channel: at each reading, how many as strange a quiet series would have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellwhy.core.score import Floats
+from tellwhy.detectors.series import changes as change
+from tellwhy.detectors.series.cycles import Cycle, find_cycle
+from tellwhy.detectors.series.measures import log_expected, standardised, value_step
+from tellwhy.detectors.series.novelty import OF_FORECAST, OF_SHAPE, novelty, unforeseen
+
+BLOCK = 0.02  # share of a series in a block
+LEAST_BLOCK = 10
+TAUGHT = 0.15  # share of a series that only teaches
+MOST_TAUGHT = 750  # readings, or a fortieth of a long series
+# Number of further blocks, and the scale of the tail in them: learned on clean generated series.
+PRIOR = (24.0, 0.4)
+PRIOR_OF_SHAPE = (24.0, 0.3)
+PRIOR_OF_RUNS = (24.0, 0.2)
+# What the expected false events of a detector are multiplied by, since several are asked.
+WEIGHTS = {"novelty": 1.3, "forecast": 4.0, "shape": 4.0, "relation": 16.0}
+OF_CHANGE = 16.0
+DETECTORS = (
+    "novelty",
+    "forecast",
+    "shape",
+    "level",
+    "variance",
+    "frequency",
+    "trend",
+    "stuck",
+    "course",
+    "relation",
+    "together",
+)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a series is divided.
+
+    Attributes
+    ----------
+    n
+        Readings.
+    step
+        Seconds between two readings; None where they are no moments.
+    before
+        First readings that are not judged: those of the past, or of a reference.
+    is_clean
+        Whether somebody says that these are ordinary.
+    """
+
+    n: int
+    step: float | None = None
+    before: int = 0
+    is_clean: bool = False
+
+    @property
+    def block(self) -> int:
+        """Readings of a block."""
+        block = max(LEAST_BLOCK, int(BLOCK * self.n))
+        return min(block, max(self.known // 10, LEAST_BLOCK)) if self.known else block
+
+    @property
+    def known(self) -> int:
+        """First readings that are known to be ordinary."""
+        return self.before if self.is_clean else 0
+
+    @property
+    def first(self) -> int:
+        """The first reading that may be an event: those before it only teach."""
+        return max(self.before, int(min(TAUGHT * self.n, max(MOST_TAUGHT, self.n / 40))))
+
+    @property
+    def usual_part(self) -> slice:
+        """Readings by which it is judged what is usual."""
+        taught = int(min(TAUGHT * self.n, max(MOST_TAUGHT, self.n / 40)))
+        return slice(0, self.known) if self.known else slice(taught, None)
+
+    @property
+    def n_judged(self) -> int:
+        """How many readings an event may be in."""
+        return self.n - (self.before or self.first)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of a channel: expected false events (log 10) of the surest detector, and which it is."""
+
+    channel: int
+    log_expected: Floats
+    detector: NDArray[np.int8]
+    cycle: Cycle | None
+
+
+def is_flat(x: Floats) -> bool:
+    """Whether a channel never changes, but for rounding."""
+    return not float(x.std()) > 1e-9 * (1 + float(np.abs(x).max()))
+
+
+def gather(X: Floats, channel: int, pace: Pace) -> Evidence:
+    """Ask all detectors about one channel, and keep the surest at each reading."""
+    best = np.full(pace.n, np.inf)
+    by = np.zeros(pace.n, dtype=np.int8)
+    x = X[:, channel]
+    cycle = None
+    if not is_flat(x):
+        cycle = find_cycle(x, pace.step)
+        for name, told in _of_detectors(X, channel, cycle, pace):
+            is_surer = told < best
+            best[is_surer] = told[is_surer]
+            by[is_surer] = DETECTORS.index(name)
+    return Evidence(channel, best, by, cycle)
+
+
+def _of_detectors(X: Floats, at: int, cycle: Cycle | None, pace: Pace) -> Iterator[tuple[str, Floats]]:
+    """Each detector with its evidence, the weight of its budget counted."""
+    x = X[:, at]
+    rest = x if cycle is None else x - cycle.profile
+    yield from _of_novelty(x, rest, cycle, pace)
+    if pace.known:  # what lasts is told by all channels together
+        return
+    scaled = standardised(rest)
+    widest = change.scales_of(pace.n)[-1]
+    block = max(pace.block, widest)
+    for name, told in change.changes(scaled, pace.block, pace.usual_part).items():
+        yield name, _weighed(told, block, pace, OF_CHANGE)
+    bend = change.slope_changes(scaled, pace.block, pace.usual_part, widest)
+    yield "trend", _weighed(bend, block, pace, OF_CHANGE)
+    if not value_step(scaled):
+        runs = change.long_runs(x, pace.block, pace.usual_part)
+        yield "stuck", _weighed(runs, pace.block, pace, OF_CHANGE, PRIOR_OF_RUNS)
+    if cycle is not None:
+        lost = change.course_losses(x, cycle, pace.block, pace.usual_part)
+        yield "course", _weighed(lost, max(pace.block, cycle.period), pace, OF_CHANGE)
+    if X.shape[1] > 1:
+        yield from _of_relation(X, at, pace)
+
+
+def _of_novelty(x: Floats, rest: Floats, cycle: Cycle | None, pace: Pace) -> Iterator[tuple[str, Floats]]:
+    """Windows unlike all before: of the series, of what its cycle leaves, of what a forecast leaves."""
+    asked = partial(novelty, block=pace.block, usual_part=pace.usual_part, known=pace.known)
+    told = asked(x)
+    if cycle is not None:
+        told = np.maximum(told, asked(rest))
+    yield "novelty", _expect(told, pace.block, pace, WEIGHTS["novelty"])
+    scaled = standardised(rest)
+    left = unforeseen(scaled)
+    told = asked(left, lengths=OF_FORECAST, step=value_step(scaled))
+    yield "forecast", _expect(told, pace.block, pace, WEIGHTS["forecast"])
+    if pace.n > 20 * OF_SHAPE[-1]:
+        told = asked(rest, lengths=OF_SHAPE)
+        block = max(pace.block, OF_SHAPE[-1])
+        yield "shape", _expect(told, block, pace, WEIGHTS["shape"], PRIOR_OF_SHAPE)
+
+
+def _of_relation(X: Floats, at: int, pace: Pace) -> Iterator[tuple[str, Floats]]:
+    """A lasting change of what the other channels leave of this one."""
+    rest = change.rest_of_others(X, at)
+    if rest is not None and not is_flat(rest):
+        told = change.changes(standardised(rest), pace.block, pace.usual_part)
+        larger = np.maximum(told["level"], told["variance"])
+        block = max(pace.block, change.scales_of(pace.n)[-1])
+        yield "relation", _weighed(larger, block, pace, WEIGHTS["relation"])
+
+
+def _weighed(
+    told: Floats, block: int, pace: Pace, weight: float, prior: tuple[float, float] = PRIOR
+) -> Floats:
+    return _expect(told, block, pace, weight, prior, lowest=0.0)
+
+
+def _expect(
+    told: Floats,
+    block: int,
+    pace: Pace,
+    weight: float,
+    prior: tuple[float, float] = PRIOR,
+    *,
+    lowest: float = -0.4,
+) -> Floats:
+    found = log_expected(told, block, pace.usual_part, n_judged=pace.n_judged, prior=prior, lowest=lowest)
+    return np.asarray(found + math.log10(weight))

@@ -1,0 +1,208 @@
+"""The page on what happened in a series: the whole of it with its events marked, then each event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
+
+from tellwhy.core.score import Floats
+from tellwhy.results.result import Anomaly, Result
+from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
+from tellwhy.views.page.shell import (
+    Limits,
+    Panel,
+    Text,
+    clipped,
+    fit_page,
+    make_page,
+    make_panel,
+    write_page,
+)
+from tellwhy.views.page.svg import element
+from tellwhy.views.plots.colors import INK, ODD
+from tellwhy.words import tell, wording
+from tellwhy.words.english.events import how_sure, name_of
+
+WIDTH = 900.0
+HEIGHT = 120.0
+EDGE = 8.0  # free above and below a line
+LEAST_BAND = 2.0  # of a mark's width
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The line of one channel, with its events marked."""
+
+    name: Text
+    drawing: Markup
+
+
+@dataclass(frozen=True)
+class Card:
+    """One event as the page shows it."""
+
+    rank: int
+    when: Text
+    kind: str
+    words: Text
+    sure: str
+    is_told: bool
+    drawing: Markup
+    span: str
+
+
+def render_events(run: Result) -> str:
+    """Return the page on events of a series: at most 8 MB, no request."""
+    return fit_page(lambda limits: _page(run, limits), n_items=len(run.anomalies))
+
+
+def write_events_report(run: Result, path: str | Path) -> Path:
+    """Write the page to a file, whole or not at all, and return its path."""
+    return write_page(render_events(run), path)
+
+
+def _page(run: Result, limits: Limits) -> str:
+    source = clipped(run.source, 80)
+    overview = Overview(
+        title=Markup("What happened in {}").format(source),
+        headline=_count(run),
+        summary=wording.shortened(" ".join(run.headline), 400),
+    )
+    panels = [
+        show_overview(overview),
+        _show_lanes(run),
+        _show_cards(run, limits),
+        _show_done(run, limits),
+        show_settings({"": run.settings, "Versions": run.versions}),
+    ]
+    return make_page(overview.title, source, panels)
+
+
+def _count(run: Result) -> str:
+    """How many events are told, in a line."""
+    n_told = sum(event.is_alarm for event in run.anomalies)
+    if not run.anomalies:
+        return "Nothing out of the ordinary happened."
+    if not n_told:
+        return f"Nothing sure; {wording.count(len(run.anomalies), 'event')} to watch."
+    return f"{wording.count(n_told, 'event')} to know of."
+
+
+def _show_done(run: Result, limits: Limits) -> Panel:
+    noted = shorten_notices(run.notes, limits)
+    return make_panel(
+        "done", ("done", "What was done"), summary=wording.shortened(run.summary, 1200), **noted
+    )
+
+
+def _show_lanes(run: Result) -> Panel:
+    """Return the panel of the whole series."""
+    order = np.asarray(run.arrays["order"], dtype=np.int64)
+    names = [str(run.columns[k]) for k in order]
+    lanes = [Lane(clipped(name, 60), _lane(run, k, name)) for k, name in enumerate(names)]
+    left_out = max(0, len(run.columns) - len(lanes))
+    ticks = [str(time) for time in run.own.get("times", [])]
+    return make_panel("lanes", ("series", "The series"), lanes=lanes, ticks=ticks, left_out=left_out)
+
+
+def _lane(run: Result, at: int, name: str) -> Markup:
+    """Lowest and highest readings along time as one band, and a mark for each event."""
+    low = np.asarray(run.arrays["low"], dtype=np.float64)[:, at]
+    high = np.asarray(run.arrays["high"], dtype=np.float64)[:, at]
+    n = max(int(run.own["n"]), 2)
+    x = np.asarray(run.arrays["firsts"], dtype=np.float64) / (n - 1) * WIDTH
+    bottom, top = float(low.min()), float(high.max())
+    y_low, y_high = (_height(values, bottom, top) for values in (low, high))
+    points = np.concatenate([np.column_stack([x, y_high]), np.column_stack([x, y_low])[::-1]])
+    marks = [_mark(event, rank, name, n) for rank, event in enumerate(run.anomalies, start=1)]
+    line = element("path", d=_path(points) + "Z", fill=INK, stroke=INK, stroke_width=1, class_="line")
+    return _svg(
+        f"{wording.shortened(name, 60)}, the whole series", [*marks, line], class_="node-plot zoomable"
+    )
+
+
+def _mark(event: Anomaly, rank: int, channel: str, n: int) -> Markup:
+    """The stretch of an event: strong in the channel that moved first, faint in others."""
+    reason = event.reasons[0]
+    if channel != reason.feature and channel not in reason.facts["others"]:
+        return Markup()
+    start, end = (reason.part.box if reason.part else (0, 0))[:2]
+    left = start / (n - 1) * WIDTH
+    wide = max((end - start) / (n - 1) * WIDTH, LEAST_BAND)
+    is_own = channel == reason.feature
+    opacity = 0.5 if is_own and event.is_alarm else 0.25
+    title = element("title", f"{rank}: {tell.reason_phrase(reason)}")
+    size = {"x": f"{left:.2f}", "y": 0, "width": f"{wide:.2f}", "height": HEIGHT}
+    band = element("rect", title, **size, fill=ODD, fill_opacity=opacity)
+    number = element("text", str(rank), x=f"{left:.2f}", y=12, font_size=12, fill=ODD, class_="event-number")
+    return band + number if is_own else band
+
+
+def _show_cards(run: Result, limits: Limits) -> Panel | None:
+    """Return the panel of the events, the surest first; None without any."""
+    if not run.anomalies:
+        return None
+    cards = [_card(run, k) for k in range(min(len(run.anomalies), limits.items))]
+    return make_panel("events", ("events", "Events"), cards=cards)
+
+
+def _card(run: Result, k: int) -> Card:
+    event = run.anomalies[k]
+    reason = event.reasons[0]
+    ends = [str(time) for time in event.shown.get("ends", [])]
+    return Card(
+        rank=k + 1,
+        when=clipped(str(event.id), 120),
+        kind=name_of(reason.facts["what"]),
+        words=clipped(tell.reason_phrase(reason), 300),
+        sure=how_sure(reason.facts["expected_false"]),
+        is_told=event.is_alarm,
+        drawing=_around(run, k),
+        span=f"{ends[0]} to {ends[1]}" if len(ends) == 2 else "",
+    )
+
+
+def _around(run: Result, k: int) -> Markup:
+    """The readings around an event, the event shaded, what is usual there between dashed lines."""
+    reason = run.anomalies[k].reasons[0]
+    values = np.asarray(run.array_of("data", k), dtype=np.float64)
+    at = np.asarray(run.array_of("at", k), dtype=np.float64)
+    bottom, top = float(values.min()), float(values.max())
+    reach = max(float(at[-1] - at[0]), 1.0)
+    start, end = (reason.part.box if reason.part else (0, 0))[:2]
+    left = (start - 0.5 - at[0]) / reach * WIDTH
+    wide = max((end - start) / reach * WIDTH, LEAST_BAND)
+    marks = [
+        element("rect", x=f"{left:.2f}", y=0, width=f"{wide:.2f}", height=HEIGHT, fill=ODD, fill_opacity=0.2)
+    ]
+    for level in reason.typical:
+        if bottom <= float(level) <= top:
+            y = f"{_height(np.array([float(level)]), bottom, top)[0]:.1f}"
+            marks.append(
+                element(
+                    "line", x1=0, x2=WIDTH, y1=y, y2=y, stroke=ODD, stroke_width=1, stroke_dasharray="5 5"
+                )
+            )
+    points = np.column_stack([(at - at[0]) / reach * WIDTH, _height(values, bottom, top)])
+    marks.append(element("path", d=_path(points), fill="none", stroke=INK, stroke_width=1.4, class_="line"))
+    return _svg(f"{wording.shortened(reason.feature, 60)} around event {k + 1}", marks, class_="node-plot")
+
+
+def _height(values: Floats, low: float, high: float) -> Floats:
+    """SVG counts y from the top down."""
+    if high <= low:
+        return np.full(len(values), HEIGHT / 2)
+    return np.asarray(HEIGHT - EDGE - (values - low) / (high - low) * (HEIGHT - 2 * EDGE))
+
+
+def _path(points: Floats) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def _svg(label: str, marks: list[Markup], *, class_: str) -> Markup:
+    title = element("title", label)
+    view = f"0 0 {WIDTH:.0f} {HEIGHT:.0f}"
+    return element("svg", title, *marks, class_=class_, role="img", viewBox=view, preserveAspectRatio="none")
