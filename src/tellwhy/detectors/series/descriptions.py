@@ -1,9 +1,9 @@
 """Descriptions of an event that compete: a level for a while or for good, a slope, noise, a course.
 
 Before the event, what the cycle leaves is an autoregression; its innovations have spread σ. Each description
-says which pattern is added to the readings of a stretch, or how its innovations are otherwise. Its gain is what
-it adds to the logarithm of the likelihood, less what its parameters cost: the best description is the one that
-is told. A pattern p, once the autoregression is taken from it, is found in the innovations e with the size
+says which pattern is added to the readings of a stretch, or how its innovations are otherwise. Its gain
+is what it adds to the logarithm of the likelihood, less what its parameters cost: the best description is
+told. A pattern p, once the autoregression is taken from it, is found in the innovations e with the size
 Σ p e / Σ p², and gains (Σ p e)² / (2 σ² Σ p²).
 """
 

@@ -56,7 +56,10 @@ def name_event(
 
     `known` first readings are known to be ordinary; without any, those before the event are.
     """
-    found = _stuck(x, start, end) or _best(x, start, end, detector, cycle, known)
+    found = _stuck(x, start, end)
+    if found is None and detector == "relation":
+        found = Description("relation", start, end, 0.0, 0.0)
+    found = found or _best(x, start, end, cycle, known)
     rest = x if cycle is None else x - cycle.profile
     before = rest[:known] if known else rest[max(0, found.start - MOST_BEFORE) : found.start]
     before = before if len(before) >= 5 else rest
@@ -96,9 +99,7 @@ def _stuck(x: Floats, start: int, end: int) -> Description | None:
     return Description("stuck", first, last, float(length), float("inf"))
 
 
-def _best(x: Floats, start: int, end: int, detector: str, cycle: Cycle | None, known: int) -> Description:
+def _best(x: Floats, start: int, end: int, cycle: Cycle | None, known: int) -> Description:
     """The description that gains most."""
-    if detector == "relation":
-        return Description("relation", start, end, 0.0, 0.0)
     scene = make_scene(x, cycle, start, end, known)
     return max(describe(scene), key=lambda told: told.gain)
