@@ -58,7 +58,7 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The events of a series, the surest first, and the evidence at each reading: −log10 of expected false."""
+    """The events of a series, the surest first, and at each reading −log10 of expected false ones."""
 
     events: tuple[Event, ...]
     score: Floats
