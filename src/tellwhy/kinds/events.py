@@ -12,6 +12,7 @@ import pandas as pd
 
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.optional import versions
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats
@@ -22,7 +23,6 @@ from tellwhy.detectors.series.evidence import is_flat
 from tellwhy.detectors.series.monitoring import LEAST_KNOWN, SURE_FROM
 from tellwhy.kinds.model import changed_settings, kind
 from tellwhy.kinds.readings import Readings, fingerprint_of, read_readings, same_readings
-from tellwhy.core.optional import versions
 from tellwhy.kinds.table_rows import as_source
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, Value, written
 from tellwhy.storage import clock
