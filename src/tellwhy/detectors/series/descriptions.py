@@ -309,7 +309,9 @@ def _own_ways(scene: Scene) -> Iterator[Description]:
             best = (gain, start, end)
     if best is None:
         best = (-math.inf, first, last)
-    gain, start, end = best
+    gain = best[0]
+    start = best[1]
+    end = best[2]
     inside = scene.x[start : end + 1]
     before = scene.x[max(0, start - max(len(inside), 100)) : start]
     times = rhythm(inside) / max(rhythm(before), 1e-9) if len(before) > 20 else 1.0
