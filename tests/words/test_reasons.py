@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Notice, Reason
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Notice, Part, Reason
 from tellwhy.results.schema import from_plain, to_plain
 from tellwhy.results.store import anomaly_of_schema_2
 from tellwhy.words import tell
@@ -199,11 +199,27 @@ MEDIA_SAID = [
     Notice("nodes_in_classes", {**NODES, "what": "grid", "sizes": [90], "n_alarms": 1}),
     Notice("no_shared_classes"),
 ]
+ODD = Anomaly(Part("row", row=7), 9.0, is_alarm=True, reasons=[TSH])
+KNOWN = [
+    ODD,
+    replace(ODD, is_alarm=False),
+    replace(ODD, reasons=[replace(TSH, holds=True)]),
+    *(
+        replace(ODD, reasons=[Reason("bill", 142.0, [], 0.5, kind="finding", finding=found)])
+        for found in (
+            BILL,
+            replace(BILL, surprise=9.9),
+            replace(BILL, surprise=99.0),
+            replace(BILL, probabilities=[0.62]),
+            replace(BILL, probabilities=[0.97]),
+        )
+    ),
+]
 RULE = AlarmRule("at most 10 % false alarms expected", 3, 0.3)
 HEADLINES = [
     Headline(500, replace(RULE, n_flagged=0)),
     Headline(500, replace(RULE, n_flagged=1), "row 7", TSH, n_explained=1, n_holding=1),
-    Headline(5000, RULE, "A-17", EXAMPLES[-5], n_explained=3, n_by_finding=1, n_holding=2),
+    Headline(5000, RULE, "A-17", EXAMPLES[-5], n_explained=3, n_by_finding=1, n_holding=2, n_causes=2),
     Headline(5000, RULE, "A-17", None, n_explained=3, n_many=1, more=[SAID[5]]),
     Headline(5000, RULE, "row 7", EXAMPLES[3], n_explained=3, n_by_finding=3),
     Headline(0, RULE, is_written=True, more=[SAID[-1]]),
@@ -215,6 +231,7 @@ def told():
     lines += ["", *map(tell.doubt, SAID)]
     for found in HEADLINES:
         lines += ["", *found.sentences]
+    lines += ["", *map(tell.known, KNOWN)]
     lines += ["", *(reason.text for reason in MEDIA_REASONS), "", *(notice.text for notice in MEDIA_SAID)]
     lines += ["", *(reason.text for reason in EVENT_REASONS), "", *(notice.text for notice in EVENTS_SAID)]
     return "\n".join(lines) + "\n"

@@ -219,7 +219,7 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
     )
     told = _with_alarms(told, list(_oddest(plan, records))) if n_alarms else told
     told = replace(told, findings=_of_told_rows(told))
-    return replace(told, opening=headline_of(n_rows, rule, told.anomalies))
+    return replace(told, opening=headline_of(n_rows, rule, told.anomalies, told.usual))
 
 
 def _oddest_sample(plan: Plan, records: Sequence[Record]) -> Sample:

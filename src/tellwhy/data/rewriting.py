@@ -17,6 +17,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.data.reading.bytes import ByteSource, locate
 from tellwhy.data.reading.dialect import detect_dialect
 from tellwhy.data.reading.survey import long_cells, survey_text
+from tellwhy.storage.csv_cells import quoted
 
 _NUMBER = re.compile(r"([^\d]*?)([-−+]?\d[\d.,'\u00a0\u202f ]*)([^\d]*)")
 _EXACT = 1e-9  # two numbers this near are one, but for the last digits of floating point
@@ -100,9 +101,9 @@ def _with_cells(written: str, record: list[str], new: Mapping[int, str], delimit
     if len(fields) != len(
         record
     ):  # stray quotation marks: only the cells are kept, not how they were written
-        fields = [_quoted(cell, delimiter) for cell in record]
+        fields = [quoted(cell, delimiter) for cell in record]
     for place, cell in new.items():
-        fields[place] = _quoted(cell, delimiter)
+        fields[place] = quoted(cell, delimiter)
     return (delimiter.join(fields) or '""') + written[len(body) :]
 
 
@@ -117,13 +118,6 @@ def _fields(body: str, delimiter: str) -> list[str]:
         else:
             fields[-1] += sign
     return fields
-
-
-def _quoted(cell: str, delimiter: str) -> str:
-    held = io.StringIO()
-    # A second, empty cell: an empty one that stands alone in its row would be written with marks.
-    csv.writer(held, delimiter=delimiter, lineterminator="\n").writerow([cell, ""])
-    return held.getvalue().removesuffix(f"{delimiter}\n")
 
 
 def write_like(old: str, value: Any, decimal: str = ".") -> str:

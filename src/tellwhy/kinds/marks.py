@@ -71,7 +71,7 @@ def finding_cause(kind: str, columns: Sequence[str], value: Any) -> str:
 
 def reason_cause(reasons: Sequence[Reason], typical: Mapping[str, Typical]) -> str:
     """The cause that the detector's reasons tell: columns, with their labels or sides; '' without any."""
-    held = [reason for reason in reasons if reason.holds] or list(reasons[:1])
+    held = [each for each in reasons if each.holds or each.finding is not None] or list(reasons[:1])
     pairs = sorted([reason.feature, side_of(reason, typical)] for reason in held)
     return _text(["odd", pairs]) if pairs else ""
 
@@ -208,7 +208,7 @@ def _told(run: Result, kept: list[Anomaly], places: np.ndarray, gone: set[int], 
     # A row that is known is no alarm: its score is told as the line itself.
     scores = np.where(is_gone, np.minimum(run.scores, run.line), run.scores)
     alarms = None if run.alarms is None else replace(run.alarms, n_flagged=int((scores > run.line).sum()))
-    opening = run.opening if alarms is None else headline_of(len(scores), alarms, kept)
+    opening = run.opening if alarms is None else headline_of(len(scores), alarms, kept, run.usual)
     findings = [f.of_rows([i for i, row in enumerate(f.rows) if row not in gone]) for f in run.findings]
     return replace(
         run,

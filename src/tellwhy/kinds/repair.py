@@ -18,7 +18,7 @@ from tellwhy.data.rewriting import rewrite_delimited, write_like
 from tellwhy.data.sources import format_of_file
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.table import FileQuality, check_file
-from tellwhy.storage.csv_cells import write_cells
+from tellwhy.storage.csv_cells import write_cells, write_copy
 from tellwhy.storage.folders import check_new_file, new_file
 from tellwhy.storage.overwriting import CHANGES_SIGN, NEVER
 from tellwhy.verdicts.changes import SURE, Change, by_rows, sure_changes
@@ -76,7 +76,7 @@ class Repaired:
         elif path.is_file() and format_of_file(path) == "text":
             rewrite_delimited(path, work, by_rows(self.changes), len(self.frame))
         else:
-            self.frame.to_csv(work, index=False)
+            write_copy(work, self.frame)
 
     def _lines(self, with_files: bool) -> list[list[Any]]:
         """The list of changes, a line each."""

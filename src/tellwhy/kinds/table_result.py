@@ -186,18 +186,10 @@ def _run(found: _Findings) -> Result:
             found.table.frame,
         ),
         alarms=alarms,
-        opening=headline_of(len(ranking.scores), alarms, anomalies, by_finding=_only_by_finding(found)),
+        opening=headline_of(len(ranking.scores), alarms, anomalies, found.typical),
         roles={name: role.words for name, role in found.fitted.selection.roles.items()},
         table_rows=as_written(found.table.frame.iloc[[anomaly.row for anomaly in anomalies]]),
     )
-
-
-def _only_by_finding(found: _Findings) -> set[int]:
-    """Explained rows that the detector alone would not have raised."""
-    ranking = found.ranking
-    is_raised = ranking.scores > ranking.model_scores
-    places = [p for p in ranking.positions if is_raised[p] and ranking.model_scores[p] <= ranking.threshold]
-    return {int(found.fitted.selection.rows[p]) for p in places}
 
 
 def _anomalies(found: _Findings) -> list[Anomaly]:
@@ -298,13 +290,12 @@ def _summary(found: _Findings) -> str:
     explanation = found.explanation
     learned = len(fitted.sample)
     sampled = f" (a random {learned:,} of them)" if learned < len(fitted.selection.reference) else ""
-    verb = "row is" if ranking.n_above == 1 else "rows are"
+    explained = "row is" if len(explanation) == 1 else f"{len(explanation):,} rows are"
     return (
         f"{len(ranking.scores):,} rows of {Path(found.table.source).name} were compared with "
-        f"{fitted.selection.words}{sampled} in {_columns(len(fitted.encoder.columns_))} by a {fitted.words}. "
-        f"{ranking.n_above:,} {verb} above the threshold ({ranking.alarms.rule}). "
-        f"The {len(explanation)} highest scores were explained by {explanation.method}, each row "
-        f"scored as if the detector had not seen it.{_form(explanation)}"
+        f"{fitted.selection.words}{sampled} in {_columns(len(fitted.encoder.columns_))} by a {fitted.words}, "
+        f"each as if the detector had not seen it; the oddest {explained} explained by "
+        f"{explanation.method}.{_form(explanation)}"
     )
 
 

@@ -187,7 +187,7 @@ class Reason:
     share
         Of the row's score, 0 to 1.
     holds
-        Whether the row is ordinary without this reason, and odd with it alone.
+        Whether the row is ordinary without this reason, and odd with it alone: it was scored again to see.
     kind
         "value": far from what is usual; "pair": odd beside the cell of another column; "finding": something
         is wrong with it as data; "words": a text that is odd through some of its words; "region" of a
@@ -308,6 +308,13 @@ class Anomaly:
         """Whether the reasons were verified: without them the row is ordinary."""
         return any(reason.holds for reason in self.reasons)
 
+    @property
+    def known_by(self) -> str:
+        """How its reasons are known: "verified", by a "rule" about data, or "unverified"."""
+        if any(reason.holds and reason.finding is None for reason in self.reasons):
+            return "verified"
+        return "rule" if any(reason.finding is not None for reason in self.reasons) else "unverified"
+
 
 @dataclass(frozen=True)
 class Group:
@@ -344,9 +351,11 @@ class Headline:
     n_explained
         Alarms that were explained.
     n_by_finding
-        Those that are alarms only because something is wrong with the data: no model was asked about them.
+        Those that a rule about the data found, and whose reasons were not verified besides.
     n_holding, n_many
-        Of the others, those whose reasons hold, and those that are odd in many columns at once.
+        Those whose reasons were verified, and of the others those that are odd in many columns at once.
+    n_causes
+        How many different causes the explained alarms have; 0 where nobody counted them.
     more
         What is to be said besides.
     is_written
@@ -361,6 +370,7 @@ class Headline:
     n_by_finding: int = 0
     n_holding: int = 0
     n_many: int = 0
+    n_causes: int = 0
     more: Sequence[Notice] = ()
     is_written: bool = False
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A cell that begins like this is run as a formula by spreadsheets, whoever wrote it; wide signs by some.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
@@ -26,6 +30,25 @@ def write_rows(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]
     writer = csv.writer(file)
     writer.writerow([neutral(name) for name in names])
     writer.writerows([_cell(value) for value in row] for row in rows)
+
+
+def write_copy(path: Path, frame: pd.DataFrame) -> None:
+    """Write a user's own table once more: its cells stay as they are, formulas too."""
+    frame.to_csv(path, index=False)
+
+
+def quoted(cell: str, delimiter: str) -> str:
+    """A cell as it stands between two delimiters, with quotation marks where it needs them.
+
+    Examples
+    --------
+    >>> quoted("a;b", ";"), quoted("plain", ";"), quoted("", ";")
+    ('"a;b"', 'plain', '')
+    """
+    held = io.StringIO()
+    # A second, empty cell: an empty one that stands alone in its row would be written with marks.
+    csv.writer(held, delimiter=delimiter, lineterminator="\n").writerow([cell, ""])
+    return held.getvalue().removesuffix(f"{delimiter}\n")
 
 
 def _cell(value: Any) -> Any:

@@ -154,7 +154,7 @@ def finding_reasons(
         usual = usual_values(typical[name]) if name in typical else []
         cells = {name: plain_cell(row[name]) for name in finding.columns if name in row.index}
         own = _of_row(finding, cells, position)
-        told.append(Reason(name, value, usual, share, holds=True, kind="finding", finding=own))
+        told.append(Reason(name, value, usual, share, kind="finding", finding=own))
     return told
 
 
@@ -173,7 +173,7 @@ def told_findings(
         replace(each, columns=list(each.columns), rows=[int(rows[r]) for r in each.rows])
         for each in found.findings
     ]
-    known = {row for finding in told for row in finding.rows}
+    known = {row for finding in told if finding.surprise > 0 for row in finding.rows}
     return told + _same_causes([a for a in anomalies if a.row not in known], typical)
 
 
@@ -183,13 +183,13 @@ def _same_causes(anomalies: Sequence[Anomaly], typical: Mapping[str, Typical]) -
     for anomaly in anomalies:
         if anomaly.above_threshold and anomaly.holds:
             named = [reason for reason in anomaly.reasons if reason.holds]
-            members[tuple((r.feature, _side(r, typical)) for r in named)].append(anomaly)
+            members[tuple((r.feature, side_of(r, typical)) for r in named)].append(anomaly)
     groups = sorted(members.values(), key=lambda group: (-len(group), -group[0].score))
     return [_one_cause(group) for group in groups]
 
 
-def _side(reason: Reason, typical: Mapping[str, Typical]) -> Any:
-    """What rows must share: a label, or on which side of the usual a number is."""
+def side_of(reason: Reason, typical: Mapping[str, Typical]) -> Any:
+    """What rows with one cause share: a label, or on which side of the usual a number is."""
     usual = typical.get(reason.feature)
     if usual is None or usual.kind != "number" or not is_number(reason.value):
         return reason.value

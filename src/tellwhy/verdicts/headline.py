@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Typical
 from tellwhy.verdicts.causes import MOST_COLUMNS, Cause
+from tellwhy.verdicts.entries import count_causes
 
 MANY = "odd_in_many"
 
 
 def headline_of(
-    n_rows: int, alarms: AlarmRule, anomalies: Sequence[Anomaly], *, by_finding: Collection[int] = ()
+    n_rows: int, alarms: AlarmRule, anomalies: Sequence[Anomaly], usual: Mapping[str, Typical]
 ) -> Headline:
     """Return the alarms, the foremost of them, and whether the reasons hold.
 
@@ -23,23 +24,24 @@ def headline_of(
         Where the line was drawn.
     anomalies
         Explained rows.
-    by_finding
-        Rows that are alarms only because something is wrong with the data: no model was asked about them.
+    usual
+        What is usual in each column.
     """
     flagged = [anomaly for anomaly in anomalies if anomaly.above_threshold]
     if not flagged:
         return Headline(n_rows, alarms)
     first = flagged[0]
-    judged = [anomaly for anomaly in flagged if anomaly.row not in by_finding]
+    known_by = [anomaly.known_by for anomaly in flagged]
     return Headline(
         n_rows,
         alarms,
         foremost=f"row {first.row}" if first.id is None else first.id,
         reason=first.reasons[0] if first.reasons else None,
         n_explained=len(flagged),
-        n_by_finding=len(flagged) - len(judged),
-        n_holding=sum(anomaly.holds for anomaly in judged),
-        n_many=sum(anomaly.doubt is not None and anomaly.doubt.kind == MANY for anomaly in judged),
+        n_by_finding=known_by.count("rule"),
+        n_holding=known_by.count("verified"),
+        n_many=sum(each.doubt is not None and each.doubt.kind == MANY for each in flagged),
+        n_causes=count_causes(flagged, usual),
     )
 
 

@@ -60,6 +60,7 @@ def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
             for r in anomaly.reasons
         ],
         "holds": anomaly.holds,
+        "known_by": anomaly.known_by,
         "note": anomaly.note,
     }
     if anomaly.nearest_normal is not None:

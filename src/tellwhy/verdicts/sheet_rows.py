@@ -14,7 +14,7 @@ from tellwhy.words.numbers import plain_words
 N_REASONS = 3
 TOLD = ("rank", "row", "line", "id", "score", "p_value", "flagged")
 REASONS = tuple(f"reason_{k + 1}" for k in range(N_REASONS))
-VERDICT = ("holds", "note", "would_look_normal")
+VERDICT = ("known_by", "note", "would_look_normal")
 
 
 def header(run: Result) -> list[str]:
@@ -42,7 +42,7 @@ def sheet_rows(run: Result) -> Iterator[list[Any]]:
         told = [at + 1, anomaly.row, anomaly.line, anomaly.id, anomaly.score, anomaly.p_value]
         told += [anomaly.above_threshold, *([anomaly.file] if with_files else [])]
         reasons = [reason.text for reason in anomaly.reasons[:N_REASONS]]
-        verdict = [anomaly.holds, anomaly.note, normal_words(run, at)]
+        verdict = [anomaly.known_by, anomaly.note, normal_words(run, at)]
         yield [*told, *reasons, *[""] * (N_REASONS - len(reasons)), *verdict, *cells]
 
 
@@ -63,10 +63,10 @@ def normal_words(run: Result, at: int) -> str:
 
 
 def named_columns(anomaly: Anomaly, columns: Collection[str]) -> set[str]:
-    """Columns that the reasons which hold name; a pair names both, a finding all of its columns."""
+    """Columns that verified reasons and findings name; a pair names both, a finding all of its columns."""
     found: set[str] = set()
     for reason in anomaly.reasons:
-        if reason.holds:
+        if reason.holds or reason.finding is not None:
             found |= {reason.feature, reason.facts.get("other", reason.feature)}
             found |= set(() if reason.finding is None else reason.finding.columns)
     return found & set(columns)

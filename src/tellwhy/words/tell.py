@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tellwhy.results.result import Finding, Headline, Notice, Reason
+from tellwhy.results.result import Anomaly, Finding, Headline, Notice, Reason
 from tellwhy.words.english import reasons as english
 from tellwhy.words.english.findings import ROWS, SENTENCES, Sentence
 from tellwhy.words.english.notices import NOTICES, UNCERTAIN
@@ -146,6 +146,11 @@ def notice(said: Notice) -> str:
 def doubt(said: Notice) -> str:
     """Return what is not sure about a row, after the word that it is uncertain."""
     return f"{UNCERTAIN.get(said.kind, '')}{notice(said)}"
+
+
+def known(anomaly: Anomaly) -> str:
+    """Return how the reasons of a row are known."""
+    return english.tell_known(anomaly)
 
 
 def headline(found: Headline) -> list[str]:

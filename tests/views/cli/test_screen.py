@@ -41,13 +41,13 @@ def run() -> Run:
 def test_rows_are_ranked_with_their_reasons_one_a_line(shown: Shown) -> None:
     screen.show_run(run(), 2)
     head, _, *lines = shown()
-    assert head == "# id score p-value why: column = value (what is usual) · share of the score"
+    assert head == "# id why: column = value (what is usual) · share of the score how sure"
     assert lines == [
-        "1 A1 12.35 1.0e+00 a = 1 (usually 2–3) · 50 %",
+        "1 A1 a = 1 (usually 2–3) · 50 % not verified, p = 1.0e+00",
         "b = 1 (usually 2–3) · 50 %",
         "would look normal with a = 3.5 instead of 145 and b = y instead of x",
-        "2 row 4 0.5 1.0e+00 no column stands out",
-        "no small change makes it look normal: 4 columns would have to differ (below the threshold)",
+        "2 row 4 no column stands out below the line, p = 1.0e+00",
+        "no small change makes it look normal: 4 columns would have to differ",
     ]
 
 
@@ -55,8 +55,9 @@ def test_rows_without_names_are_numbered_and_only_the_asked_ones_are_shown(shown
     nameless = replace(run(), anomalies=[moved(a, name=None) for a in run().anomalies])
     screen.show_run(nameless, 1)
     head, _, *lines = shown()
-    assert head.startswith("# row score")
-    assert lines[0].startswith("1 30 12.35")
+    assert head.startswith("# row why")
+    assert lines[0].startswith("1 30 a = 1")
+    assert lines[-1] == "… and 1 more in the report."
     assert not any(line.startswith("2 ") for line in lines)
 
 
@@ -82,7 +83,7 @@ def test_brackets_in_the_users_words_are_shown(shown: Shown) -> None:
     [
         (
             {"Example": 0.3, "RandomAttribution": 0.5},
-            "better than a random order (area 0.30 against 0.50; lower is",
+            "",
         ),
         ({"Example": 0.5, "RandomAttribution": 0.5}, "no better than a random order (area 0.50 against 0.50"),
         ({"Example": 0.6, "RandomAttribution": 0.5}, "no better than a random order (area 0.60 against 0.50"),
@@ -96,7 +97,7 @@ def test_the_verdict_follows_the_areas(shown: Shown, areas: dict[str, float], wo
     screen.show_summary(replace(told, anomalies=[*told.anomalies] * enough))
     text = " ".join(shown())
     assert text.startswith(run().summary)
-    assert f"lowers the score {words}" in text if words else "Evidence" not in text
+    assert f"first lowers the score {words}" in text if words else "random order" not in text
     assert "Detection" not in text
 
 

@@ -22,7 +22,7 @@ from tellwhy.workflow import explain_table, load_run, save_run
 
 FORMULA = "=1+1"
 FIRST = ["rank", "row", "line", "id", "score", "p_value", "flagged", "reason_1", "reason_2", "reason_3"]
-FIRST += ["holds", "note", "would_look_normal"]
+FIRST += ["known_by", "note", "would_look_normal"]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_what_is_told_is_what_the_run_holds(run, folder):
         texts = [reason.text for reason in anomaly.reasons[:3]]
         assert [line[f"reason_{k}"] for k in (1, 2, 3)] == texts + [""] * (3 - len(texts))
         assert float(line["p_value"]) == anomaly.p_value
-        assert (line["flagged"], line["holds"]) == (str(anomaly.above_threshold), str(anomaly.holds))
+        assert (line["flagged"], line["known_by"]) == (str(anomaly.above_threshold), anomaly.known_by)
         assert line["note"] == anomaly.note
 
 
@@ -124,7 +124,7 @@ def test_cells_that_reasons_name_are_coloured_and_no_others(run, folder):
         colored[run.anomalies[at].row] = found
     assert colored[5] == {"size"}
     assert colored[3] == colored[77] == {"age"}
-    unsure = [anomaly.row for anomaly in run.anomalies if not anomaly.holds]
+    unsure = [anomaly.row for anomaly in run.anomalies if anomaly.known_by == "unverified"]
     assert all(not colored[row] for row in unsure)
 
 

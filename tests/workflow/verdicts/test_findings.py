@@ -50,7 +50,7 @@ def test_a_repeated_placeholder_is_one_finding_and_twenty_alarms(run):
         assert anomaly.above_threshold
         assert anomaly.reasons[0].feature == "age"
         assert anomaly.reasons[0].value == 999
-        assert anomaly.reasons[0].holds
+        assert (anomaly.reasons[0].holds, anomaly.known_by) == (False, "rule")
         assert anomaly.reasons[0].text.startswith("age = 999, a placeholder")
         assert 18 <= anomaly.nearest_normal["age"] < 90
         assert list(anomaly.nearest_normal) == ["age"]

@@ -109,7 +109,7 @@ def test_a_table_names_a_repeated_placeholder():
     run = explain_table(X, top=25)
     flagged = [a for a in run.anomalies if a.above_threshold]
     assert {a.row for a in flagged} >= set(range(25))
-    assert all(a.reasons[0].feature == "x1" and a.reasons[0].holds for a in flagged if a.row < 25)
+    assert all(a.reasons[0].feature == "x1" and a.known_by == "rule" for a in flagged if a.row < 25)
 
 
 def test_the_headline_counts_alarms_and_says_what_was_verified():
@@ -118,12 +118,14 @@ def test_the_headline_counts_alarms_and_says_what_was_verified():
     X[3, 2] = 40.0
     X[5] = 25.0
     run = explain_table(X)
-    assert run.headline[0].startswith(f"{run.n_flagged} of 800 rows are alarms (at most 10 % false alarms")
+    assert run.headline[0].startswith(
+        f"{run.n_flagged} of 800 rows are alarms, by 2 different causes (at most 10 % false alarms"
+    )
     assert run.headline[1].startswith("The oddest is row 5: ")
     assert run.headline[1].endswith((".", "?"))
     assert " · " not in run.headline[1]
     assert "were verified" in run.headline[2]
-    assert run.headline[2].endswith("1 is odd in more than 3 columns at once.")
+    assert run.headline[2].endswith("not be verified: 1 is odd in more than 3 columns at once.")
     by_row = {a.row: a for a in run.anomalies}
     assert by_row[3].holds
     assert by_row[3].note == ""
@@ -136,11 +138,11 @@ def test_alarms_that_rest_on_a_finding_are_not_said_to_be_verified():
     X = rng.normal(size=(800, 4))
     X[:30, 1] = -999.0
     alone = explain_table(X).headline[2]
-    assert alone == "All 30 alarms were raised by findings about the data alone, not by the model."
+    assert alone == "All 30 alarms were found by rules about the data."
     X[40, 2] = 40.0
     both = explain_table(X).headline[2]
     assert both.startswith(
-        "30 of 31 alarms were raised by findings about the data alone, not by the model. The reasons for the other one were"
+        "30 of 31 alarms were found by rules about the data. The reasons for the other one were"
     )
 
 

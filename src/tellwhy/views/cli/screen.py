@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from tellwhy.kinds.comparison import TableComparison
     from tellwhy.results.result import Anomaly, Detection, Result
+    from tellwhy.verdicts.entries import Entry
 
 MOST_CHANGES = 3
 MOST_FINDINGS = 12
+MOST_ROWS_NAMED = 3  # of one entry
 LEAST_EVIDENCE = 5  # rows, for the verdict on explanations to be told
 PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one line
 METHOD_COLUMNS = ("name", "family", "needs", "cost", "exactness")
@@ -128,27 +130,49 @@ def plain_table(**settings: Any) -> Table:
 
 
 def show_run(run: Result, top: int) -> None:
-    """Print the ranked anomalies with their reasons."""
+    """Print the ranked anomalies with their reasons, one entry a cause."""
+    from tellwhy.verdicts.entries import entries_of
+
     named = any(anomaly.id is not None for anomaly in run.anomalies)
+    place = {id(anomaly): at for at, anomaly in enumerate(run.anomalies)}
     table = plain_table()
     table.add_column("#", justify="right", style="dim")
-    table.add_column("id" if named else "row", justify="left" if named else "right", style="bold")
-    table.add_column("score", justify="right")
-    table.add_column("p-value", justify="right")
+    table.add_column("id" if named else "row", style="bold", overflow="fold")
     table.add_column("why: column = value (what is usual) · share of the score", overflow="fold")
-    for rank, anomaly in enumerate(run.anomalies[:top], start=1):
-        why = reasons_of(anomaly)
-        if anomaly.note and anomaly.above_threshold:
-            why += f"\n[yellow]{escape(anomaly.note)}[/]"
-        if anomaly.nearest_normal:
-            why += f"\n[dim]{escape(_normal_words(run, rank - 1))}[/]"
-        unnamed = f"row {anomaly.row}" if named else str(anomaly.row)
-        if anomaly.file is not None:  # several files: a row's number among all of them leads nowhere
-            unnamed = anomaly.file if anomaly.line is None else f"{anomaly.file}:{anomaly.line}"
-        name = escape(unnamed if anomaly.id is None else anomaly.id)
-        figures = (f"{anomaly.score:.4g}", p_text(anomaly.p_value))
-        table.add_row(str(rank), name, *figures, why + below_mark(anomaly))
+    table.add_column("how sure", overflow="fold")
+    entries = entries_of(run.anomalies, run.usual)
+    for rank, entry in enumerate(entries[:top], start=1):
+        why = reasons_of(entry.first)
+        if entry.first.note and entry.first.above_threshold:
+            why += f"\n[yellow]{escape(entry.first.note)}[/]"
+        if entry.first.nearest_normal and len(entry.anomalies) == 1 and entry.first.known_by != "rule":
+            why += f"\n[dim]{escape(_normal_words(run, place[id(entry.first)]))}[/]"
+        table.add_row(str(rank), escape(_names_of(entry, named=named)), why, escape(_how_sure(entry.first)))
     out().print(table)
+    if len(entries) > top:
+        out().print(f"[dim]… and {len(entries) - top} more in the report.[/]")
+
+
+def _names_of(entry: Entry, *, named: bool) -> str:
+    """'A17, A20, A31 … (60 rows)': the rows of an entry as people call them."""
+    names = ", ".join(_name_of(anomaly, named=named) for anomaly in entry.anomalies[:MOST_ROWS_NAMED])
+    return names if entry.n_rows <= MOST_ROWS_NAMED else f"{names} … ({entry.n_rows:,} rows)"
+
+
+def _name_of(anomaly: Anomaly, *, named: bool) -> str:
+    if anomaly.id is not None:
+        return anomaly.id
+    if anomaly.file is not None:  # several files: a row's number among all of them leads nowhere
+        return anomaly.file if anomaly.line is None else f"{anomaly.file}:{anomaly.line}"
+    return f"row {anomaly.row}" if named else str(anomaly.row)
+
+
+def _how_sure(anomaly: Anomaly) -> str:
+    """How the reasons are known, and how improbable the row is where a model found it."""
+    from tellwhy.words import tell
+
+    p_value = p_text(anomaly.p_value) if anomaly.known_by != "rule" else ""
+    return f"{tell.known(anomaly)}, p = {p_value}" if p_value else tell.known(anomaly)
 
 
 def p_text(p_value: float | None) -> str:
@@ -166,7 +190,11 @@ def p_text(p_value: float | None) -> str:
 
 def reasons_of(anomaly: Anomaly) -> str:
     """The reasons of an anomaly, one a line."""
-    return "\n".join(escape(reason.text) for reason in anomaly.reasons) or "no column stands out"
+    from tellwhy.words import tell
+
+    # What a rule found is no matter of shares of a score.
+    told = [r.text if r.finding is None else tell.reason_phrase(r) for r in anomaly.reasons]
+    return "\n".join(map(escape, told)) or "no column stands out"
 
 
 def below_mark(anomaly: Anomaly) -> str:
@@ -191,17 +219,28 @@ def _normal_words(run: Result, at: int) -> str:
 
 
 def show_findings(run: Result) -> None:
-    """Print what a manager reads, and what is wrong with the data: one line each."""
+    """Print what a manager reads, and what is wrong with the data and told with no row: one line each."""
     console = out()
-    for sentence in run.headline:
+    for sentence in _headline(run):
         console.print(f"[bold]{escape(sentence)}[/]")
     from tellwhy.checks.mistakes import is_of_alarms
+    from tellwhy.verdicts.entries import finding_key
 
-    shown = [finding for finding in run.findings if not is_of_alarms(finding)]
+    told = {finding_key(r.finding) for a in run.anomalies for r in a.reasons if r.finding is not None}
+    shown = [each for each in run.findings if not is_of_alarms(each) and finding_key(each) not in told]
     for finding in shown[:MOST_FINDINGS]:
         console.print(f"• {escape(finding.text)} [dim]{escape(finding.action)}[/]")
     if len(shown) > MOST_FINDINGS:
         console.print(f"[dim]… and {len(shown) - MOST_FINDINGS} more findings in the report.[/]")
+
+
+def _headline(run: Result) -> list[str]:
+    """The headline without the oddest row, which is the first of the list below it."""
+    sentences = list(run.headline)
+    opening = run.opening
+    if opening is None or opening.is_written or not opening.n_explained:
+        return sentences
+    return [sentences[0], *sentences[2:]]
 
 
 def show_summary(run: Result) -> None:
@@ -211,11 +250,10 @@ def show_summary(run: Result) -> None:
     area = run.evidence.flipping_area.get(run.explanation.method)
     random = run.evidence.flipping_area.get("RandomAttribution")
     # On a few rows, the order of two areas is chance.
-    if area is not None and random is not None and len(run.anomalies) >= LEAST_EVIDENCE:
-        verdict = "better than" if area < random else "no better than"
+    if area is not None and random is not None and area >= random and len(run.anomalies) >= LEAST_EVIDENCE:
         console.print(
-            f"Evidence: resetting the named columns first lowers the score {verdict} a random order "
-            f"(area {area:.2f} against {random:.2f}; lower is better)."
+            "Resetting the named columns first lowers the score no better than a random order "
+            f"(area {area:.2f} against {random:.2f}; lower is better): take the reasons as hints."
         )
     if run.detection is not None:
         console.print(escape(_detection_words(run.detection)))

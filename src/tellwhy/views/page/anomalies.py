@@ -168,10 +168,10 @@ def p_words(p_value: float | None) -> str:
 
 
 def sureness(anomaly: Anomaly) -> str:
-    """Whether a row's reason was verified; nothing for rows that are no alarms."""
+    """How a row's reasons are known; nothing for rows that are no alarms."""
     if not anomaly.above_threshold:
         return ""
-    return "reason verified" if anomaly.holds else "reason uncertain"
+    return tell.known(anomaly)
 
 
 def note_words(anomaly: Anomaly) -> str:
@@ -207,7 +207,8 @@ class Line:
     place: Text
     p_value: str
     raw_p: str
-    sureness: str  # "reason verified", "reason uncertain", or nothing
+    sureness: str  # "verified", "suspect by a rule", "not verified", or nothing
+    is_known: bool  # verified, or by a rule
     note: str
     left_over: str
 
@@ -237,6 +238,7 @@ def _line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
         p_value=p_words(anomaly.p_value),
         raw_p="" if anomaly.p_value is None else f"{anomaly.p_value:.9g}",
         sureness=sureness(anomaly),
+        is_known=anomaly.known_by != "unverified",
         note=note_words(anomaly),
         left_over=left_over_words(anomaly),
     )

@@ -135,20 +135,20 @@ def _area(found: Evidence, name: str) -> str:
 
 
 def _verified(run: Result) -> list[Finding]:
-    """How many alarms have a reason that held when it was tried; nothing for runs that try none."""
+    """How many alarms have a reason that was verified or a rule gave; nothing for runs that try none."""
     alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
     if run.alarms is None or not alarms:
         return []
     title = "Do the reasons hold?"
-    n_held = sum(anomaly.holds for anomaly in alarms)
+    n_held = sum(anomaly.known_by != "unverified" for anomaly in alarms)
     figure = f"{wording.number(n_held)} of {wording.count(len(alarms), 'alarm')}"
     if n_held >= MOST_HOLD * len(alarms):
         words = (
-            "Usual values in the named columns make a row ordinary, or an error in the data was found there."
+            "With usual values in the named columns the row is ordinary, or a rule about the data names them."
         )
         return [Finding(title, "strong", figure, words)]
     if n_held >= HALF_AGREE * len(alarms):
-        words = "Most do. The others are marked uncertain: look at those rows before acting."
+        words = "Most do. The others are marked not verified: look at those rows before acting."
         return [Finding(title, "fair", figure, words)]
     words = "Most could not be verified: take them as hints."
     return [Finding(title, "weak", figure, words)]

@@ -83,12 +83,12 @@ def overview(run: Result, limits: Limits) -> Overview:
 
 
 def _sureness(run: Result) -> tuple[str, Text]:
-    """How many alarms have a reason that held; for runs that try none, the method."""
+    """How many alarms have a reason that was verified or a rule gave; for runs that try none, the method."""
     alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
     if run.alarms is None or not alarms:
         return "explained by", clipped(run.explanation.method, 24)
-    n_held = sum(anomaly.holds for anomaly in alarms)
-    return "reasons that hold", f"{wording.number(n_held)} of {wording.number(len(alarms))}"
+    n_known = sum(anomaly.known_by != "unverified" for anomaly in alarms)
+    return "verified, or by a rule", f"{wording.number(n_known)} of {wording.number(len(alarms))}"
 
 
 def file_name(source: str) -> str:

@@ -22,7 +22,7 @@ def notes(kind: str) -> Callable[[Saying], Saying]:
     return register
 
 
-UNCERTAIN = {"odd_together": "reason uncertain: ", "not_enough": "reason uncertain: "}
+UNCERTAIN = {"odd_together": "not verified: ", "not_enough": "not verified: "}
 
 
 @notes("odd_together")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from tellwhy.results.result import Headline, Reason
-from tellwhy.words.numbers import number_text, plain_words, times_words
+from tellwhy.results.result import Anomaly, Headline, Reason
+from tellwhy.words.numbers import number_text, percent, plain_words, times_words
 
 
 def explain_reason(reason: Reason) -> str:
@@ -88,6 +89,7 @@ def _explain_as_written(r: Reason) -> str:
 # The headline: how many alarms, the foremost of them, and whether the reasons hold
 
 MOST_NAMED = 3  # columns that a reason names
+MOST_SURPRISE = math.log(1e6)  # rarer than that nobody knows exactly
 
 
 def tell_no_alarm(h: Headline) -> str:
@@ -103,15 +105,15 @@ def tell_no_alarm(h: Headline) -> str:
 
 
 def count_alarms(h: Headline) -> str:
-    """Count alarms.
+    """Count alarms and their causes.
 
     Examples
     --------
     >>> from tellwhy.results.result import AlarmRule
     >>> count_alarms(Headline(800, AlarmRule("the highest score", 1, 0.1)))
     '1 of 800 rows is an alarm (the highest score); fewer than one would be expected by chance alone.'
-    >>> count_alarms(Headline(800, AlarmRule("the highest 5 % of scores", 40, 3.1)))
-    '40 of 800 rows are alarms (the highest 5 % of scores); about 3 would be expected by chance alone.'
+    >>> count_alarms(Headline(800, AlarmRule("the highest 5 % of scores", 40, 3.1), n_explained=40, n_causes=9))
+    '40 of 800 rows are alarms, by 9 different causes (the highest 5 % of scores); about 3 would be ...'
     """
     alarms = h.alarms
     is_one = alarms.n_flagged == 1
@@ -119,9 +121,20 @@ def count_alarms(h: Headline) -> str:
     expected = alarms.expected_false
     chance = "fewer than one" if expected < 1 else f"about {expected:,.0f}"
     return (
-        f"{alarms.n_flagged:,} of {h.n_rows:,} rows {verb} ({alarms.rule}); {chance} would be expected by "
-        "chance alone."
+        f"{alarms.n_flagged:,} of {h.n_rows:,} rows {verb}{_tell_causes(h)} ({alarms.rule}); {chance} would be "
+        "expected by chance alone."
     )
+
+
+def _tell_causes(h: Headline) -> str:
+    """', by 9 different causes'; of one row nothing needs to be said."""
+    n_flagged = h.alarms.n_flagged
+    if not h.n_causes or n_flagged < 2:
+        return ""
+    least = "at least " if n_flagged > h.n_explained else ""
+    if h.n_causes == 1:
+        return f", by {least}one cause" if least else ", all by one cause"
+    return f", by {least}{h.n_causes:,} different causes"
 
 
 def name_foremost(h: Headline, why: str) -> str:
@@ -131,26 +144,41 @@ def name_foremost(h: Headline, why: str) -> str:
 
 
 def tell_how_sure(h: Headline) -> str:
-    """Tell how many reasons hold, and what that means."""
-    n_judged = h.n_explained - h.n_by_finding
-    verb = "was" if h.n_by_finding == 1 else "were"
-    alone = _tell_part(h.n_by_finding, h.n_explained, "alarm")
-    found = f"{alone[0].upper()}{alone[1:]} {verb} raised by findings about the data alone, not by the model."
-    if not n_judged:
-        return found
-    verified = _tell_verified(h, n_judged, "other" if h.n_by_finding else "alarm")
-    return f"{found} {verified}" if h.n_by_finding else verified
+    """Tell of how many alarms the reasons were verified, and what that means; and of the others.
+
+    Examples
+    --------
+    >>> from tellwhy.results.result import AlarmRule
+    >>> rule = AlarmRule("the highest score", 5, 0.1)
+    >>> tell_how_sure(Headline(800, rule, n_explained=5, n_by_finding=4, n_holding=0, n_many=1))
+    '4 of 5 alarms were found by rules about the data. The reasons for the other one could not be verified: ...'
+    """
+    n = h.n_explained
+    n_verified = h.n_holding
+    n_unverified = n - h.n_by_finding - n_verified
+    told = []
+    if h.n_by_finding:
+        verb = "was found by a rule" if h.n_by_finding == 1 else "were found by rules"
+        part = _tell_part(h.n_by_finding, n, "alarm")
+        told.append(f"{part[0].upper()}{part[1:]} {verb} about the data.")
+    noun = "other" if told else "alarm"
+    rest = n - h.n_by_finding
+    if n_verified:
+        told.append(
+            f"The reasons for {_tell_part(n_verified, rest, noun)} were verified: with usual values in the "
+            "named columns the row is ordinary, and with usual values everywhere else it is still odd."
+        )
+    if n_unverified:
+        told.append(_tell_unverified(h, n_unverified, rest, noun))
+    return " ".join(told)
 
 
-def _tell_verified(h: Headline, n_judged: int, noun: str) -> str:
+def _tell_unverified(h: Headline, n: int, rest: int, noun: str) -> str:
+    which = f"the remaining {n:,}" if h.n_holding and n > 1 else "the last one"
+    which = which if h.n_holding else _tell_part(n, rest, noun)
     verb = "is" if h.n_many == 1 else "are"
-    many = f"; {h.n_many} {verb} odd in more than {MOST_NAMED} columns at once." if h.n_many else "."
-    if not h.n_holding:
-        return f"The reasons for {_tell_part(n_judged, n_judged, noun)} could not be verified{many}"
-    return (
-        f"The reasons for {_tell_part(h.n_holding, n_judged, noun)} were verified: with usual values in the "
-        f"named columns the row is ordinary, and with usual values everywhere else it is still odd{many}"
-    )
+    many = f": {h.n_many:,} {verb} odd in more than {MOST_NAMED} columns at once" if h.n_many else ""
+    return f"The reasons for {which} could not be verified{many}."
 
 
 def _tell_part(k: int, n: int, noun: str) -> str:
@@ -169,3 +197,38 @@ def _tell_part(k: int, n: int, noun: str) -> str:
     if k == n:
         return f"{'both' if n == 2 else f'all {n:,}'} {noun}s"
     return f"{k:,} of {'the ' if is_other else ''}{n:,} {noun}s"
+
+
+# How the reasons of one row are known
+
+SURE = 0.9  # probability from which on a cell is called wrong; below it is suspect
+
+
+def tell_known(anomaly: Anomaly) -> str:
+    """Tell how a row's reasons are known: 'verified', by a rule, or neither.
+
+    Examples
+    --------
+    >>> from tellwhy.results.result import Part
+    >>> tell_known(Anomaly(Part("row", row=3), 9.0, is_alarm=True))
+    'not verified'
+    """
+    if not anomaly.is_alarm:
+        return "below the line"
+    if anomaly.known_by == "verified":
+        return "verified"
+    if anomaly.known_by == "unverified":
+        return "not verified"
+    found = next(reason.finding for reason in anomaly.reasons if reason.finding is not None)
+    if found.probabilities:
+        probability = max(found.probabilities)
+        return f"{'wrong' if probability >= SURE else 'suspect'} with {percent(probability)}"
+    return f"suspect by a rule{_tell_chance(found.surprise)}"
+
+
+def _tell_chance(surprise: float) -> str:
+    """' (chance: 1 in 160,000)', of a finding that chance alone would make as rarely."""
+    if surprise <= 0:
+        return ""
+    n = float(f"{math.exp(min(surprise, MOST_SURPRISE)):.2g}")
+    return f" (chance: {'less than ' if surprise > MOST_SURPRISE else ''}1 in {n:,.0f})"
