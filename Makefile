@@ -16,7 +16,7 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 	touch $@
 
 demo: $(VENV)/base.stamp
-	$(BIN)/python examples/breast_cancer.py
+	$(BIN)/python examples/shop.py
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""The main job on embedded data: which tumours differ most from the benign ones, and why?
+"""The second example, on embedded data: which tumours differ most from the benign ones, and why?
 
 Writes scikit-learn's breast-cancer table to a CSV file, then does what this command does:
 

@@ -35,6 +35,7 @@ from tellwhy.kinds.table_rows import (
     NewRows,
     Selection,
     as_source,
+    count_emptied,
     read_as_told,
     read_new_rows,
     reference_of,
@@ -267,7 +268,7 @@ def checked_rows(model: TableModel, read: _Read) -> Batch:
     )
     found = RowFindings.of(quality.findings, len(new.frame))
     cells = quality.frame if model.request.missing == "impute" else new.frame
-    selection = _selection(model, new, cells)
+    selection = replace(_selection(model, new, cells), emptied=count_emptied(new.frame, cells))
     if read.is_own:
         selection = replace(selection, reference=selection.frame, own=selection.rows)
     selection, rare = _in_segments(model, table, selection)
@@ -368,7 +369,7 @@ def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
 
 def counted_notices(encoder: TableEncoder, selection: Selection) -> list[str]:
     """Notices that count these very rows, and say nothing of others that the model judges."""
-    filled = encoder.missing_in(selection.compared()[0])
+    filled = encoder.missing_in(selection.compared()[0], selection.emptied)
     if selection.own is None:  # the rows learned from may have had gaps too
         filled = [f"In the scored rows: {text}" for text in filled]
     return [*selection.counted, *filled]

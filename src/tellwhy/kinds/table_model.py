@@ -372,7 +372,9 @@ def encoded_selection(selection: Selection, request: Request) -> tuple[Selection
         compress=request.detector != "auto",  # the default detector deals with long tails itself
     )
     encoder.fit(selection.compared()[1])
-    encoder.notices_ = [*selection.notices, *encoder.notices_]
+    learned = selection.compared()[1]
+    others = [text for text in encoder.notices_ if text not in encoder.missing_in(learned)]
+    encoder.notices_ = [*selection.notices, *others, *encoder.missing_in(learned, selection.emptied)]
     if request.missing == "drop":
         selection = selection.without(
             encoder.kept_rows(selection.frame), encoder.kept_rows(selection.reference)

@@ -290,12 +290,10 @@ def _summary(found: _Findings) -> str:
     explanation = found.explanation
     learned = len(fitted.sample)
     sampled = f" (a random {learned:,} of them)" if learned < len(fitted.selection.reference) else ""
-    explained = "row is" if len(explanation) == 1 else f"{len(explanation):,} rows are"
     return (
         f"{len(ranking.scores):,} rows of {Path(found.table.source).name} were compared with "
-        f"{fitted.selection.words}{sampled} in {_columns(len(fitted.encoder.columns_))} by a {fitted.words}, "
-        f"each as if the detector had not seen it; the oddest {explained} explained by "
-        f"{explanation.method}.{_form(explanation)}"
+        f"{fitted.selection.words}{sampled} in {_columns(len(fitted.encoder.columns_))} by a {fitted.words}; "
+        f"explained by {explanation.method}.{_form(explanation)}"
     )
 
 

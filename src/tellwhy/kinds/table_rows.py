@@ -59,7 +59,7 @@ class Selection:
     `notices` tell how columns were read, `counted` what was counted in these very rows. `rows[i]` is the
     0-based data row of frame position i. `own` holds the frame positions of the reference rows where these
     are rows of the table itself, and is None for a separate reference. `context` holds the segments that rows
-    are judged in, if any.
+    are judged in, if any. `emptied` counts the cells of each column that a finding set missing.
     """
 
     frame: pd.DataFrame
@@ -72,6 +72,7 @@ class Selection:
     notices: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
     context: Context | None = None
+    emptied: Mapping[str, int] = field(default_factory=dict)
 
     def with_hours(self) -> Selection:
         """Put the hour of day in the place of dates that else only tell in which order rows came."""
@@ -92,10 +93,12 @@ class Selection:
 
     def with_cells(self, frame: pd.DataFrame) -> Selection:
         """Take other cells for the same rows, also where they are the reference."""
+        emptied = count_emptied(self.frame, frame)
         if self.own is None:
-            return replace(self, frame=frame)
+            return replace(self, frame=frame, emptied=emptied)
         is_all = self.reference is self.frame
-        return replace(self, frame=frame, reference=frame if is_all else frame.iloc[self.own])
+        reference = frame if is_all else frame.iloc[self.own]
+        return replace(self, frame=frame, reference=reference, emptied=emptied)
 
     def learning_from(self, reference_rows: Integers) -> Selection:
         """Keep only some of the reference rows to learn from."""
@@ -123,6 +126,13 @@ class Selection:
         frame = self.context.scored_frame(self.frame)
         is_all = self.reference is self.frame
         return frame, frame if is_all else self.context.reference_frame(self.reference)
+
+
+def count_emptied(before: pd.DataFrame, after: pd.DataFrame) -> dict[str, int]:
+    """How many cells of each column are missing after findings, and were not before."""
+    changed = [name for name in after.columns if after[name] is not before[name]]
+    counts = {str(name): int((after[name].isna() & before[name].notna()).sum()) for name in changed}
+    return {name: n for name, n in counts.items() if n}
 
 
 def select(table: Table, request: Request) -> Selection:

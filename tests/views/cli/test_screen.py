@@ -35,18 +35,18 @@ def run() -> Run:
     made = run_of(np.ones((2, 4)), list("abcd"), data=data)
     first = odd_row(30, "A1", 12.3456, 99.97, True, [reason("a"), reason("b")], {"a": 3.5, "b": "y"})
     second = odd_row(4, None, 0.5, 87.04, False, [], dict.fromkeys("abcd", 0))
-    return replace(made, anomalies=[first, second])
+    return replace(made, anomalies=[first, replace(second, p_value=1e-4)])
 
 
 def test_rows_are_ranked_with_their_reasons_one_a_line(shown: Shown) -> None:
     screen.show_run(run(), 2)
-    head, _, *lines = shown()
+    head, *lines = shown()
     assert head == "# id why: column = value (what is usual) · share of the score how sure"
     assert lines == [
         "1 A1 a = 1 (usually 2–3) · 50 % not verified, p = 1.0e+00",
         "b = 1 (usually 2–3) · 50 %",
         "would look normal with a = 3.5 instead of 145 and b = y instead of x",
-        "2 row 4 no column stands out below the line, p = 1.0e+00",
+        "2 row 4 no column stands out below the line, p = 1.0e-04",
         "no small change makes it look normal: 4 columns would have to differ",
     ]
 
@@ -54,11 +54,22 @@ def test_rows_are_ranked_with_their_reasons_one_a_line(shown: Shown) -> None:
 def test_rows_without_names_are_numbered_and_only_the_asked_ones_are_shown(shown: Shown) -> None:
     nameless = replace(run(), anomalies=[moved(a, name=None) for a in run().anomalies])
     screen.show_run(nameless, 1)
-    head, _, *lines = shown()
+    head, *lines = shown()
     assert head.startswith("# row why")
     assert lines[0].startswith("1 30 a = 1")
     assert lines[-1] == "… and 1 more in the report."
     assert not any(line.startswith("2 ") for line in lines)
+
+
+def test_only_what_chance_would_not_make_is_told_below_the_line(shown: Shown) -> None:
+    first, second = run().anomalies
+    usual = replace(second, p_value=0.6)  # of two rows, one is as odd by chance
+    screen.show_run(replace(run(), anomalies=[first, usual]), 2)
+    assert not any("row 4" in line for line in shown())
+    nothing = replace(run().alarms, n_flagged=0) if run().alarms else None
+    scores = np.zeros(2)
+    screen.show_run(replace(run(), anomalies=[usual], alarms=nothing, scores=scores, threshold=9.0), 2)
+    assert any("below the line" in line for line in shown())
 
 
 def test_three_changes_are_listed_and_missing_cells_are_called_so(shown: Shown) -> None:

@@ -251,10 +251,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         rows = self._kept(table, self._read(table)) if self.missing == "drop" else None
         return np.arange(len(table)) if rows is None else rows
 
-    def missing_in(self, frame: TableLike) -> list[str]:
-        """Return sentences on the missing cells of other rows, and on what `transform` does about them."""
+    def missing_in(self, frame: TableLike, emptied: Mapping[str, int] | None = None) -> list[str]:
+        """Return sentences on the missing cells of other rows, and on what `transform` does about them.
+
+        Of each column, as many as `emptied` says are not counted: they were not missing in the user's table.
+        """
         check_is_fitted(self)
-        return missing_notices(self._read(as_frame(frame)), self.kinds_, self.missing)
+        return missing_notices(self._read(as_frame(frame)), self.kinds_, self.missing, emptied)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the encoded columns, for scikit-learn."""

@@ -39,10 +39,19 @@ def novel_notices(names: Collection[str]) -> list[str]:
     return [f"Never varied in the reference rows, but does in the scored ones: {_some(list(names))}."]
 
 
-def missing_notices(values: Mapping[str, Values], kinds: Mapping[str, str], missing: str) -> list[str]:
-    """Return sentences with the number of missing cells of each column and what was done about them."""
-    counts = {name: int(is_missing(column).sum()) for name, column in values.items()}
-    counts = {name: n for name, n in counts.items() if n}
+def missing_notices(
+    values: Mapping[str, Values],
+    kinds: Mapping[str, str],
+    missing: str,
+    emptied: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Return sentences with the number of missing cells of each column and what was done about them.
+
+    Cells that were `emptied` because something is wrong with them are told elsewhere.
+    """
+    known = emptied or {}
+    counts = {name: int(is_missing(column).sum()) - known.get(name, 0) for name, column in values.items()}
+    counts = {name: n for name, n in counts.items() if n > 0}
     if not counts:
         return []
     if missing == "drop":

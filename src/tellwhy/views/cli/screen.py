@@ -135,12 +135,12 @@ def show_run(run: Result, top: int) -> None:
 
     named = any(anomaly.id is not None for anomaly in run.anomalies)
     place = {id(anomaly): at for at, anomaly in enumerate(run.anomalies)}
-    table = plain_table()
+    table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("#", justify="right", style="dim")
     table.add_column("id" if named else "row", style="bold", overflow="fold")
     table.add_column("why: column = value (what is usual) · share of the score", overflow="fold")
     table.add_column("how sure", overflow="fold")
-    entries = entries_of(run.anomalies, run.usual)
+    entries = [entry for entry in entries_of(run.anomalies, run.usual) if _is_told(entry.first, run)]
     for rank, entry in enumerate(entries[:top], start=1):
         why = reasons_of(entry.first)
         if entry.first.note and entry.first.above_threshold:
@@ -151,6 +151,16 @@ def show_run(run: Result, top: int) -> None:
     out().print(table)
     if len(entries) > top:
         out().print(f"[dim]… and {len(entries) - top} more in the report.[/]")
+
+
+def _is_told(anomaly: Anomaly, run: Result) -> bool:
+    """Whether a row is shown: an alarm, or one just below the line; without any alarm, the oddest ones.
+
+    Fewer than one row as odd as one just below the line would be expected by chance.
+    """
+    if anomaly.is_alarm or not run.n_flagged:
+        return True
+    return anomaly.p_value is not None and anomaly.p_value * len(run.scores) < 1
 
 
 def _names_of(entry: Entry, *, named: bool) -> str:
@@ -235,12 +245,16 @@ def show_findings(run: Result) -> None:
 
 
 def _headline(run: Result) -> list[str]:
-    """The headline without the oddest row, which is the first of the list below it."""
+    """The headline without the oddest row, which is the first of the list below it.
+
+    That rules found all alarms is not said either: the list says it of each.
+    """
     sentences = list(run.headline)
     opening = run.opening
     if opening is None or opening.is_written or not opening.n_explained:
         return sentences
-    return [sentences[0], *sentences[2:]]
+    is_all_by_rules = opening.n_by_finding == opening.n_explained
+    return [sentences[0], *sentences[3 if is_all_by_rules else 2 :]]
 
 
 def show_summary(run: Result) -> None:

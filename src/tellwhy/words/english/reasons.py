@@ -227,8 +227,8 @@ def tell_known(anomaly: Anomaly) -> str:
 
 
 def _tell_chance(surprise: float) -> str:
-    """' (chance: 1 in 160,000)', of a finding that chance alone would make as rarely."""
+    """', chance 1 in 160,000', of a finding that chance alone would make as rarely."""
     if surprise <= 0:
         return ""
     n = float(f"{math.exp(min(surprise, MOST_SURPRISE)):.2g}")
-    return f" (chance: {'less than ' if surprise > MOST_SURPRISE else ''}1 in {n:,.0f})"
+    return f", chance {'< ' if surprise > MOST_SURPRISE else ''}1 in {n:,.0f}"
