@@ -19,6 +19,8 @@ TSH = Reason("TSH", 145.0, [0.9, 4.1], 0.714, facts=NUMBER)
 BILL = Finding(
     "decimal_slip", ["bill"], [4], {"times": 10.0}, {"low": 10.5, "high": 15.5}, {"bill": 142.0}, form="slip"
 )
+THREE = {"columns": ["TSH", "T3", "T4"]}
+FOUR = {"columns": ["TSH", "T3", "T4", "FTI"]}
 PAIR = {"other": "land", "other_value": "US", "pair_share": 0.9}
 
 EXAMPLES = [
@@ -36,6 +38,9 @@ EXAMPLES = [
     Reason("paid", "invoice", [], 0.5, kind="pair", facts={**PAIR, "n_together": 2, "n": 5000}),
     Reason("weight", 150.0, [], 0.5, kind="pair", facts={**PAIR, "low": 1.05, "high": 1.95}),
     Reason("weight", 150.0, [], 0.5, kind="pair", facts={**PAIR, "is_text": True}),
+    replace(TSH, kind="group", facts={**NUMBER, **THREE, "side": "large", "n_side": 3}),
+    replace(TSH, kind="group", facts={**NUMBER, **FOUR, "side": "small", "n_side": 3}),
+    replace(TSH, kind="group", facts={**NUMBER, **FOUR, "side": "", "n_side": 4}),
     Reason("bill", 142.0, [], 0.5, kind="finding", finding=BILL),
     Reason(
         "mail",

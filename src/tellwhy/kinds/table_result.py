@@ -36,6 +36,7 @@ from tellwhy.results.result import (
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import Ranking
 from tellwhy.verdicts.causes import Cause, causes_of
+from tellwhy.verdicts.column_groups import groups_of_columns
 from tellwhy.verdicts.evidence import LEAST_EVIDENCE_ROWS, evidence_of
 from tellwhy.verdicts.findings import RowFindings, finding_reasons, told_findings, with_findings
 from tellwhy.verdicts.headline import doubt_of, headline_of
@@ -83,7 +84,8 @@ def _findings(judged: Judged, *, with_evidence: bool) -> _Findings:
     by_row = batch.found.by_row(ranking.positions)
     # A row that is no alarm has only a little oddness to explain: half of it must go.
     levels = np.minimum(level, ranking.model_scores[ranking.positions] / 2)
-    causes = causes_of(trials, told.values, levels)
+    groups = groups_of_columns(fitted.known.encoded[trials.donors], fitted.known.owner)
+    causes = causes_of(trials, told.values, levels, groups)
     causes = repaired(causes, trials, judged.line, by_row, fitted.encoder.columns_)
     reference = fitted.selection.reference
     encoder = fitted.encoder

@@ -7,7 +7,7 @@ ordinary rows that are most like the row in the columns that stay: they occur, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from tellwhy.core.score import Floats, Integers
 MOST_COLUMNS = 3  # that a reason names
 DONORS = 400  # ordinary rows that usual values are taken from
 TRIALS = 8  # of them, for each question about a row
+TRIED_GROUPS = 3  # of columns that move together, those with the largest shares
 CANDIDATES = 12  # columns that are tried one by one, those with the largest shares first
 _BATCH_BYTES = 64 * 2**20
 
@@ -40,6 +41,8 @@ class Cause:
     changed, donor
         Columns that make the row ordinary once they have the cells of this ordinary row, told by its number;
         −1 where no change was found. These may be more columns than the cause names.
+    groups
+        Groups of columns that move together, where they are the cause and few columns are not.
     """
 
     columns: tuple[int, ...]
@@ -47,6 +50,7 @@ class Cause:
     is_necessary: bool
     changed: tuple[int, ...] = ()
     donor: int = -1
+    groups: tuple[tuple[int, ...], ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -133,6 +137,13 @@ class Trials:
         return _Tried(places, scores)
 
 
+def _sets_of_groups(n: int) -> list[tuple[int, ...]]:
+    """Places in the order of shares: one group, two, then all that are tried."""
+    most = min(TRIED_GROUPS, n)
+    ones: list[tuple[int, ...]] = [(k,) for k in range(most)]
+    return [*ones, *((0, k) for k in range(1, most)), *([(0, 1, 2)] if most > 2 else [])]
+
+
 class _Tried(NamedTuple):
     """Donors that were tried for each question, by their places, and the scores with their cells."""
 
@@ -140,12 +151,14 @@ class _Tried(NamedTuple):
     scores: Floats
 
 
-def causes_of(trials: Trials, values: Floats, levels: Floats) -> list[Cause]:
+def causes_of(
+    trials: Trials, values: Floats, levels: Floats, groups: Sequence[tuple[int, ...]] = ()
+) -> list[Cause]:
     """Find, for each row, columns that make it odd; explanations are tried until one holds.
 
     First the columns with the largest shares, one, two, three of them; then, one after the other, those whose
-    usual value lowers the score most. Where a single column is enough but is odd only beside another one, the
-    two are named.
+    usual value lowers the score most; then whole groups of columns that move together. Where a single column
+    is enough but is odd only beside another one, the two are named.
 
     Parameters
     ----------
@@ -155,11 +168,14 @@ def causes_of(trials: Trials, values: Floats, levels: Floats) -> list[Cause]:
         What an explanation attributes to each column, shape (rows, columns).
     levels
         Score up to which each row counts as ordinary.
+    groups
+        Columns that move together.
     """
     search = _Search(trials, values, levels)
     named = search.by_shares()
     search.by_occlusion(named)
     search.drop_needless(named)
+    chosen = search.by_groups(named, groups)
     changed = named.copy()
     donors = search.normal_versions(changed)
     is_necessary = search.necessary(named)  # names a second column where one is odd only beside it
@@ -170,6 +186,7 @@ def causes_of(trials: Trials, values: Floats, levels: Floats) -> list[Cause]:
             is_necessary=bool(is_necessary[i]),
             changed=search.listed(i, changed[i]) if donors[i] >= 0 else (),
             donor=int(donors[i]),
+            groups=tuple(groups[g] for g in chosen[i]),
         )
         for i in range(len(named))
     ]
@@ -216,6 +233,29 @@ class _Search:
             named[open_[good]] = trial[open_[good]]
             self.is_sufficient[open_[good]] = True
             open_ = open_[~good]
+
+    def by_groups(self, named: Mask, groups: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """For rows without sufficient columns: try groups, the largest shares first, one, two and three of them."""
+        chosen: list[tuple[int, ...]] = [()] * len(named)
+        if not groups:
+            return chosen
+        masks = np.zeros((len(groups), named.shape[1]), dtype=bool)
+        for g, group in enumerate(groups):
+            masks[g, list(group)] = True
+        # Positive parts only: what makes a row more ordinary is no part of its oddness.
+        order = np.argsort(-(np.maximum(self.values, 0.0) @ masks.T), axis=1, kind="stable")
+        for places in _sets_of_groups(len(groups)):
+            open_ = np.flatnonzero(~self.is_sufficient)
+            if not len(open_):
+                break
+            tried = order[open_][:, list(places)]
+            trial = np.asarray(masks[tried].any(axis=1))
+            good = self.trials.lowest(open_, trial) <= self.levels[open_]
+            named[open_[good]] = trial[good]
+            self.is_sufficient[open_[good]] = True
+            for i, members in zip(open_[good].tolist(), tried[good].tolist(), strict=True):
+                chosen[i] = tuple(members)
+        return chosen
 
     def drop_needless(self, named: Mask) -> None:
         """Drop columns without which the others are still sufficient, the smallest share first."""

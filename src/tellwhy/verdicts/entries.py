@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tellwhy.results.result import Anomaly, Finding, Typical
 from tellwhy.storage.documents import plain
-from tellwhy.verdicts.findings import side_of
+from tellwhy.verdicts.findings import part_of_cause
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _cause_of(anomaly: Anomaly, usual: Mapping[str, Typical]) -> str:
     if found is not None:
         return finding_key(found)
     named = [reason for reason in anomaly.reasons if reason.holds]
-    sides = [[r.feature, r.kind, side_of(r, usual)] for r in named or anomaly.reasons]
+    sides = [[*part_of_cause(each, usual), each.kind] for each in named or anomaly.reasons[:1]]
     return _text([bool(named), sorted(sides, key=str)])
 
 

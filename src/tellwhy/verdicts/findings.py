@@ -183,9 +183,16 @@ def _same_causes(anomalies: Sequence[Anomaly], typical: Mapping[str, Typical]) -
     for anomaly in anomalies:
         if anomaly.above_threshold and anomaly.holds:
             named = [reason for reason in anomaly.reasons if reason.holds]
-            members[tuple((r.feature, side_of(r, typical)) for r in named)].append(anomaly)
+            members[tuple(part_of_cause(r, typical) for r in named)].append(anomaly)
     groups = sorted(members.values(), key=lambda group: (-len(group), -group[0].score))
     return [_one_cause(group) for group in groups]
+
+
+def part_of_cause(reason: Reason, typical: Mapping[str, Typical]) -> tuple[str, Any]:
+    """What a reason says of a cause: its column, or its group of columns, and its side."""
+    if reason.kind == "group":
+        return ", ".join(reason.facts["columns"]), reason.facts["side"]
+    return reason.feature, side_of(reason, typical)
 
 
 def side_of(reason: Reason, typical: Mapping[str, Typical]) -> Any:
@@ -207,5 +214,5 @@ def _one_cause(group: Sequence[Anomaly]) -> Finding:
         ends = [float(min(values)), float(max(values))] if are_numbers else [values[0]]
         is_one_value = len(named) == 1 and len(set(map(str, values))) == 1
         facts |= {"ends": ends, "is_one_value": is_one_value}
-    columns = [reason.feature for reason in named]
+    columns = [name for reason in named for name in reason.facts.get("columns", [reason.feature])]
     return Finding(ODD_TOGETHER.kind, columns, [anomaly.row for anomaly in group], facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,6 +56,9 @@ def verified_reasons(
         if not cause.holds:
             found.append(by_shares)
             continue
+        if cause.groups:
+            found.append([_group_reason(explanation, i, g, shares[i], typical) for g in cause.groups])
+            continue
         named = [_reason_of(explanation, i, c, shares[i], typical) for c in cause.columns]
         named = [replace(reason, holds=True) for reason in named]
         named = _beside_each_other(named, typical, usual)
@@ -68,6 +71,33 @@ def verified_reasons(
         ]
         found.append((named + others)[: max(MOST_REASONS, len(named))])
     return found
+
+
+def _group_reason(
+    explanation: Explanation,
+    i: int,
+    group: Sequence[int],
+    shares: Floats,
+    typical: Mapping[str, Typical],
+) -> Reason:
+    """Columns that move together as one reason: the one with the largest share stands for all."""
+    main = max(group, key=lambda c: shares[c])
+    reason = _reason_of(explanation, i, main, shares, typical)
+    names = [explanation.names()[c] for c in group]
+    sides = Counter(_side(explanation, i, c, typical) for c in group)
+    side, n_side = sides.most_common(1)[0]
+    facts = {**reason.facts, "columns": names, "side": side, "n_side": n_side}
+    total = float(sum(max(shares[c], 0.0) for c in group))
+    return replace(reason, kind="group", facts=facts, share=min(total, 1.0), holds=True)
+
+
+def _side(explanation: Explanation, i: int, c: int, typical: Mapping[str, Typical]) -> str:
+    """'large' or 'small': on which side of its median a number lies."""
+    name = explanation.names()[c]
+    value = plain_cell(explanation.data.iloc[i][name])
+    if not is_number(value) or typical[name].kind != "number":
+        return ""
+    return "large" if value > typical[name].quantiles[3] else "small"
 
 
 def shares_of_score(explanation: Explanation) -> Floats:

@@ -69,6 +69,7 @@ def named_columns(anomaly: Anomaly, columns: Collection[str]) -> set[str]:
         if reason.holds or reason.finding is not None:
             found |= {reason.feature, reason.facts.get("other", reason.feature)}
             found |= set(() if reason.finding is None else reason.finding.columns)
+            found |= set(reason.facts.get("columns", ()))
     return found & set(columns)
 
 

@@ -1,10 +1,12 @@
 """Whether reasons hold: usual values in the named columns, and usual values everywhere else."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tellwhy.results.result import Notice
 from tellwhy.verdicts.causes import Cause, Trials, causes_of
+from tellwhy.verdicts.column_groups import groups_of_columns
 from tellwhy.verdicts.headline import doubt_of
 from tellwhy.workflow import explain_table
 
@@ -66,6 +68,57 @@ def test_nothing_holds_where_no_three_columns_are_enough():
     assert not found.holds
     assert set(found.changed) == set(range(6))  # what would make it ordinary is told all the same
     assert doubt_of(found) == Notice("odd_in_many", {"n": 6, "most": 3})
+
+
+def test_columns_that_move_together_are_one_cause():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 9))
+    X[:, :5] = X[:, :1] + 0.1 * rng.normal(size=(300, 5))  # five columns that say the same
+    X[0, :5] = 7.0
+    groups = groups_of_columns(X[1:], np.arange(9))
+    assert groups == ((0, 1, 2, 3, 4),)
+
+    def score(Z):
+        return np.abs(Z[:, :5]).max(axis=1)
+
+    trials = trials_of(X, [0], score)
+    assert not causes_of(trials, np.ones((1, 9)), np.array([4.0]))[0].holds
+    found = causes_of(trials, np.ones((1, 9)), np.array([4.0]), groups)[0]
+    assert found.holds
+    assert (found.groups, set(found.columns)) == (groups, set(range(5)))
+
+
+def test_a_row_that_one_column_explains_names_no_group():
+    X = np.random.default_rng(0).normal(size=(100, 6))
+    X[0, 2] = 9.0
+    trials = trials_of(X, [0], lambda Z: np.abs(Z).max(axis=1))
+    found = causes_of(trials, np.ones((1, 6)), np.array([4.0]), ((0, 1, 2), (3, 4, 5)))[0]
+    assert (found.columns, found.groups) == ((2,), ())
+
+
+def test_groups_are_found_whatever_the_direction_and_not_by_chance():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 8))
+    X[:, 1] = -np.exp(X[:, 0])  # falls as the first rises
+    X[:, 2] = X[:, 0] ** 3
+    X[:, 3] = 5.0  # does not move
+    assert groups_of_columns(X, np.arange(8)) == ((0, 1, 2),)
+    assert groups_of_columns(X, np.array([0, 0, 1, 2, 3, 4, 5, 6])) == ()  # two of them are one column
+    assert groups_of_columns(rng.normal(size=(40, 30)), np.arange(30)) == ()
+
+
+def test_a_large_thing_is_told_as_large_in_all_its_measures():
+    rng = np.random.default_rng(0)
+    size = rng.normal(10, 1, size=500)
+    table = pd.DataFrame({f"width {k}": size * (1 + k) + rng.normal(0, 0.2, 500) for k in range(6)})
+    table["colour"] = rng.normal(size=500)
+    table.loc[3, [f"width {k}" for k in range(6)]] = [20.0 * (1 + k) for k in range(6)]
+    run = explain_table(table, top=1)
+    first = run.anomalies[0]
+    assert (first.row, first.known_by) == (3, "verified")
+    assert first.reasons[0].text.startswith(
+        "6 columns that move together, from width 0 to width 5, all large; width"
+    )
 
 
 def test_what_is_changed_is_taken_from_an_ordinary_row_and_makes_the_row_ordinary(rows):

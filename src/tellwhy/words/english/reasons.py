@@ -72,6 +72,18 @@ def _explain_pair(r: Reason) -> str:
     return f"{both} (there usually {low if low == high else f'{low}–{high}'})"
 
 
+@explains("group")
+def _explain_group(r: Reason) -> str:
+    """'11 columns that move together, from radius to worst area, all large; worst area = 2501 (usually …)'."""
+    names = r.facts["columns"]
+    n = len(names)
+    few = f": {', '.join(names[:-1])} and {names[-1]}"
+    listed = few if n <= MOST_NAMED else f", from {names[0]} to {names[-1]}"
+    n_side = r.facts["n_side"]
+    sides = f", {'all' if n_side == n else f'{n_side} of them'} {r.facts['side']}" if r.facts["side"] else ""
+    return f"{n} columns that move together{listed}{sides}; {_explain_value(r)}"
+
+
 @explains("words")
 def _explain_words(r: Reason) -> str:
     if r.facts["is_empty"]:
