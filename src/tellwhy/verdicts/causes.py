@@ -235,7 +235,7 @@ class _Search:
             open_ = open_[~good]
 
     def by_groups(self, named: Mask, groups: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """For rows without sufficient columns: try groups, the largest shares first, one, two and three of them."""
+        """For rows without sufficient columns: try groups, the largest shares first, up to three."""
         chosen: list[tuple[int, ...]] = [()] * len(named)
         if not groups:
             return chosen
