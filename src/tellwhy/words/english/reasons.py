@@ -74,7 +74,7 @@ def _explain_pair(r: Reason) -> str:
 
 @explains("group")
 def _explain_group(r: Reason) -> str:
-    """'11 columns that move together, from radius to worst area, all large; worst area = 2501 (usually …)'."""
+    """'11 columns that move together, from radius to worst area, all large; worst area = 2501 (…)'."""
     names = r.facts["columns"]
     n = len(names)
     few = f": {', '.join(names[:-1])} and {names[-1]}"
@@ -124,7 +124,8 @@ def count_alarms(h: Headline) -> str:
     >>> from tellwhy.results.result import AlarmRule
     >>> count_alarms(Headline(800, AlarmRule("the highest score", 1, 0.1)))
     '1 of 800 rows is an alarm (the highest score); fewer than one would be expected by chance alone.'
-    >>> count_alarms(Headline(800, AlarmRule("the highest 5 % of scores", 40, 3.1), n_explained=40, n_causes=9))
+    >>> rule = AlarmRule("the highest 5 % of scores", 40, 3.1)
+    >>> count_alarms(Headline(800, rule, n_explained=40, n_causes=9))
     '40 of 800 rows are alarms, by 9 different causes (the highest 5 % of scores); about 3 would be ...'
     """
     alarms = h.alarms
@@ -133,8 +134,8 @@ def count_alarms(h: Headline) -> str:
     expected = alarms.expected_false
     chance = "fewer than one" if expected < 1 else f"about {expected:,.0f}"
     return (
-        f"{alarms.n_flagged:,} of {h.n_rows:,} rows {verb}{_tell_causes(h)} ({alarms.rule}); {chance} would be "
-        "expected by chance alone."
+        f"{alarms.n_flagged:,} of {h.n_rows:,} rows {verb}{_tell_causes(h)} ({alarms.rule}); {chance} would "
+        "be expected by chance alone."
     )
 
 
@@ -163,7 +164,7 @@ def tell_how_sure(h: Headline) -> str:
     >>> from tellwhy.results.result import AlarmRule
     >>> rule = AlarmRule("the highest score", 5, 0.1)
     >>> tell_how_sure(Headline(800, rule, n_explained=5, n_by_finding=4, n_holding=0, n_many=1))
-    '4 of 5 alarms were found by rules about the data. The reasons for the other one could not be verified: ...'
+    '4 of 5 alarms were found by rules about the data. The reasons for the other one could not be ...'
     """
     n = h.n_explained
     n_verified = h.n_holding
