@@ -7,7 +7,6 @@ What stands where:
 - `map_rows`, `_compiled`: features of rows in batches and threads; the Walsh–Hadamard transform.
 - `objectives`: what a basis is trained for: the kernel's values, alignment with labels, a classifier.
 - `adaptation`, `training`, `torch_features`: that training, in PyTorch; `_triton`: on a graphics card.
-- `basis_io`: how a basis is saved.
 """
 
 from typing import TYPE_CHECKING

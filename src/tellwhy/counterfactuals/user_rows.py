@@ -24,6 +24,7 @@ from tellwhy.scoring.distance_scores import points_of
 from tellwhy.scoring.function_scores import EncodedScore
 from tellwhy.scoring.moved_columns import column_units
 from tellwhy.scoring.reference_rows import ReferenceRows, reference_rows_of, whole_columns
+from tellwhy.scoring.table_codes import as_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,17 +213,6 @@ def named_columns(table: Any, names: Sequence[str] | None) -> Any:
         return table
     frame = as_pandas(table)
     return frame[list(names)] if isinstance(table, Frame) else frame.set_axis(list(names), axis=1)
-
-
-def as_pandas(table: Any) -> pd.DataFrame:
-    """Return an array or a frame as a pandas frame, its columns typed by what they hold."""
-    import pandas as pd
-
-    if isinstance(table, pd.DataFrame):
-        return table
-    if isinstance(table, Frame):  # polars
-        return table.to_pandas()  # type: ignore[attr-defined]
-    return pd.DataFrame(np.asarray(table)).infer_objects()
 
 
 _ROUNDING = 1e-9

@@ -275,8 +275,7 @@ def read(
 
 def _asked_of(model: Any, X: Any, asked: Asked) -> Any:
     """Return the network with the output that is asked for."""
-    from tellwhy.scoring.network_outputs import read_network
-    from tellwhy.scoring.network_probabilities import ending_of, with_probabilities
+    from tellwhy.scoring.network_outputs import ending_of, read_network, with_probabilities
 
     found = read_network(model, X, asked.target)
     if found.is_error and asked.target is None and asked.task == "prediction":

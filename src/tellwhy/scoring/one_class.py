@@ -11,6 +11,10 @@ to the columns in proportion to their squared distance, R_i = Σ_j Δ_j (x_i −
 `relevance`); Δ_j stands in `_compiled_one_class`. What is usual of a column is in `usual_relevance`. The
 explainer `OneClassDTD` shows R; detectors choose their bandwidth by it.
 
+A row that the model was trained on is a support point itself: at distance 0 it takes nearly the whole share,
+and o would be small however odd the row is. Such a row i does without its point (`match` finds it, `left_out`
+names it), and the other weights become α_j/(1 − α_i): in log space, o + log(1 − α_i).
+
 Kauffmann, Müller and Montavon, Pattern Recognition 101 (2020) 107198.
 """
 

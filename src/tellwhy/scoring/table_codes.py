@@ -65,9 +65,9 @@ class TableCodes:
         """
         import pandas as pd
 
-        first = _pandas(tables[0])
+        first = as_pandas(tables[0])
         names = list(first.columns)
-        frames = [first, *(_with_columns(_pandas(table), names, "The background") for table in tables[1:])]
+        frames = [first, *(_with_columns(as_pandas(table), names, "The background") for table in tables[1:])]
         together = first if len(frames) == 1 else pd.concat(frames, ignore_index=True)
         levels = [_levels(together.iloc[:, c]) for c in range(together.shape[1])]
         return cls(names, list(first.dtypes), levels, _maker(tables[0]))
@@ -85,7 +85,7 @@ class TableCodes:
 
     def encode(self, X: Any) -> Floats:
         """Write a table as numbers."""
-        frame = _with_columns(_pandas(X), self.names, "X")
+        frame = _with_columns(as_pandas(X), self.names, "X")
         if not len(frame):
             raise InvalidInput("X is empty: it has no rows; at least 1 row is needed.")
         columns = [self._coded(frame.iloc[:, c], c) for c in range(len(self.names))]
@@ -146,7 +146,8 @@ def _levels(column: pd.Series) -> pd.Series | None:
         ) from error
 
 
-def _pandas(table: Any) -> pd.DataFrame:
+def as_pandas(table: Any) -> pd.DataFrame:
+    """Return an array or a frame as a pandas frame, its columns typed by what they hold."""
     import pandas as pd
 
     if isinstance(table, pd.DataFrame):

@@ -1,8 +1,9 @@
 """One-Class DTD: deep Taylor decomposition of one-class models. Its formulas stand in `scoring/one_class.py`.
 
 The model is read as a network of distances and soft-min pooling; its output is redistributed to the support
-points (equations 4 and 5), then to the input features (equation 6). `OneClassDTD` is the method;
-`OrdinaryRows` tell how much relevance columns usually have, and whether to show a row's beside that.
+points (equations 4 and 5), then to the input features (equation 6: `relevance` there, Δ_j beside it in
+`_compiled_one_class`). Training rows are explained without themselves (`_left_out`). `OneClassDTD` is the
+method; `OrdinaryRows` tell how much relevance columns usually have, and whether to show a row's beside that.
 
 Kauffmann, Müller and Montavon, "Towards explaining anomalies: a deep Taylor decomposition of one-class
 models", Pattern Recognition 101 (2020) 107198.

@@ -1,4 +1,14 @@
-"""Explanations by sharing a score among its columns, after Shapley."""
+"""Explanations by sharing a score among its columns, after Shapley.
+
+What stands where:
+
+- `anomaly_shapley.AnomalyShapley`: absent columns take the least anomalous values nearby; what sets are worth
+  (equations 2 to 5 of the paper).
+- `kernel_shap.KernelShap`: absent columns take the cells of other rows, for any score.
+- `shapley_values`: which sets are tried, and the fit of Shapley values to their worth, with standard errors.
+- `neighbourhood`: units of columns, distances, and how γ is chosen.
+- `compensation`: |x̂*(∅) − x|, how far each column moves to the nearest minimum.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,10 @@
 """Anomaly Shapley: any anomaly score shared among the columns that caused it.
 
 A set S of columns is worth the score that remains when all other columns may become ordinary,
-v(S) = e(x̂*(S)), where x̂*(S) is the minimum of `counterfactuals.minimise` with the columns outside S free;
-Shapley values share v (`shapley_values`).
+v(S) = e(x̂*(S)), where x̂*(S) is the minimum of `counterfactuals.minimise` with the columns outside S free
+(equations 2 and 3: `local_worths`; its relaxation, equations 4 and 5: `relaxed_worths` and `RelaxedPoints`).
+Shapley values share v (`shapley_values`). Units of columns, and γ, come from background rows
+(`neighbourhood`).
 
 Takeishi and Kawahara, "A characteristic function for Shapley-value-based attribution of anomaly scores", TMLR
 (2023).

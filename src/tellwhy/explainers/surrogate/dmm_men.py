@@ -1,7 +1,8 @@
 """DMM-MEN: a mixture of regressions with multiple elastic nets, learned to stand in for a model.
 
 One mixture per class (or one for a score) is fitted to all rows, or one per row to its neighbours; `sampler`
-holds the model, its priors and the table of its full conditionals.
+holds the model, its priors and the table of its full conditionals; each is drawn by the function of its name
+in `_compiled_conditionals` (α by `draw_alpha`), and `_compiled_sweep` calls them in turn.
 
 Guo, Huang, Tao, Xing, Lin, "Explaining deep learning models: a Bayesian non-parametric approach", NeurIPS
 (2018).

@@ -1,4 +1,13 @@
-"""Exact explanations of trees, forests and boosted trees."""
+"""Exact explanations of trees, forests and boosted trees.
+
+What stands where:
+
+- `tree_shapley.TreeShapley`: the explainer; which output is explained, and for whom.
+- `score`: path-dependent and interventional values, interactions, the quadrature that both rest on.
+- `_compiled_paths`, `_compiled_background`: their loops, the formula first; `numpy_paths`: the same for a few
+  small trees, to the same bits, without waiting for a compiler.
+- `trees`: trees as arrays, whoever grew them; `of_sklearn`, `of_xgboost`, `of_lightgbm` read them.
+"""
 
 from typing import TYPE_CHECKING
 
