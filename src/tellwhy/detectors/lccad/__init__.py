@@ -5,7 +5,7 @@ What stands where:
 - `lccad.LCCAD`: the estimator; `alternation`: the objective, and the steps that lower it.
 - `costs`: balls, losses, and limits to what one node may cost; `couplings`: how classes go together.
 - `class_scores`: how odd a node is for each class, which is what is explained.
-- `theta`, `suggest`: the weight of distances against couplings, and how many classes there are, from the data.
+- `theta`, `suggest`: the weight of distances against couplings and the number of classes, from the data.
 - `map_inference` beside this folder: the best labels of a graph.
 
 Words used in this folder:
