@@ -4,7 +4,7 @@ What stands where:
 
 - `one_class_dtd.OneClassDTD`: deep Taylor decomposition of one-class models; equations 1 to 6 of the paper
   are in `scoring/one_class.py`, compiled in `_compiled_one_class.py` and as tensors in `one_class_torch.py`.
-- `patch_relevance`: its section 7, windows and patches, of a `PatchModel` or of a model of patches (PatchDTD).
+- `patch_relevance`: its section 7, patches of a `PatchModel`, or of any model of patches (PatchDTD).
 - `latent_class_dtd`: the same for the class of a node that LCCAD found, and what its context adds.
 - `linear_relevance`: w·(x − m), of classifiers (LinearRelevance) and of scores (LinearShapley).
 - `marginal`, `_compiled_marginal`: energy of single features (Marginal), and of one after the other
