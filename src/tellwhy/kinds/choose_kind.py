@@ -9,6 +9,7 @@ from typing import Any
 from tellwhy.core.errors import InvalidParameter
 
 OF_NODES = ("edges", "neighbours", "n_classes", "theta")
+EXPORTED = ".pt2"  # networks
 GRIDS = (".npz", ".npy")
 POSTS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
@@ -66,6 +67,8 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     ('texts', 'events')
     >>> choose_kind("cube.npz", {}), choose_kind("a.csv", {"time": "t", "n_classes": 2})
     ('graph', 'graph')
+    >>> choose_kind("model.pt2", {})
+    'network'
     """
     several = isinstance(source, (list, tuple)) and all(isinstance(each, (str, Path)) for each in source)
     named = list(source) if several else [source] if isinstance(source, (str, Path)) else []
@@ -73,6 +76,8 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     text = settings.get("text")
     if isinstance(text, str) or is_texts(names, text, settings.get("columns")):
         return "texts"
+    if len(names) == 1 and names[0].lower().endswith(EXPORTED):
+        return "network"
     is_grid = len(names) == 1 and names[0].lower().endswith(GRIDS)
     if is_grid or any(settings.get(name) is not None for name in OF_NODES):
         return "graph"

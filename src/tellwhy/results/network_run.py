@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score import Floats
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Result, written
+from tellwhy.results.store import HEAD, load_result, save_result
+from tellwhy.storage import clock
 from tellwhy.storage.documents import Format, plain
 from tellwhy.storage.folders import check_new_folder
 
-FOLDER = Format(
+NETWORK = "network"  # a kind of result, and where its facts stand
+FOLDER = Format(  # of earlier versions
     "an explained network",
     "network.json",
     keys={"network": (str,), "source": (str,), "kind": (str,), "items": (list,), "methods": (list,)},
@@ -134,17 +139,55 @@ class NetworkRun:
 
 def check_place(folder: Path) -> None:
     """Raise now what `save_network_run` would raise."""
-    check_new_folder(folder, marker=FOLDER.head)
+    check_new_folder(folder, marker=HEAD)
 
 
 def save_network_run(run: NetworkRun, folder: Path, *, add: Callable[[Path], Any] | None = None) -> Path:
-    """Write `network.json` and `arrays.npz`, and what `add(folder)` writes, whole or not at all."""
+    """Write the result of a network, and what `add(folder)` writes, whole or not at all."""
+    return save_result(as_result(run), folder, add=add)
+
+
+def as_result(run: NetworkRun, scores: Floats | None = None) -> Result:
+    """Return what was found as the one result that all kinds have; `scores` of all inputs, shown or not."""
     arrays: dict[str, np.ndarray] = {}
     for k, item in enumerate(run.items):
         arrays[f"pixels.{k}"] = item.pixels.astype(np.uint8)
         for method, values in item.values.items():
             arrays[f"{method}.{k}"] = values.astype(np.float32)
-    return FOLDER.write(folder, run_record(run), arrays, add=add)
+    shown = np.array([item.output for item in run.items])
+    alarms = AlarmRule("", 0, 0.0)
+    return Result(
+        kind=NETWORK,
+        source=run.source,
+        settings=dict(run.settings),
+        anomalies=[_anomaly(run, k, item) for k, item in enumerate(run.items)],
+        scores=shown if scores is None else scores,
+        threshold=None,
+        alarms=alarms,
+        opening=Headline(run.n_inputs, alarms, is_written=True, more=[written(run.headline)]),
+        notices=[written(text) for text in run.notices],
+        arrays=arrays,
+        own={NETWORK: run_record(run)},
+        versions=dict(run.versions),
+        created=clock.stamp(),
+    )
+
+
+def _anomaly(run: NetworkRun, k: int, item: NetworkItem) -> Anomaly:
+    """An input with its explained output; the relevance of its parts stands in the arrays."""
+    part = Part("picture" if run.kind == "pictures" else "text", row=k, name=item.name)
+    return Anomaly(part, item.output, None, notices=tuple(written(text) for text in item.notices))
+
+
+def network_of_result(result: Result) -> NetworkRun | None:
+    """Return what was found of a network; None for a result of other data."""
+    record = result.own.get(NETWORK)
+    if record is None:
+        return None
+    try:
+        return _of_record(dict(record), result.arrays)
+    except (LookupError, TypeError, ValueError) as error:
+        raise UnreadableFile(f"The network of {result.source} is damaged: {error!r}.") from error
 
 
 def run_record(run: NetworkRun) -> dict[str, Any]:
@@ -166,14 +209,18 @@ def item_record(item: NetworkItem) -> dict[str, Any]:
 
 
 def load_network_run(folder: Path) -> NetworkRun | None:
-    """Read what `save_network_run` wrote; None where the folder holds another run."""
-    if not (folder / FOLDER.head).is_file():
-        return None
-    head, arrays = FOLDER.read(folder)
-    head.pop("schema", None)
+    """Read what `save_network_run` wrote, now or earlier; None where the folder holds something else."""
+    if (folder / FOLDER.head).is_file():
+        head, arrays = FOLDER.read(folder)
+        return _of_record(head, arrays)
+    return network_of_result(load_result(folder)) if (folder / HEAD).is_file() else None
+
+
+def _of_record(record: dict[str, Any], arrays: Mapping[str, Any]) -> NetworkRun:
+    head = {name: value for name, value in record.items() if name != "schema"}
     methods = [_method(told) for told in head.pop("methods")]
     groups = [FoundGroup(**{**told, "box": tuple(told["box"])}) for told in head.pop("groups")]
-    items = [_item(told, k, methods, arrays) for k, told in enumerate(head.pop("items"))]
+    items = [_item(dict(told), k, methods, arrays) for k, told in enumerate(head.pop("items"))]
     return NetworkRun(**head, methods=methods, groups=groups, items=items)
 
 

@@ -73,7 +73,7 @@ def _write_text(result: Result) -> str:
     lines = [*result.headline, ""]
     for rank, anomaly in enumerate(result.anomalies, start=1):
         name = anomaly.id or f"{anomaly.part.kind} {anomaly.row}"
-        below = "" if anomaly.is_alarm else " (below the threshold)"
+        below = "" if anomaly.is_alarm or result.threshold is None else " (below the threshold)"
         lines.append(f"{rank}. {name}: score {anomaly.score:.4g}{below}")
         lines += [f"   {reason.text}" for reason in anomaly.reasons]
         lines += [f"   {anomaly.note}"] if anomaly.note else []
@@ -100,10 +100,13 @@ def _write_csv(result: Result) -> str:
 
 @form("html")
 def _write_page(result: Result) -> str:
+    from tellwhy.results.network_run import network_of_result
     from tellwhy.views.page.events import render_events
     from tellwhy.views.page.media import NAMES, render_media
+    from tellwhy.views.page.network import render_network
     from tellwhy.views.page.page import render
 
+    from tellwhy.results.network_run import network_of_result
     if result.kind == "events":
         return render_events(result)
     return render_media(result) if result.kind in NAMES else render(result)

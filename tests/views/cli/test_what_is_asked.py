@@ -264,13 +264,15 @@ def test_networks(asked: Any) -> None:
     from tellwhy.kinds.networks.inputs import Preparation
     from tellwhy.kinds.networks.network import NetworkRequest
 
-    function = "tellwhy.kinds.networks.network.explain_network"
+    function = "tellwhy.kinds.model.fit"
     plain = asked(function, "network", "m:f", "--input", "a.png")
-    assert plain == {"args": ("m:f", "a.png", NetworkRequest())}
+    assert plain == {"args": ("m:f",), "kind": "network", **vars(NetworkRequest())}
     words = "--method lrp,gradient --target 3 --labels l.txt --size 8x9 --mean 0.1,0.2 --std 0.3 --vocabulary v.txt "
     words += "--no-check --batch-size 4 --out d --seed 3"
     preparation = Preparation((8, 9), (0.1, 0.2), (0.3,), Path("v.txt"))
     request = NetworkRequest("lrp,gradient", "3", Path("l.txt"), preparation, False, 4, 3)
     assert asked(function, "network", "m:f", "--input", "in", *words.split()) == {
-        "args": ("m:f", "in", request)
+        "args": ("m:f",),
+        "kind": "network",
+        **vars(request),
     }

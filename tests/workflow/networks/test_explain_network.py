@@ -9,10 +9,17 @@ torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 from torch import nn  # noqa: E402
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnreadableFile  # noqa: E402
+import tellwhy  # noqa: E402
+from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile  # noqa: E402
 from tellwhy.kinds.networks.inputs import Preparation, read_labels  # noqa: E402
+from tellwhy.kinds.networks.loading import load_network  # noqa: E402
 from tellwhy.kinds.networks.network import NetworkRequest, explain_network  # noqa: E402
-from tellwhy.results.network_run import load_network_run, save_network_run  # noqa: E402
+from tellwhy.results.network_run import (  # noqa: E402
+    load_network_run,
+    network_of_result,
+    run_record,
+    save_network_run,
+)
 
 NETS = '''
 import torch
@@ -127,7 +134,7 @@ def test_a_vocabulary_and_the_check_of_words(place):
         ("nets_for_tests:corner", "in", {"target": "cat"}, "no class 'cat'"),
         ("nets_for_tests:corner", "none.png", {}, "does not exist"),
         ("nets_for_tests:corner", "bad.png", {}, "cannot be read as a picture"),
-        ("nets_for_tests:corner", "wide.png", {}, "cannot be applied to rows of shape"),
+        ("nets_for_tests:corner", "wide.png", {}, "cannot be applied to x of shape"),
         ("nets_for_tests:corner", "some words", {}, "the network takes no words"),
         ("nets_for_tests:reader", "in/0.png", {}, "Pass a text"),
         ("nets_for_tests:broken", "in", {}, "no weights here"),
@@ -186,6 +193,41 @@ def test_a_run_comes_back_from_its_folder(place):
     assert list(read.methods) == list(run.methods)
     np.testing.assert_allclose(read.items[2].values["gradient"], run.items[2].values["gradient"])
     np.testing.assert_array_equal(read.items[0].pixels, run.items[0].pixels)
+
+
+def test_a_network_is_fitted_and_judges_pictures(place):
+    model = tellwhy.fit("nets_for_tests:corner", kind="network", method="lrp,gradient")
+    result = tellwhy.judge(model, "in")
+    expected = explain_network("nets_for_tests:corner", "in", NetworkRequest(method="lrp,gradient"))
+    assert run_record(network_of_result(result)) == run_record(expected)
+    assert [part.part.name for part in result.anomalies] == [item.name for item in expected.items]
+    np.testing.assert_allclose(result.scores, [item.output for item in expected.items])
+    np.testing.assert_allclose(result.arrays["lrp.1"], expected.items[1].values["lrp"])
+    assert result.n_flagged == 0
+    assert expected.headline in tellwhy.tell(result)
+    assert "Gradient" in tellwhy.tell(result, "html")
+    other = tellwhy.judge(model, "in", method="gradient", target="1")
+    np.testing.assert_allclose(other.scores, [item.classes[1].output for item in expected.items])
+    with pytest.raises(InvalidParameter, match="preparation cannot be changed"):
+        tellwhy.judge(model, "in", preparation=Preparation((4, 4)))
+    with pytest.raises(InvalidParameter, match="no setting 'depth'"):
+        tellwhy.fit("nets_for_tests:corner", kind="network", depth=3)
+    with pytest.raises(CannotWrite, match="is made by code"):
+        model.save(place / "m.tellwhy")
+
+
+def test_an_exported_network_is_kept_in_one_file(place):
+    (place / "names.txt").write_text("upper\nlower\n")
+    program = torch.export.export(load_network("nets_for_tests:corner").model, (torch.zeros(1, 1, 8, 8),))
+    torch.export.save(program, place / "corner.pt2")
+    model = tellwhy.fit(place / "corner.pt2", labels=place / "names.txt", check=False)
+    assert model.kind == "network"
+    told = run_record(network_of_result(tellwhy.judge(model, "in")))
+    assert told["items"][0]["explained"] == "upper"
+    kept = model.save(place / "m.tellwhy")
+    (place / "corner.pt2").unlink()
+    (place / "names.txt").unlink()
+    assert run_record(network_of_result(tellwhy.judge(tellwhy.load(kept), "in"))) == told
 
 
 def test_the_users_network_stays_as_it_is(place):

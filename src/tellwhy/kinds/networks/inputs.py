@@ -51,7 +51,7 @@ class Preparation:
     size: tuple[int, int] | None = None
     mean: Sequence[float] = (0.0,)
     std: Sequence[float] = (1.0,)
-    vocabulary: Path | None = None
+    vocabulary: str | Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +177,10 @@ def _prepared(prepare: Any, given: Any, name: str) -> Any:
     return found.detach().cpu().numpy() if hasattr(found, "detach") else found
 
 
-def _vocabulary(path: Path | None) -> dict[str, int]:
+def _vocabulary(path: str | Path | None) -> dict[str, int]:
     if path is None:
         return {}
-    return {word: k for k, word in reversed(list(enumerate(_file_text(path).splitlines())))}
+    return {word: k for k, word in reversed(list(enumerate(_file_text(Path(path)).splitlines())))}
 
 
 def _text(name: str, text: str, network: LoadedNetwork, numbers: dict[str, int]) -> Entry:

@@ -9,7 +9,7 @@ From the name of a network and pictures or a text to explanations, and how far t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.optional import find_version, versions
-from tellwhy.core.params import nearest
+from tellwhy.core.params import Fit, nearest
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats
 from tellwhy.kinds.networks.inputs import Entries, Preparation, read_entries, read_labels
@@ -272,15 +272,20 @@ class NetworkRequest:
 
     method: str = "lrp"
     target: str | None = None
-    labels: Path | None = None
+    labels: str | Path | None = None
     preparation: Preparation = field(default_factory=Preparation)
     check: bool = True
     batch_size: int = 32
     random_state: int = 0
 
+    def _fits(self) -> Iterator[Fit]:
+        yield "method", bool(named_methods(self.method)), True
+        yield "preparation", isinstance(self.preparation, Preparation), True
+        yield "batch_size", self.batch_size >= 1, True
+
 
 @dataclass(frozen=True, eq=False)
-class _Case:
+class Case:
     """A network with its inputs and outputs, and what is asked of it."""
 
     network: str
@@ -293,10 +298,12 @@ class _Case:
 
     @property
     def batch_size(self) -> int:
+        """Inputs that go through the network at once."""
         return 1 if self.loaded.one_by_one else self.request.batch_size
 
     @property
     def is_pictures(self) -> bool:
+        """Whether inputs are pictures, with channels, height and width."""
         return bool(self.X.dtype.kind == "f" and self.X.ndim == 4)
 
 
@@ -312,31 +319,37 @@ def explain_network(network: str, source: str, request: NetworkRequest) -> Netwo
     request
         What is asked for.
     """
-    methods = named_methods(request.method)
-    case = _case(network, source, request)
-    target = case.outputs.target(request.target)
+    named_methods(request.method)
+    labels = [] if request.labels is None else read_labels(Path(request.labels))
+    stage("loading the network")
+    return explain_case(read_case(network, load_network(network), labels, source, request))
+
+
+def read_case(
+    network: str, loaded: LoadedNetwork, labels: Sequence[str], source: str, request: NetworkRequest
+) -> Case:
+    """Read what is to be explained, and apply the network to it."""
+    read = read_entries(source, loaded, request.preparation)
+    X = np.stack([entry.row for entry in read.entries])
+    outputs = outputs_of_all(loaded.model, X, 1 if loaded.one_by_one else request.batch_size, labels)
+    return Case(network, source, request, loaded, read, X, outputs)
+
+
+def explain_case(case: Case) -> NetworkRun:
+    """Explain all inputs by each method that is asked for, and judge the methods."""
+    target = case.outputs.target(case.request.target)
     explanations = {}
     judged = []
-    for name, method in methods.items():
+    for name, method in named_methods(case.request.method).items():
         stage(f"explaining by {method.title}")
         explainer = method.make(case.outputs.model, target, _box(case), batch_size=case.batch_size)
         explanations[name] = explainer.explain(case.X)
         asked = Judged(name, method.title, explainer, explanations[name])
-        judged.append(told(asked, case.outputs.model, _fill(case), seed=request.random_state))
+        judged.append(told(asked, case.outputs.model, _fill(case), seed=case.request.random_state))
     return _run(case, explanations, judged)
 
 
-def _case(network: str, source: str, request: NetworkRequest) -> _Case:
-    labels = [] if request.labels is None else read_labels(request.labels)
-    stage("loading the network")
-    loaded = load_network(network)
-    read = read_entries(source, loaded, request.preparation)
-    X = np.stack([entry.row for entry in read.entries])
-    outputs = outputs_of_all(loaded.model, X, 1 if loaded.one_by_one else request.batch_size, labels)
-    return _Case(network, source, request, loaded, read, X, outputs)
-
-
-def _box(case: _Case) -> tuple[Any, Any]:
+def _box(case: Case) -> tuple[Any, Any]:
     """Least and largest values of a picture's channels, for methods that use the range of their input."""
     if case.loaded.prepare is not None or not case.is_pictures:
         return None, None
@@ -346,7 +359,7 @@ def _box(case: _Case) -> tuple[Any, Any]:
     return (float(low.min()), float(high.max())) if low.size == 1 else (low, high)
 
 
-def _fill(case: _Case) -> Any:
+def _fill(case: Case) -> Any:
     """What regions are painted over with in the check; None where there is no check."""
     if not case.request.check:
         return None
@@ -359,7 +372,7 @@ def _fill(case: _Case) -> Any:
     )
 
 
-def _run(case: _Case, explanations: dict[str, Explanation], judged: Sequence[MethodTold]) -> NetworkRun:
+def _run(case: Case, explanations: dict[str, Explanation], judged: Sequence[MethodTold]) -> NetworkRun:
     first = next(iter(explanations.values()))
     items = [_item(case, k, explanations) for k in range(min(KEPT, len(case.read.entries)))]
     groups: list[FoundGroup] = []
@@ -386,7 +399,7 @@ def _run(case: _Case, explanations: dict[str, Explanation], judged: Sequence[Met
     )
 
 
-def _notices(case: _Case) -> list[str]:
+def _notices(case: Case) -> list[str]:
     said = list(case.read.notices)
     if case.loaded.runs_code:
         said.append(f"Loading {case.network} ran the code of its module.")
@@ -396,7 +409,7 @@ def _notices(case: _Case) -> list[str]:
     return said
 
 
-def _item(case: _Case, row: int, explanations: dict[str, Explanation]) -> NetworkItem:
+def _item(case: Case, row: int, explanations: dict[str, Explanation]) -> NetworkItem:
     entry = case.read.entries[row]
     first = next(iter(explanations.values()))
     chosen = int(np.asarray(first.extras["output"])[row])

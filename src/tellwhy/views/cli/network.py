@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -68,7 +68,7 @@ def network_command(
 ) -> None:
     """Tell which parts of a picture or a text a network's output comes from.
 
-    Writes a folder with `report.html`, `network.json` and `arrays.npz`: the likeliest classes, the relevance
+    Writes a folder with `report.html`, `result.json` and `arrays.npz`: the likeliest classes, the relevance
     of every pixel or word by each method, what biases absorbed, and how far each method can be trusted. Of 20
     pictures and more, groups of explanations that look where others do not are named.
 
@@ -78,9 +78,10 @@ def network_command(
     - `tellwhy network model.pt2 --input pictures/ --method lrp,gradient --target 3 --out DIR`
     - `tellwhy network my_models:reader --input "how do i reset my pin"`
     """
+    from tellwhy.kinds.model import fit, judge
     from tellwhy.kinds.networks.inputs import Preparation
-    from tellwhy.kinds.networks.network import NetworkRequest, explain_network
-    from tellwhy.results.network_run import check_place, run_record, save_network_run
+    from tellwhy.results.network_run import check_place, network_of_result, run_record
+    from tellwhy.results.store import save_result
     from tellwhy.views.page.network import write_network_report
 
     preparation = Preparation(
@@ -89,12 +90,23 @@ def network_command(
         std=_numbers("--std", std, 1.0),
         vocabulary=vocabulary,
     )
-    request = NetworkRequest(method, target, labels, preparation, check, batch_size, seed)
+    asked: dict[str, Any] = {
+        "method": method,
+        "target": target,
+        "labels": labels,
+        "preparation": preparation,
+        "check": check,
+        "batch_size": batch_size,
+        "random_state": seed,
+    }
     folder = Path(f"tellwhy-network-{_stem(network)}") if out is None else out
     check_place(folder)
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes(OPTIONS):
-        run = explain_network(network, input, request)
-        save_network_run(run, folder, add=lambda work: write_network_report(run, work / "report.html"))
+        result = judge(fit(network, kind="network", **asked), input)
+        run = network_of_result(result)
+        if run is None:
+            raise AssertionError("a network was explained")
+        save_result(result, folder, add=lambda work: write_network_report(run, work / "report.html"))
     if json:
         screen.print_json({**run_record(run), "out": str(folder)})
         return
