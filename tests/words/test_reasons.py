@@ -11,7 +11,7 @@ from tellwhy.results.schema import from_plain, to_plain
 from tellwhy.results.store import anomaly_of_schema_2
 from tellwhy.words import tell
 from tellwhy.words.english.notices import NOTICES
-from tellwhy.words.english.reasons import REASONS
+from tellwhy.words.english.reasons import REASONS, count_alarms
 
 SNAPSHOT = Path(__file__).with_name("reasons.txt")
 NUMBER = {"column": "number"}
@@ -266,3 +266,9 @@ def test_a_reason_that_was_saved_as_a_sentence_says_it_still():
         odd = {"row": 3, "id": None, "score": 1.0, "above_threshold": True}
         again = anomaly_of_schema_2({**odd, "reasons": [{**record, "text": text}]})
         assert from_plain(Anomaly, again).reasons[0].text == text
+
+
+@pytest.mark.parametrize(("expected", "said"), [(0.99, "fewer than one"), (1.0, "about 1"), (1.6, "about 2")])
+def test_chance_alarms_are_fewer_than_one_only_below_one(expected, said):
+    told = count_alarms(Headline(800, AlarmRule("a rule", 7, expected)))
+    assert told == f"7 of 800 rows are alarms (a rule); {said} would be expected by chance alone."

@@ -14,6 +14,7 @@ from tellwhy.detectors.committee.members import (
     RarePairs,
     Tails,
     Units,
+    _odd_together,
     excess,
 )
 
@@ -188,3 +189,13 @@ def test_errors_of_a_line_that_grow_with_a_product_are_not_odd():
     X = np.column_stack([price, quantity, price * quantity])
     member = Dependence.learn(X, np.arange(4_000))
     assert member.score(X).max() < 10
+
+
+def test_columns_that_are_odd_in_the_same_rows_tell_each_other_as_far_as_that_is_sure():
+    """Of nine rows that are odd in both columns of 1,000, six are sure: one standard error is taken off."""
+    surprises = np.zeros((1000, 3))
+    surprises[:9, :2] = 5.0
+    surprises[100:108, 2] = 5.0
+    told = _odd_together(surprises)
+    assert told[0, 1] == told[1, 0] == pytest.approx(1 - np.log(6 / 9) / np.log(9 / 1000))
+    assert told[0, 2] == told[2, 1] == 0.0

@@ -81,3 +81,9 @@ def test_score_of_inverts_value():
     law = Surprise.learn(ordinary("heavy"))
     for surprise in (0.5, 1.0, 2.0, 9.0):
         assert law.value(np.array([law.score_of(surprise)]))[0] == pytest.approx(surprise, rel=1e-3)
+
+
+def test_a_tail_of_equal_scores_has_a_thousandth_of_the_spread_as_its_scale():
+    scores = np.concatenate([np.linspace(0.0, 50.0, 600), np.full(400, 50.0)])
+    low, high = np.quantile(scores, [0.05, 0.95])
+    assert Surprise.learn(scores).scale == pytest.approx(1e-3 * (high - low))

@@ -1,10 +1,14 @@
 """Whether reasons hold: usual values in the named columns, and usual values everywhere else."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from tellwhy.kinds.table_result import _ordinary_level
 from tellwhy.results.result import Notice
+from tellwhy.verdicts.alarms import Calibration
 from tellwhy.verdicts.causes import Cause, Trials, causes_of
 from tellwhy.verdicts.column_groups import groups_of_columns
 from tellwhy.verdicts.headline import doubt_of
@@ -205,3 +209,9 @@ def test_a_calm_table_says_so():
     assert run.headline == [
         "None of the 300 rows stands out: no alarm with at most 10 % false alarms expected."
     ]
+
+
+@pytest.mark.parametrize(("line", "level"), [(3.0, 3.0), (9.0, -np.log(0.01))])
+def test_a_row_is_ordinary_below_the_line_and_where_one_ordinary_row_in_a_hundred_is(line, level):
+    judged = SimpleNamespace(line=line, calibration=Calibration())
+    assert _ordinary_level(judged) == pytest.approx(level)
