@@ -106,7 +106,9 @@ def _write_page(result: Result) -> str:
     from tellwhy.views.page.network import render_network
     from tellwhy.views.page.page import render
 
-    from tellwhy.results.network_run import network_of_result
+    network = network_of_result(result)
+    if network is not None:
+        return render_network(network)
     if result.kind == "events":
         return render_events(result)
     return render_media(result) if result.kind in NAMES else render(result)
