@@ -116,6 +116,17 @@ METHODS = (
         citation="Kingma, Welling, International Conference on Learning Representations (2014)",
     ),
     _method(
+        "explainers.corruption.corruption_posterior:CorruptionPosterior",
+        needs="a Gaussian mixture, or any score and background rows",
+        cost="mixtures O(K d²) a row; other scores 49 d + 4,700 scores a row at most",
+        exactness=(
+            "mixtures: closed form, all sets of two cells up to 64 columns; other scores: sums over tried values, "
+            "with their error"
+        ),
+        citation="tellwhy; compare Rousseeuw, Van den Bossche, Technometrics 60 (2018), on deviating cells",
+        applies=has_none("IsPrediction", "HasLevels"),
+    ),
+    _method(
         "explainers.perturbation.anomaly_contribution:AnomalyContribution",
         needs="any score; background rows",
         cost="n_samples scores per row (by default 4 d, at least 256)",

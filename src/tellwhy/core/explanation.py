@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # A name, not an import: `storage` stands above `core`, and is loaded when an explanation is saved or read.
 _STORAGE = "tellwhy.storage.explanations"
-KINDS = ("attribution", "sensitivity", "signal", "ranking", "relative")
+KINDS = ("attribution", "sensitivity", "signal", "ranking", "relative", "probability")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,8 +50,8 @@ class Explanation:
     params
         Settings of the method; `params["explains"]` says which scalar was explained.
     kind
-        'attribution', 'sensitivity', 'signal', 'ranking' or 'relative' (how many times what is usual of a
-        feature, 1 = as on ordinary rows).
+        'attribution', 'sensitivity', 'signal', 'ranking', 'relative' (how many times what is usual of a
+        feature, 1 = as on ordinary rows) or 'probability' (that the feature is wrong).
     extras
         Further results. Arrays and frames have one entry per row and follow slicing; anything else is kept as
         it is. A `Deferred` one is computed when it is first asked for (see `Extras`).

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         BackgroundExplainer as BackgroundExplainer,
         ScoreExplainer as ScoreExplainer,
     )
+    from tellwhy.explainers.corruption.corruption_posterior import CorruptionPosterior as CorruptionPosterior
     from tellwhy.explainers.decomposition.baselines import (
         CommitteeShares as CommitteeShares,
         ExpectedValue as ExpectedValue,

@@ -82,6 +82,8 @@ PLACES: Mapping[str, str] = {
     "OneVsRestSVM": "tellwhy.classifiers.svm.lee_lin_wahba",
     "WestonWatkinsSVM": "tellwhy.classifiers.svm.weston_watkins",
     "TextClassifier": "tellwhy.classifiers.text_classifier",
+    "tellwhy.ScoredCells": "tellwhy.explainers.corruption.scored_cells",
+    "tellwhy.TriedValues": "tellwhy.explainers.corruption.scored_cells",
     "tellwhy.Neighbours": "tellwhy.explainers.perturbation.anomaly_contribution",
     "tellwhy.Neighbourhood": "tellwhy.explainers.shapley.neighbourhood",
     "tellwhy.Columns": "tellwhy.explainers.surrogate.mixture",

@@ -23,6 +23,7 @@ KIND_WORDS = {
     "signal": "strength of the signal",
     "ranking": "weight in the ranking",
     "relative": "relevance, in multiples of what is usual of the column",
+    "probability": "probability of being wrong",
 }
 
 

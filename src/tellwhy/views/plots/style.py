@@ -74,6 +74,7 @@ AXIS_TITLES = {
     "signal": "signal (not a share of the score)",
     "ranking": "ranking weight (not a share of the score)",
     "relative": "times what is usual of the column (not a share of the score)",
+    "probability": "probability of being wrong (not a share of the score)",
 }
 
 
