@@ -7,9 +7,11 @@ ordinary rows of the other half to move cells of). Nothing was chosen on them he
 from __future__ import annotations
 
 import argparse
+import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,6 @@ from benchmarks.shapley._detectors_and_methods import split
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import running
 from benchmarks.shared.results import publish
-from tellwhy.data import fetch
 from tellwhy.detectors import GaussianMixture, MixedMarginals, NearestNeighbours, OneClassSVM
 from tellwhy.evaluation import inject_anomalies, localisation
 from tellwhy.explainers import (
@@ -34,8 +35,8 @@ from tellwhy.explainers import (
 )
 
 PAPERS = ("thyroid", "breastw", "U2R", "lympho", "musk", "arrhythmia")
-OTHERS = ("adbench_44_Wilt", "adbench_14_glass", "adbench_22_magic.gamma", "adbench_2_annthyroid")
-OTHERS += ("adbench_42_WBC", "adbench_46_WPBC", "adbench_30_satellite", "adbench_20_letter")
+OTHERS = ("44_Wilt", "14_glass", "22_magic.gamma", "2_annthyroid")
+OTHERS += ("42_WBC", "46_WPBC", "30_satellite", "20_letter")
 DETECTORS: dict[str, Callable[[], Any]] = {
     "mixture": lambda: GaussianMixture(regularisation="auto"),
     "one-class SVM": lambda: OneClassSVM(nu=0.1),
@@ -62,8 +63,9 @@ def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     if name in PAPERS:
         data = split(name)
         return np.vstack([data.train, data.valid]), data.normal
-    data = fetch(name)
-    normal = np.asarray(data["X"], dtype=float)[np.asarray(data["y"]) == 0]
+    path = Path(os.environ.get("TELLWHY_DATA", ".")) / "adbench" / f"{name}.npz"
+    with np.load(path, allow_pickle=False) as data:
+        normal = np.asarray(data["X"], dtype=float)[np.asarray(data["y"]) == 0]
     normal = normal[np.random.default_rng(zlib.crc32(name.encode())).permutation(len(normal))]
     half = min(len(normal) // 2, 1500)
     train, rest = normal[:half], normal[half:]
@@ -96,7 +98,7 @@ def measured(name: str, detector: str, asked: argparse.Namespace) -> Iterator[di
             normal[: asked.rows], n_moved, random_state=n_moved, scale=train.std(axis=0), binary=binary
         )
         line: dict[str, Any] = {
-            "set": name.removeprefix("adbench_"),
+            "set": name.removeprefix(""),
             "columns": train.shape[1],
             "detector": detector,
         }
