@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from tellwhy.core.score import Floats, Integers
@@ -148,7 +149,7 @@ def _slab_of_members(members: Integers, log_slab: Floats) -> Floats:
     return np.asarray(found.reshape(n, n_parents, size).sum(axis=2))
 
 
-def _is_new(members: Integers, d: int) -> Floats:
+def _is_new(members: Integers, d: int) -> NDArray[np.bool_]:
     """Which sets (n, B, d) hold one cell more than their parent, and were not reached from another before."""
     n, n_parents, size = members.shape
     columns = np.broadcast_to(np.arange(d), (n, n_parents, d))
