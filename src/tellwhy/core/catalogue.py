@@ -120,8 +120,8 @@ METHODS = (
         needs="a Gaussian mixture, or any score and background rows",
         cost="mixtures O(K d²) a row; other scores 49 d + 4,700 scores a row at most",
         exactness=(
-            "mixtures: closed form, all sets of two cells up to 64 columns; other scores: sums over tried values, "
-            "with their error"
+            "mixtures: closed form, all sets of two cells up to 64 columns; other scores: sums over tried "
+            "values, with their error"
         ),
         citation="tellwhy; compare Rousseeuw, Van den Bossche, Technometrics 60 (2018), on deviating cells",
         applies=has_none("IsPrediction", "HasLevels"),
