@@ -1,9 +1,10 @@
-"""P(cell i is wrong | row): which cell is to blame, by the probability that it was corrupted (METHODS, part 10).
+"""P(cell i is wrong | row): which cell is to blame, by the probability that it was corrupted.
 
 A clean row is drawn from p(z). Each cell is corrupted with probability ρ, independently of the others; a
 corrupted one is replaced by a draw from g_i. Of a set A of corrupted cells,
 
-    P(A | x) ∝ e₀(A) (ρ/(1 − ρ))^|A|,   e₀(A) = p(x₋A) Π_{i∈A} g_i(x_i),   P(cell i is wrong | x) = Σ_{A∋i} P(A | x).
+    P(A | x) ∝ e₀(A) (ρ/(1 − ρ))^|A|,   e₀(A) = p(x₋A) Π_{i∈A} g_i(x_i),
+    P(cell i is wrong | x) = Σ_{A∋i} P(A | x).
 
 Where e₀ comes from stands in `mixture_cells` (closed form) and in `scored_cells` (any score).
 """
@@ -33,15 +34,15 @@ RATES = np.geomspace(1e-6, 0.3, 120)  # that a rate is chosen from
 class CorruptionPosterior(BackgroundExplainer):
     """P(cell i is wrong | x): the probability that it was corrupted, given the row and a law of clean rows.
 
-    For Gaussian mixtures p(z) is the mixture, and all is in closed form. For any other score exp(−E) takes its
-    place, with E(x) = −τ log P(score ≥ s(x)) learned from ordinary rows; each cell is integrated out over other
-    values of its column, and `stderr` tells how much half of these values would change. A wrong value is drawn
-    from a law `width` times as wide as its column; of a column of a few values, from these.
+    For Gaussian mixtures p(z) is the mixture, and all is in closed form. For any other score exp(−E) takes
+    its place, with E(x) = −τ log P(score ≥ s(x)) learned from ordinary rows; each cell is integrated out over
+    other values of its column, and `stderr` tells how much half of these values would change. A wrong value is
+    drawn from a law `width` times as wide as its column; of a column of a few values, from these.
 
     Values are probabilities: they do not add up to the score, nor to one, for several cells may be wrong at
     once. `extras["n_wrong"]` holds the probabilities that 0, 1, … cells are wrong: where the last of them is
-    large, raise `max_cells`. Where an encoding made several columns from one of the user's, it is wrong if any
-    of them is.
+    large, raise `max_cells`. Where an encoding made several columns from one of the user's, it is wrong if
+    any of them is.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ class CorruptionPosterior(BackgroundExplainer):
     Examples
     --------
     >>> from sklearn.mixture import GaussianMixture
-    >>> X = np.random.default_rng(0).multivariate_normal([0, 0, 0], [[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]], 500)
+    >>> spread = [[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]]
+    >>> X = np.random.default_rng(0).multivariate_normal([0, 0, 0], spread, 500)
     >>> explainer = CorruptionPosterior(GaussianMixture(1).fit(X))
     >>> explainer.explain(np.array([[0.1, 0.0, 6.0], [4.0, 0.2, 0.5]])).values.round(2)
     array([[0.05, 0.05, 1.  ],
@@ -158,8 +160,8 @@ class CorruptionPosterior(BackgroundExplainer):
             part = cells.weighed(rows.X[batch], rows.owner, most=self.max_cells, n_kept=self.n_kept)
             if not np.isfinite(part.log_totals[:, 1]).all():
                 raise InvalidInput(
-                    "CorruptionPosterior finds rows too far from the mixture: squared distances overflow. Scale "
-                    "the columns, or leave these rows out."
+                    "CorruptionPosterior finds rows too far from the mixture: squared distances overflow. "
+                    "Scale the columns, or leave these rows out."
                 )
             parts.append(part)
         return _joined(parts), None

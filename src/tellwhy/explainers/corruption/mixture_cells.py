@@ -1,7 +1,7 @@
-"""Sets of cells that may be wrong, weighed under a Gaussian mixture (METHODS, part 10).
+"""Sets of cells that may be wrong, weighed under a Gaussian mixture.
 
-A set A of wrong cells has the weight e₀(A) = p(x₋A) Π_{i∈A} g_i(x_i): the density of the other cells, times what
-a wrong value is drawn from. With Λ_k the precision of component k, u_k = Λ_k (x − μ_k) and
+A set A of wrong cells has the weight e₀(A) = p(x₋A) Π_{i∈A} g_i(x_i): the density of the other cells, times
+what a wrong value is drawn from. With Λ_k the precision of component k, u_k = Λ_k (x − μ_k) and
 b_k = log π_k + log N(x; μ_k, Σ_k), the cells of A are integrated out in closed form:
 
     log p(x₋A) = logsumexp_k [ b_k + ½ u_{k,A}ᵀ (Λ_{k,AA})⁻¹ u_{k,A} + |A|/2 log 2π − ½ log|Λ_{k,AA}| ].
@@ -99,7 +99,7 @@ class MixtureCells:
         return 8 * n_parents * d * (3 * most + 4 + n_components)
 
     def weighed(self, X: Floats, owner: Integers, *, most: int, n_kept: int) -> WeighedSets:
-        """Weigh all sets of one cell; of larger ones those that add a cell to the `n_kept` best of a size less.
+        """Weigh all sets of one cell; of larger ones those that grow from the `n_kept` best of a size less.
 
         Sets of two cells are all weighed where there are at most `n_kept` columns.
         """

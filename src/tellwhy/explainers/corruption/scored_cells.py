@@ -1,13 +1,15 @@
 """Sets of cells that may be wrong, weighed by any score: other values are tried in each cell.
 
-A score says how odd a row is, not how probable. Its energy is E(x) = −τ log P(score ≥ s(x)) among ordinary rows,
-and exp(−E) takes the place of the density. A wrong cell is integrated out over the values of its column:
+A score says how odd a row is, not how probable. Its energy is E(x) = −τ log P(score ≥ s(x)) among ordinary
+rows, and exp(−E) takes the place of the density. A wrong cell is integrated out over the values of its
+column:
 
     e₀({i}) = Σ_v h(v) exp(−E(x with x_i := v)) · g_i(x_i),
 
-with h(v) = 1 for columns of a few values, and the width of v's stretch (trapezoidal rule) for all others. Scores
-differ in how far they can rise for one cell (a forest's hardly do), so that τ is learned: in some ordinary rows one
-cell is replaced, and the τ wins by which the rows as they are and the replaced cells are the likeliest.
+with h(v) = 1 for columns of a few values, and the width of v's stretch (trapezoidal rule) for all others.
+Scores differ in how far they can rise for one cell (a forest's hardly do), so that τ is learned: in some
+ordinary rows one cell is replaced, and the τ wins by which the rows as they are and the replaced cells are
+the likeliest.
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 @dataclass(frozen=True)
 class TriedValues:
-    """Values that are tried in the columns of one owner, their log h(v), and what a wrong value is drawn from.
+    """Values that are tried in the columns of one owner, their log h(v), and where wrong values come from.
 
-    Wrong values are spread evenly, `scale` to either side of `centre` or as far as the value lies; where there is
-    no centre, all values are as likely.
+    Wrong values are spread evenly, `scale` to either side of `centre` or as far as the value lies; where
+    there is no centre, all values are as likely.
     """
 
     columns: Integers
