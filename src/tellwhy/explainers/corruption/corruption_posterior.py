@@ -36,7 +36,7 @@ class CorruptionPosterior(BackgroundExplainer):
 
     For Gaussian mixtures p(z) is the mixture, and all is in closed form. For any other score exp(−E) takes
     its place, with E(x) = −τ log P(score ≥ s(x)) learned from ordinary rows; each cell is integrated out over
-    other values of its column, and `stderr` tells how much half of these values would change. A wrong value is
+    other values of its column, and `stderr` tells how much half of these values would change. A wrong one is
     drawn from a law `width` times as wide as its column; of a column of a few values, from these.
 
     Values are probabilities: they do not add up to the score, nor to one, for several cells may be wrong at
@@ -169,7 +169,10 @@ class CorruptionPosterior(BackgroundExplainer):
 
 def _is_mixture(score: Any) -> bool:
     """Whether a score is the energy of a Gaussian mixture of the very columns that it sees."""
-    return isinstance(score, HasMixture) and score.mixture.means.shape[1:] == tuple(score.feature_shape or ())
+    if not isinstance(score, HasMixture):
+        return False
+    found: Any = score
+    return bool(found.mixture.means.shape[1:] == tuple(found.feature_shape or ()))
 
 
 def _joined(parts: list[WeighedSets]) -> WeighedSets:

@@ -120,7 +120,8 @@ class MixtureCells:
     def _extended(self, level: _Level, slopes: Floats, log_slab: Floats) -> tuple[Floats, Floats]:
         """Add each column to each set: terms of the components (n, B, d, K), and log e₀ (n, B, d)."""
         members = level.members
-        n, n_parents, size = members.shape
+        n, n_parents = members.shape[:2]
+        size = members.shape[2]
         d = slopes.shape[2]
         terms = np.empty((n, n_parents, d, len(self.means)))
         for k, precision in enumerate(self.precisions):
@@ -144,14 +145,15 @@ class MixtureCells:
 
 
 def _slab_of_members(members: Integers, log_slab: Floats) -> Floats:
-    n, n_parents, size = members.shape
+    n = len(members)
     found = np.take_along_axis(log_slab, members.reshape(n, -1), axis=1)
-    return np.asarray(found.reshape(n, n_parents, size).sum(axis=2))
+    return np.asarray(found.reshape(members.shape).sum(axis=2))
 
 
 def _is_new(members: Integers, d: int) -> NDArray[np.bool_]:
     """Which sets (n, B, d) hold one cell more than their parent, and were not reached from another before."""
-    n, n_parents, size = members.shape
+    n, n_parents = members.shape[:2]
+    size = members.shape[2]
     columns = np.broadcast_to(np.arange(d), (n, n_parents, d))
     if not size:
         return np.ones((n, n_parents, d), dtype=bool)
@@ -170,7 +172,7 @@ def _is_new(members: Integers, d: int) -> NDArray[np.bool_]:
 
 def _shares(members: Integers, grown: Floats, totals: Floats, owner: Integers) -> Floats:
     """Share of the weight of the sets that hold a cell of each owner; a set counts once for each."""
-    n, _, size = members.shape
+    n = len(members)
     weights = np.exp(grown - totals[:, None, None])
     owners = owner[members]
     found = np.zeros((n, int(owner.max()) + 1))
@@ -178,7 +180,7 @@ def _shares(members: Integers, grown: Floats, totals: Floats, owner: Integers) -
     for column, own in enumerate(owner):
         found[:, own] += (weights[:, :, column] * is_other[:, :, column]).sum(axis=1)
     of_parents = weights.sum(axis=2)
-    for place in range(size):
+    for place in range(members.shape[2]):
         is_first = (owners[:, :, :place] != owners[:, :, place : place + 1]).all(axis=2)
         np.add.at(found, (np.arange(n)[:, None], owners[:, :, place]), of_parents * is_first)
     return np.minimum(found, 1.0)
@@ -186,7 +188,7 @@ def _shares(members: Integers, grown: Floats, totals: Floats, owner: Integers) -
 
 def _best(level: _Level, terms: Floats, grown: Floats, n_kept: int) -> _Level:
     """Keep the sets of the largest weight."""
-    n, _, d = grown.shape
+    n, d = grown.shape[::2]
     flat = grown.reshape(n, -1)
     n_kept = min(n_kept, int((flat > -np.inf).sum(axis=1).min()))
     places = np.argsort(-flat, axis=1, kind="stable")[:, :n_kept]

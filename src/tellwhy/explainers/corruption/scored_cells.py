@@ -130,10 +130,10 @@ class ScoredCells:
 
         How much the two differ tells how good the sums are.
         """
-        own, slab, surprises = self._tried_alone(rows)
-        found = [self._singles(own, slab, surprises, self.sharpness, is_half=half) for half in (False, True)]
+        alone = self._tried_alone(rows)
+        found = [self._singles(alone, self.sharpness, is_half=half) for half in (False, True)]
         if most > 1 and len(self.tried) > 1:
-            self._weigh_pairs(rows, slab, found)
+            self._weigh_pairs(rows, alone.slab, found)
         return found[0].sets(), found[1].sets()
 
     def _likeliest_sharpness(self, rows: Rows, rng: np.random.Generator) -> float:
@@ -147,32 +147,30 @@ class ScoredCells:
             X[place, tried.columns] = tried.drawn(1, rng)[0]
         left_out = None if rows.left_out is None else rows.left_out[chosen]
         output = None if rows.output is None else rows.output[chosen]
-        own, slab, surprises = self._tried_alone(replace(rows, X=X, left_out=left_out, output=output))
+        alone = self._tried_alone(replace(rows, X=X, left_out=left_out, output=output))
         gains = []
         for sharpness in SHARPNESSES:
-            weights = self._singles(own, slab, surprises, sharpness)
+            weights = self._singles(alone, sharpness)
             truth = np.where(planted, weights.single[np.arange(len(X)), owners], weights.none)
             prior = np.where(planted, -np.log(len(self.tried)), 0.0)  # as often one wrong cell as none
             all_sets = np.logaddexp(weights.none, logsumexp(weights.single, axis=1) - np.log(len(self.tried)))
             gains.append((truth + prior - all_sets).mean())
         return SHARPNESSES[int(np.argmax(gains))]
 
-    def _tried_alone(self, rows: Rows) -> tuple[Floats, Floats, list[Floats]]:
-        """Surprise of the rows, log g of their cells, and surprise with each value tried in each cell."""
+    def _tried_alone(self, rows: Rows) -> _Alone:
+        """Try each value in each cell."""
         own = self.surprise.value(rows.scores())
         slab = np.stack([t.log_slab(rows.X[:, t.columns]) for t in self.tried], axis=1)
         every = np.arange(len(rows.X))
-        return own, slab, [self._surprises(rows, every, t.columns, t.values) for t in self.tried]
+        return _Alone(own, slab, [self._surprises(rows, every, t.columns, t.values) for t in self.tried])
 
-    def _singles(
-        self, own: Floats, slab: Floats, surprises: list[Floats], sharpness: float, *, is_half: bool = False
-    ) -> _Weights:
+    def _singles(self, alone: _Alone, sharpness: float, *, is_half: bool = False) -> _Weights:
         """log e₀ of no cell and of each, by all values or by every other of them."""
         sums = []
-        for tried, found in zip(self.tried, surprises, strict=True):
+        for tried, found in zip(self.tried, alone.surprises, strict=True):
             kept = tried.spread(len(tried.values) // 2 + 1) if is_half else np.arange(len(tried.values))
             sums.append(logsumexp(tried.kept(kept).log_widths - sharpness * found[:, kept], axis=1))
-        return _Weights(-sharpness * own, np.stack(sums, axis=1) + slab)
+        return _Weights(-sharpness * alone.own, np.stack(sums, axis=1) + alone.slab)
 
     def _weigh_pairs(self, rows: Rows, slab: Floats, found: list[_Weights]) -> None:
         """Weigh the pairs of the cells that are the likeliest alone, row by row of the same pair together."""
@@ -206,6 +204,15 @@ class ScoredCells:
             scores = np.asarray(rows.score.value(X, *own))
             found[batch] = self.surprise.value(scores).reshape(-1, len(values))
         return found
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """Surprise of the rows, log g of their cells, and surprise with each value in each cell."""
+
+    own: Floats
+    slab: Floats
+    surprises: list[Floats]
 
 
 class _Weights:
