@@ -26,6 +26,7 @@ from tellwhy.data.places import mark_lines, shown
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.bytes import ByteSource
 from tellwhy.data.reading.cells import MOST_CELLS, blank_missing, frame_from_records
+from tellwhy.data.reading.nested_json import decode_with, flat, read_object
 from tellwhy.data.reading.survey import TextSurvey, survey_text
 from tellwhy.data.table import check_unique
 
@@ -119,16 +120,32 @@ _NAME = re.compile(rb'"([^"\\]*)"\s*:')
 
 
 def read_json(source: ByteSource, *, encoding: str | None) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of JSON lines, or of one JSON list of objects, and notices."""
+    """Return the rows of JSON lines, of a list of objects, or of one object that holds them; and notices."""
     names = _Names()
     survey = survey_text(source, encoding, look=names.look)
     with source.open() as stream:
         text = io.TextIOWrapper(stream, encoding=survey.encoding, errors="replace")
         is_list = text.read(4096).lstrip().startswith("[")
+    told = None if is_list else _read_whole(source, survey)
+    if told is not None:
+        frame, notices = told
+        return frame, [*survey.notices, *notices]
     frame = _read_list(source, survey) if is_list else _read_lines(source, survey, names)
     if len(frame) == 0 or len(frame.columns) == 0:
         raise UnreadableFile(f'{source.path} holds no rows with values; expected objects such as {{"a": 1}}.')
     return frame, list(survey.notices)
+
+
+def _read_whole(source: ByteSource, survey: TextSurvey) -> tuple[pd.DataFrame, list[str]] | None:
+    """The rows of a file that is one object: of GeoJSON, or of a list inside."""
+    found = read_object(source, survey.encoding, survey.n_lines, decode_with(unique_names))
+    if found is None:
+        return None
+    frame = frame_from_records(found.rows, str(source.path))
+    check_unique([str(name) for name in frame.columns], where=str(source.path))
+    if len(frame) == 0 or len(frame.columns) == 0:
+        raise UnreadableFile(f"{source.path} holds no rows with values. {found.notice}")
+    return frame, [found.notice]
 
 
 def _read_lines(source: ByteSource, survey: TextSurvey, names: _Names) -> pd.DataFrame:
@@ -233,7 +250,7 @@ def _elements(source: ByteSource, survey: TextSurvey) -> Iterator[dict[str, Any]
             for position, record in enumerate(list_elements(text)):
                 if not isinstance(record, dict):
                     raise _not_an_object(f"{source.path}, element {position} of the list", record)
-                yield record
+                yield flat(record)
         except UnreadableFile:
             raise
         except (ValueError, RecursionError) as error:
