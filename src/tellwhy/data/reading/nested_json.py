@@ -67,8 +67,8 @@ def _rows_of(value: Record, place: str) -> Rows | None:
     if _are_columns(value):
         return Rows(_from_columns(value), "Each name holds a column.")
     if _are_records(value):
-        named = [{NAME: name, **record} for name, record in value.items()]
-        return Rows(_flat_rows(named, place), f"Each name holds a row; the names are the column {NAME!r}.")
+        keyed = [{NAME: name, **record} for name, record in value.items()]
+        return Rows(_flat_rows(keyed, place), f"Each name holds a row; the names are the column {NAME!r}.")
     return None
 
 
