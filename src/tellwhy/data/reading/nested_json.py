@@ -1,4 +1,4 @@
-"""JSON that is one object: the places of GeoJSON, a list of objects somewhere inside, columns by their names."""
+"""JSON that is one object: places of GeoJSON, a list of objects somewhere inside, columns by their names."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Rows(NamedTuple):
 def read_object(source: ByteSource, encoding: str, n_lines: int, decode: Decode) -> Rows | None:
     """Return the rows of a file that is one JSON object; None where it is none, or a single row.
 
-    JSON lines begin with an object too: where the first line holds a whole one and others follow, it is one of
-    many.
+    JSON lines begin with an object too: where the first line holds a whole one and others follow, it is one
+    of many.
     """
     with source.open() as stream:
         text = io.TextIOWrapper(stream, encoding=encoding, errors="replace")
@@ -59,7 +59,8 @@ def _rows_of(value: Record, place: str) -> Rows | None:
     if len(lists) > 1:
         named = ", ".join(f"{name!r} ({len(rows):,})" for name, rows in list(lists.items())[:5])
         raise UnreadableFile(
-            f"{place} holds several lists of objects: {named}; expected one table. Save one of them as a file."
+            f"{place} holds several lists of objects: {named}; expected one table. Save one of them as a "
+            "file."
         )
     if lists:
         ((name, rows),) = lists.items()
