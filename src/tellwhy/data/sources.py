@@ -44,7 +44,7 @@ def read_table(
 ) -> Table:
     r"""Read a table from a file, whatever its format, and say how it was read.
 
-    CSV, TSV and other delimited text, JSON lines, JSON lists of objects, GeoJSON and Parquet are read, each also
+    CSV, TSV and other delimited text, JSON (lines, lists, GeoJSON) and Parquet are read, each also
     inside .gz or .zip (one file), and Excel workbooks (needs the extra `tellwhy[excel]`). The delimiter
     (comma, semicolon, tab, vertical bar), the decimal sign, quoting and the encoding are detected. The cells
     `MISSING_WORDS` (nothing, NA, N/A, NaN, null, none, "-", "?", in any letter case) are missing. A first row
