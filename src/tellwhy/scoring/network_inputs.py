@@ -22,7 +22,7 @@ from tellwhy.core.errors import InvalidInput
 
 def check_one_a_row(model: Module, outputs: Any, n_rows: int) -> Any:
     """Return what a network gave for some rows; refuse a tensor that is not one output for each of them."""
-    if isinstance(outputs, Tensor) and (outputs.ndim == 0 or len(outputs) != n_rows):
+    if isinstance(outputs, Tensor) and (outputs.ndim == 0 or outputs.shape[0] != n_rows):
         raise InvalidInput(
             f"{type(model).__name__} returns a tensor of shape {tuple(outputs.shape)} for "
             f"{n_rows} row{'' if n_rows == 1 else 's'}; expected one output for each row, rows first. Leave "
@@ -120,7 +120,7 @@ class Inputs:
         if tensors is None:
             tensors = [t.clone() for t in self.tensors]
         outputs = model(**dict(zip(self.names, tensors, strict=True))) if self.names else model(*tensors)
-        return check_one_a_row(model, outputs, len(tensors[0]))
+        return check_one_a_row(model, outputs, tensors[0].shape[0])
 
     def rows(self, part: slice | Tensor) -> Inputs:
         """Some of the rows."""

@@ -284,7 +284,7 @@ def pick_scores(outputs: Tensor, target: CheckedTarget) -> Tensor:
             f"The model's outputs have shape {tuple(outputs.shape)}: say which number is explained with "
             "target=<function of the outputs that gives one number per row>."
         )
-    return outputs.reshape(len(outputs), -1).gather(1, chosen_outputs(outputs, target)[:, None])[:, 0]
+    return outputs.reshape(outputs.shape[0], -1).gather(1, chosen_outputs(outputs, target)[:, None])[:, 0]
 
 
 def chosen_outputs(outputs: Tensor, target: CheckedTarget) -> Tensor:
@@ -293,12 +293,12 @@ def chosen_outputs(outputs: Tensor, target: CheckedTarget) -> Tensor:
     Zeros where the target is a function.
     """
     if isinstance(target, str):
-        return outputs.detach().reshape(len(outputs), -1).argmax(dim=1)
+        return outputs.detach().reshape(outputs.shape[0], -1).argmax(dim=1)
     if callable(target):
-        return torch.zeros(len(outputs), dtype=torch.int64, device=outputs.device)
+        return torch.zeros(outputs.shape[0], dtype=torch.int64, device=outputs.device)
     if isinstance(target, int):  # made on the device, which a copy would have to wait for
         _in_range(np.array([target]), outputs[:1].numel())
-        return torch.full((len(outputs),), target, dtype=torch.int64, device=outputs.device)
+        return torch.full((outputs.shape[0],), target, dtype=torch.int64, device=outputs.device)
     wanted = np.broadcast_to(np.asarray(target, dtype=np.int64), len(outputs))
     return torch.as_tensor(_in_range(wanted, outputs[:1].numel()).copy(), device=outputs.device)
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tellwhy.explainers.propagation.engine import attention_products, graph_passes
+from tellwhy.explainers.propagation.engine import attention_products, graph_passes, program
 from tellwhy.explainers.propagation.engine.graph_passes import (
     drop_copies,
     fold_batch_norm,
@@ -126,22 +126,22 @@ def test_parameters_are_computed_with_once_and_zeros_anew(x):
     def function(x):
         return [x * weight.clamp(min=0)[:, None, None] + torch.zeros(5, dtype=x.dtype) + 1]
 
-    program = traced(function, [x])
-    assert count(program.graph, aten.clamp.default, aten.clamp_min.default) == 0
-    assert count(program.graph, aten.zeros.default, aten.full.default) == 1
-    torch.testing.assert_close(program(x), function(x))
+    made = traced(function, [x])
+    assert count(made.graph, aten.clamp.default, aten.clamp_min.default) == 0
+    assert count(made.graph, aten.zeros.default, aten.full.default) == 1
+    torch.testing.assert_close(made(x), function(x))
     with torch.no_grad():
         weight.mul_(-1)
-    program.refresh()
-    torch.testing.assert_close(program(x), function(x))
+    made.refresh()
+    torch.testing.assert_close(made(x), function(x))
 
 
 def test_all_passes_leave_the_numbers(x):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(54, 2))
     model = model.double().eval()
-    program = Program(simplified(graph_of(lambda x: [model(x)], x)))
-    torch.testing.assert_close(program(x)[0], model(x).detach(), rtol=1e-10, atol=1e-12)
+    made = Program(simplified(graph_of(lambda x: [model(x)], x)))
+    torch.testing.assert_close(made(x)[0], model(x).detach(), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("read", [lambda t: t.tolist(), lambda t: float(t.sum()), lambda t: bool(t.any())])
@@ -226,7 +226,13 @@ def test_operators_are_exchanged_for_functions(x):
 
 def test_zeros_are_filled_in_without_another_order(x):
     images = x.contiguous(memory_format=torch.channels_last)
-    program = traced(lambda x: [(x / 2).masked_fill(x > 0, 0)], [images])
-    assert count(program.graph, aten.masked_fill.Scalar) == 0
-    assert program(images)[0].is_contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(program(images)[0], x.clamp(max=0) / 2)
+    made = traced(lambda x: [(x / 2).masked_fill(x > 0, 0)], [images])
+    assert count(made.graph, aten.masked_fill.Scalar) == 0
+    assert made(images)[0].is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(made(images)[0], x.clamp(max=0) / 2)
+
+
+@pytest.mark.parametrize("pad", [(1, 2), (0, 1, 2, 0), (-1, 2, 0, -2), (1, 1, 1, 1, 0, 2)])
+def test_padding_is_that_of_pytorch(x, pad):
+    wanted = nn.functional.pad(x, pad, value=3.0)
+    torch.testing.assert_close(program._padded(x, pad, 3.0), wanted, rtol=0, atol=0)

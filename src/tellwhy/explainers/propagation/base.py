@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -34,6 +35,7 @@ from tellwhy.explainers.base import refuse_unknown
 from tellwhy.explainers.propagation.batches import Explained, explain_together, share_forward
 from tellwhy.explainers.propagation.composites import Composite, check_operations
 from tellwhy.explainers.propagation.differentiable import explain_differentiably
+from tellwhy.explainers.propagation.export import export
 from tellwhy.explainers.propagation.engine.methods import Method, relevance_method
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
 from tellwhy.explainers.propagation.ledger import latent_relevance, ledger, relevance_from_outputs
@@ -144,6 +146,21 @@ class NetworkExplainer(TakesOldNames, ABC):
         where the output is what is handed down.
         """
         return ledger(self, X)
+
+    def export(self, path: str | Path, X: Any) -> Path:
+        """Write prediction and explanation as a program that PyTorch runs without this package.
+
+        `torch.export.load(path).module()(x)` then gives a dict of tensors: "prediction", "values", "scores"
+        and "outputs", for any number of rows like X. The weights are in the file.
+
+        Parameters
+        ----------
+        path
+            A file that is not there yet: .pt2, or .onnx where ONNX has all operators (needs `onnxscript`).
+        X
+            Rows like those to come: what `explain` takes. Several inputs go to the program by place.
+        """
+        return export(self, path, X)
 
     def latent(self, X: Any, at: str | Sequence[str]) -> dict[str, np.ndarray]:
         """Relevance at the outputs of modules inside the network, shaped like those outputs.

@@ -202,20 +202,21 @@ class Programmed:
     def _finish(self, program: Program, rows: Inputs) -> None:
         """Compile a program; it stays as it is where the compiler fails, or makes nothing faster."""
         self.record.is_settled = True
-        try:
-            taken = _seconds(program, rows)
-            for graphs in (False, True):
-                if graphs and not (rows.tensors[0].is_cuda and taken < QUICK):
-                    break
-                before = program.run
+        taken = _seconds(program, rows)
+        for graphs in (False, True):
+            if graphs and not (rows.tensors[0].is_cuda and taken < QUICK):
+                break
+            before = program.run
+            try:
                 program.compile(rows.tensors, cuda_graphs=graphs)
                 now = _seconds(program, rows)
-                if now > taken:
-                    program.run = before
-                taken = min(now, taken)
-        except Exception as error:
-            program.run = program.graph
-            _tell(f"PyTorch's compiler failed, and the network runs without it: {first_line(error)}")
+            except Exception as error:
+                program.run = before
+                _tell(f"PyTorch's compiler failed, and the network runs without it: {first_line(error)}")
+                break
+            if now > taken:
+                program.run = before
+            taken = min(now, taken)
 
 
 def _now(rows: Inputs) -> float:

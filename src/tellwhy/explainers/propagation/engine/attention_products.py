@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.fx import GraphModule
-from torch.fx.experimental.proxy_tensor import make_fx
 
 _ATEN = torch.ops.aten
 _UP = _ATEN._scaled_dot_product_efficient_attention.default
@@ -49,6 +48,8 @@ def written_out(
     graph: GraphModule, tensors: Sequence[Tensor], functions: dict[Any, Callable[..., Any]]
 ) -> GraphModule:
     """The same graph with functions in place of some operators."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
     with torch.no_grad():
         return make_fx(graph, functions, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
 
@@ -124,6 +125,7 @@ def _handed_down(c: Tensor, *given: Any, scale: float | None = None) -> tuple[Te
 def _pays(shapes: Shapes) -> bool:
     """Whether products, compiled, take less time than the kernel."""
     from torch._inductor import compile as compiled
+    from torch.fx.experimental.proxy_tensor import make_fx
 
     if shapes.device.type != "cuda":
         return False

@@ -223,7 +223,7 @@ def _local_response(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
     x = given["input"]
     size = given["size"]
     # A mean over neighbouring channels; the axes after them are one.
-    squares = x.square().reshape(len(x), 1, x.shape[1], -1)
+    squares = x.square().reshape(x.shape[0], 1, x.shape[1], -1)
     around = (0, 0, size // 2, (size - 1) // 2)
     mean = functional.avg_pool2d(functional.pad(squares, around), (size, 1), stride=1).reshape(x.shape)
     return x / (mean * given["alpha"] + given["k"]) ** given["beta"]

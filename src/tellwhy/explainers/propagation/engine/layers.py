@@ -297,7 +297,7 @@ class Normalisation:
     def _together(self, x: Tensor) -> Tensor:
         """Elements that are normalised together along the last axis."""
         if self.n_groups is not None:
-            return x.reshape(len(x), self.n_groups, -1)
+            return x.reshape(x.shape[0], self.n_groups, -1)
         return x.flatten(x.ndim - self.n_axes)
 
 

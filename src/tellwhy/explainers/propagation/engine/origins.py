@@ -294,7 +294,7 @@ def written_function(call: Call, origins: OriginsOfInputs, known: Origins) -> Wr
         softmax = _written_softmax(call, origins, known)
         if softmax is not None:
             return softmax
-    if len({t.shape for t in call.activations}) > 1:
+    if any(t.shape != call.activations[0].shape for t in call.activations):
         return None
     z = common_ancestor(call.activations, origins)
     return None if z is None else Written(z)

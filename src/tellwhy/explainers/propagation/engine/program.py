@@ -12,7 +12,7 @@ import logging
 import operator
 import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -90,22 +90,35 @@ class Program:
         """
         from torch._inductor import compile as compiled
 
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), quiet():
             graph = attention_as_products(self.graph, tensors)
             made = compiled(graph, list(tensors), options={"triton.cudagraphs": cuda_graphs})
             made(*tensors)  # what is compiled when it first runs
         self.run = (lambda *given: [t.clone() for t in made(*given)]) if cuda_graphs else made
 
 
-def traced(explained: Explained, tensors: Sequence[Tensor]) -> Program:
-    """Program of a function of a batch's tensors; `NotTraceable` where it looks at values."""
+def traced(explained: Explained, tensors: Sequence[Tensor], *, any_rows: bool = False) -> Program:
+    """Program of a function of a batch's tensors; `NotTraceable` where it looks at values.
+
+    With `any_rows` it serves any number of rows: no size of it may depend on how many these are.
+    """
+    from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
     given = [t.detach() for t in tensors]
+    mode = "real"  # so that what reads values is found, also where PyTorch cannot see it
+    sizes: AbstractContextManager[None] = nullcontext()
+    table: dict[Any, Any] = {}
+    if any_rows:
+        given = _standing_for(given)
+        mode = "fake"
+        # PyTorch's own functions then keep the sizes open too; of padding there is another one that does.
+        sizes = enable_python_dispatcher()
+        table = {torch.ops.aten.constant_pad_nd.default: _padded}
     try:
-        with _quiet(), _tracing():
-            written = make_fx(explained)(*given)
-        with _quiet(), torch.no_grad():  # the same without changes in place
+        with quiet(), _tracing(), sizes:
+            written = make_fx(explained, table, tracing_mode=mode, _allow_non_fake_inputs=any_rows)(*given)
+        with quiet(), torch.no_grad():  # the same without changes in place
             pure = torch.func.functionalize(written, remove="mutations")
             made = make_fx(pure, _WRITTEN_OUT, tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
             return Program(simplified(made))
@@ -113,9 +126,38 @@ def traced(explained: Explained, tensors: Sequence[Tensor]) -> Program:
         raise NotTraceable(_reason(error)) from error
 
 
+def _standing_for(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors without numbers and with some number of rows, which stand for all like these."""
+    from torch._dynamo.source import ConstantSource
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    found = []
+    for k, tensor in enumerate(tensors):
+        sizes = [DimDynamic.DYNAMIC, *[DimDynamic.STATIC] * (tensor.ndim - 1)]
+        context = StatelessSymbolicContext(dynamic_sizes=sizes)
+        source = ConstantSource(f"input_{k}")
+        found.append(
+            mode.from_tensor(tensor, source=source, symbolic_context=context, static_shapes=False)
+        )
+    return found
+
+
 def _filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
     """`masked_fill`, which would put its result rows first; all around it are channels last."""
     return torch.where(mask, value, x)
+
+
+def _padded(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """`constant_pad_nd`, the last axis first; where less than nothing is added, something is cut off."""
+    for k in range(len(pad) // 2):
+        axis = x.ndim - 1 - k
+        x = x.narrow(axis, max(-pad[2 * k], 0), x.shape[axis] + min(pad[2 * k], 0) + min(pad[2 * k + 1], 0))
+        sizes = [max(n, 0) for n in pad[2 * k : 2 * k + 2]]
+        ends = [x.new_full((*x.shape[:axis], n, *x.shape[axis + 1 :]), value) for n in sizes]
+        x = torch.cat([ends[0], x, ends[1]], dim=axis)
+    return x
 
 
 _WRITTEN_OUT = {torch.ops.aten.masked_fill.Scalar: _filled}
@@ -200,7 +242,7 @@ def _computing(module: GraphModule, wanted: Sequence[Node], among: Container[Nod
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """A block in which PyTorch's tools for graphs keep their remarks to themselves."""
     loggers = [logging.getLogger(name) for name in ("torch._inductor", "torch.fx", "torch._dynamo")]
     levels = [logger.level for logger in loggers]

@@ -120,7 +120,6 @@ def layers(name: str, *args: Any) -> Any:
         rest = args[1:]
         rows_first = bool(rest[7])
         steps = list(x.unbind(1 if rows_first else 0))
-        sizes = [len(steps[0])] * len(steps)
     state = tuple(rest[0]) if name == "lstm" else (rest[0],)
     stack = Stack(name, rest[1], bool(rest[2]), n_layers=int(rest[3]), ways=2 if rest[6] else 1)
     dropout = float(rest[4]) if rest[5] else 0.0
@@ -172,17 +171,17 @@ class Stack:
         """One direction of a layer. Rows of a packed sequence end one after the other, the last first."""
         order = range(len(steps) - 1, -1, -1) if backwards else range(len(steps))
         start = _followed(steps[0], start)
-        state = tuple(part[: len(steps[order[0]])] for part in start)
+        state = tuple(part[: steps[order[0]].shape[0]] for part in start)
         outputs: list[Tensor] = [steps[0]] * len(steps)
         ended: list[State] = []
         for t in order:
-            n = len(steps[t])
-            if n < len(state[0]):  # forwards: these rows are over
+            n = steps[t].shape[0]
+            if n < state[0].shape[0]:  # forwards: these rows are over
                 ended.insert(0, tuple(part[n:] for part in state))
                 state = tuple(part[:n] for part in state)
-            elif n > len(state[0]):  # backwards: further rows begin
+            elif n > state[0].shape[0]:  # backwards: further rows begin
                 state = tuple(
-                    torch.cat([part, first[len(part) : n]]) for part, first in zip(state, start, strict=True)
+                    torch.cat([part, first[part.shape[0] : n]]) for part, first in zip(state, start, strict=True)
                 )
             state = STEPS[self.name](steps[t], state, weights)
             outputs[t] = state[0]

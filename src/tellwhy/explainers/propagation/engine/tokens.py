@@ -183,20 +183,25 @@ def token_leaf(capture: Capture, call: Call, found: Tensor) -> Tensor:
         return found
     for number, tokens in capture.tokens.items():
         # The place in memory tells whether these are the explained tokens, also after a reshape and back.
-        same = index.data_ptr() == tokens.data_ptr() and index.shape == tokens.shape
-        if same and not known.has_changed(index):
+        same = _storage(index) == _storage(tokens) and index.storage_offset() == tokens.storage_offset()
+        if same and index.shape == tokens.shape and not known.has_changed(index):
             return _leaf(capture, found, number, Lookup(index.ndim))
     places = known.of(index)
     if places is not None:
         return _leaf(capture, found, min(capture.tokens), Lookup(index.ndim, places))
     for tokens in capture.tokens.values():
-        if index.untyped_storage().data_ptr() == tokens.untyped_storage().data_ptr():
+        if _storage(index) == _storage(tokens):
             capture.refuse(
                 f"The embedding in module '{capture.paths.current}' looks up a part or another order of the "
                 f"tokens, of shape {tuple(index.shape)}, that could not be followed: their relevance cannot "
                 "be told apart. Change the embedding instead of the tokens."
             )
     return found
+
+
+def _storage(tensor: Tensor) -> int:
+    """Which memory a tensor is in; tensors that stand for others while a program is written have one too."""
+    return tensor.untyped_storage()._cdata
 
 
 def _index(call: Call) -> Tensor | None:
