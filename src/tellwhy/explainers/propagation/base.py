@@ -35,9 +35,9 @@ from tellwhy.explainers.base import refuse_unknown
 from tellwhy.explainers.propagation.batches import Explained, explain_together, share_forward
 from tellwhy.explainers.propagation.composites import Composite, check_operations
 from tellwhy.explainers.propagation.differentiable import explain_differentiably
-from tellwhy.explainers.propagation.export import export
 from tellwhy.explainers.propagation.engine.methods import Method, relevance_method
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
+from tellwhy.explainers.propagation.export import export
 from tellwhy.explainers.propagation.ledger import latent_relevance, ledger, relevance_from_outputs
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs, read_inputs, readable

@@ -8,7 +8,6 @@ written as ONNX.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -138,9 +138,7 @@ def _standing_for(tensors: Sequence[Tensor]) -> list[Tensor]:
         sizes = [DimDynamic.DYNAMIC, *[DimDynamic.STATIC] * (tensor.ndim - 1)]
         context = StatelessSymbolicContext(dynamic_sizes=sizes)
         source = ConstantSource(f"input_{k}")
-        found.append(
-            mode.from_tensor(tensor, source=source, symbolic_context=context, static_shapes=False)
-        )
+        found.append(mode.from_tensor(tensor, source=source, symbolic_context=context, static_shapes=False))
     return found
 
 

@@ -181,7 +181,8 @@ class Stack:
                 state = tuple(part[:n] for part in state)
             elif n > state[0].shape[0]:  # backwards: further rows begin
                 state = tuple(
-                    torch.cat([part, first[part.shape[0] : n]]) for part, first in zip(state, start, strict=True)
+                    torch.cat([part, first[part.shape[0] : n]])
+                    for part, first in zip(state, start, strict=True)
                 )
             state = STEPS[self.name](steps[t], state, weights)
             outputs[t] = state[0]
