@@ -138,7 +138,7 @@ def _write_onnx(program: Any, target: Path) -> None:
     require("onnxscript", "writing ONNX")
     with quiet():
         try:
-            made = torch.onnx.export(program, dynamo=True, verbose=False)
+            made: Any = torch.onnx.export(program, dynamo=True, verbose=False)
         except Exception as error:
             raise UnsupportedModel(
                 f"ONNX has not all operators of this explanation: {first_line(error)} Export it as .pt2."

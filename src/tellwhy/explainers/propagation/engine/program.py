@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -106,7 +106,9 @@ def traced(explained: Explained, tensors: Sequence[Tensor], *, any_rows: bool = 
     from torch.fx.experimental.proxy_tensor import make_fx
 
     given = [t.detach() for t in tensors]
-    mode = "real"  # so that what reads values is found, also where PyTorch cannot see it
+    mode: Literal["real", "fake"] = (
+        "real"  # so that what reads values is found, also where PyTorch cannot see it
+    )
     sizes: AbstractContextManager[None] = nullcontext()
     table: dict[Any, Any] = {}
     if any_rows:
@@ -133,10 +135,10 @@ def _standing_for(tensors: Sequence[Tensor]) -> list[Tensor]:
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
-    found = []
+    found: list[Tensor] = []
     for k, tensor in enumerate(tensors):
         sizes = [DimDynamic.DYNAMIC, *[DimDynamic.STATIC] * (tensor.ndim - 1)]
-        context = StatelessSymbolicContext(dynamic_sizes=sizes)
+        context: Any = StatelessSymbolicContext(dynamic_sizes=sizes)
         source = ConstantSource(f"input_{k}")
         found.append(mode.from_tensor(tensor, source=source, symbolic_context=context, static_shapes=False))
     return found
