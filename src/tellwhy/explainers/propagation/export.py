@@ -1,8 +1,8 @@
 """Explanations as programs in files: prediction and relevance of new rows, without this package.
 
-A file holds the graph of operators that `engine.program` writes down, for any number of rows, with the weights.
-PyTorch loads it: `torch.export.load("explain.pt2").module()(x)`. Where its operators exist there, the same is
-written as ONNX.
+A file holds the graph of operators that `engine.program` writes down, for any number of rows, with the
+weights. PyTorch loads it: `torch.export.load("explain.pt2").module()(x)`. Where its operators exist there,
+the same is written as ONNX.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SUFFIXES = (".pt2", ".onnx")
 class Explaining(Module):
     """Prediction and explanation of rows, as the graph of a program gives them.
 
-    Returns a dict: "prediction", what the network gives; "values", shaped like the input (of several inputs a
-    list, in their order); "scores", the explained number of each row; "outputs", which output that is.
+    Returns a dict: "prediction", what the network gives; "values", shaped like the input (of several inputs
+    a list, in their order); "scores", the explained number of each row; "outputs", which output that is.
     """
 
     def __init__(self, graph: Module, n_inputs: int):
@@ -67,8 +67,8 @@ def export(explainer: NetworkExplainer, path: str | Path, X: Any) -> Path:
             _compare(explainer, model, rows, made)
         except NotTraceable as reason:
             raise UnsupportedModel(
-                f"{type(model).__name__} cannot be exported: {reason}. What it does has to be the same for all "
-                "rows."
+                f"{type(model).__name__} cannot be exported: {reason}. What it does has to be the same for "
+                "all rows."
             ) from None
         sizes = [{0: torch.export.Dim("rows", min=1, max=MOST_ROWS)} for _ in rows.tensors]
         with quiet(), torch.no_grad():
@@ -102,8 +102,8 @@ def _program(explainer: NetworkExplainer, model: Module, rows: Inputs, wanted: A
     graph = copy.deepcopy(traced(explained, _several(rows), any_rows=True).graph)
     for name, tensor in [*graph.named_parameters(), *graph.named_buffers()]:
         # Each tensor whole and alone: some are views of others.
-        owner, _, own_name = name.rpartition(".")
-        module = graph.get_submodule(owner)
+        *owner, own_name = name.split(".")
+        module = graph.get_submodule(".".join(owner))
         if own_name in module._parameters:
             module._parameters[own_name] = torch.nn.Parameter(tensor.detach().clone(), requires_grad=False)
         else:
