@@ -63,6 +63,8 @@ SAID = [
     Notice("marked"),
     Notice("held_back", {"n": 1, "marks": [["known supplier", 1]]}),
     Notice("held_back", {"n": 1234, "marks": [[f"reason {k}", 100 + k] for k in range(7)]}),
+    Notice("advise_time", {"column": "day", "other": "temperature"}),
+    Notice("advise_by", {"column": "species", "other": "weight"}),
     Notice("missing_share", {"before": 0.01, "after": 0.1234}),
     Notice("median_moved", {"before": 40.0, "after": 50.0}),
     Notice("median_moved", {"before": "2024-01-15", "after": "2024-02-14"}),

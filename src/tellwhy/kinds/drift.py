@@ -21,6 +21,7 @@ from tellwhy.data.columns.dates import Dates, WrittenDates, iso_texts, told_by_o
 from tellwhy.data.columns.reading import Role, dates_of
 from tellwhy.data.columns.roles import ReadColumns
 from tellwhy.data.table import TableLike
+from tellwhy.kinds.drift_by import shared_segments
 from tellwhy.kinds.table_rows import as_source, read_as_told, read_new_rows
 from tellwhy.kinds.text_columns import scored_texts
 from tellwhy.verdicts.column_drift import Drift, hour_drift, missing_drift, values_drift
@@ -87,6 +88,7 @@ def diff_tables(
     number: Sequence[str] = (),
     date: Sequence[str] = (),
     text: Sequence[str] = (),
+    by: Sequence[str] = (),
     level: float = LEVEL,
     random_state: int = 0,
 ) -> Difference:
@@ -103,6 +105,9 @@ def diff_tables(
         Columns to leave out.
     category, number, date, text
         Columns to read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
+    by
+        Columns such as a country: rows are compared with those of the same one, so that a table with more of
+        one country has not drifted in all else.
     level
         Chance that anything is said to have drifted though nothing has.
     random_state
@@ -124,7 +129,7 @@ def diff_tables(
     told = {kind: _named(entries, shared, set(exclude)) for kind, entries in told.items()}
     first = read_as_told(tables[0].frame[shared], None, told)
     pair = _read_pair(first, tables[1].frame[shared], told)
-    return _difference(tables[0], tables[1], pair, exclude=exclude, level=level, seed=random_state)
+    return _difference(tables[0], tables[1], pair, exclude=exclude, level=level, seed=random_state, by=by)
 
 
 def diff_from_read(
@@ -164,11 +169,22 @@ def diff_from_read(
 
 
 def _difference(
-    old: Table, new: Table, pair: _Pair, *, exclude: Sequence[str], level: float, seed: int
+    old: Table,
+    new: Table,
+    pair: _Pair,
+    *,
+    exclude: Sequence[str],
+    level: float,
+    seed: int,
+    by: Sequence[str] = (),
 ) -> Difference:
     stage("comparing columns")
     found = _Comparison(pair, np.random.default_rng(seed))
-    drifts = _judged(found.drifts(), level)
+    drifts = found.drifts()
+    if by:  # those columns themselves, and what belongs to no segment, are compared as a whole
+        drifts = [drift for drift in drifts if drift.column in {*by, *found.ordering}]
+        drifts += _drifts_by(pair, by, {*by, *found.ordering}, seed)
+    drifts = _judged(drifts, level)
     return Difference(
         old=old.source,
         new=new.source,
@@ -183,6 +199,19 @@ def _difference(
         roles={name: role.words for name, role in pair.old.roles.items()},
         notices=[*old.notices, *pair.old.notices],
     )
+
+
+def _drifts_by(pair: _Pair, by: Sequence[str], done: set[str], seed: int) -> list[Drift]:
+    """Comparisons of all other columns within each segment."""
+    rng = np.random.default_rng(seed)
+    names = [name for name in pair.old.frame.columns if name not in done]
+    found = []
+    for segment in shared_segments(pair.old.frame, pair.new.frame, by):
+        old = replace(pair.old, frame=pair.old.frame[names].iloc[segment.old])
+        new = replace(pair.new, frame=pair.new.frame[names].iloc[segment.new])
+        drifts = _Comparison(_Pair(old, new, pair.changed), rng).drifts()
+        found += [replace(drift, segment=segment.words) for drift in drifts]
+    return found
 
 
 def _only_in(one: Table, other: Table, exclude: Sequence[str]) -> list[str]:

@@ -44,6 +44,7 @@ from tellwhy.kinds.table_rows import (
 )
 from tellwhy.kinds.text_columns import TextColumns, scored_texts
 from tellwhy.results.result import Finding, Result
+from tellwhy.verdicts.advice import advise
 from tellwhy.verdicts.alarms import Alarms
 from tellwhy.verdicts.findings import RowFindings
 
@@ -92,7 +93,10 @@ def explain_table(
     table = as_source(data)
     request = Request(**settings)
     if reference is None:
-        return told_run(learn(table, request).batch.judged())
+        learned = learn(table, request)
+        run = told_run(learned.batch.judged())
+        advice = [] if request.by else advise(learned.read.frame, learned.read.roles)
+        return replace(run, notices=[*run.notices, *advice])
     ordinary, asked = reference_of(table, as_source(reference), request)
     model = fit(ordinary, asked, clean=True)
     return told_run(judge(model, table, replace(request, text=model.request.text)))

@@ -41,6 +41,8 @@ class Drift:
         What changed, in the user's units.
     new_levels, gone_levels
         Levels that only the new table has, and only the old one, with the number of rows.
+    segment
+        The rows that were compared, where they are not all: "country = DE".
     """
 
     column: str
@@ -54,6 +56,12 @@ class Drift:
     new: Mapping[str, Any] = field(default_factory=dict)
     new_levels: Mapping[str, int] = field(default_factory=dict)
     gone_levels: Mapping[str, int] = field(default_factory=dict)
+    segment: str = ""
+
+    @property
+    def name(self) -> str:
+        """The column, and where: 'price where country = DE'."""
+        return f"{self.column} where {self.segment}" if self.segment else self.column
 
     @property
     def text(self) -> str:

@@ -287,6 +287,7 @@ def diff_command(
     number: options.Number = None,
     date: options.Date = None,
     text: options.Text = None,
+    by: options.By = None,
     level: Annotated[
         float, typer.Option(help="Chance that anything is called drifted though nothing is.")
     ] = 0.01,
@@ -298,14 +299,15 @@ def diff_command(
 ) -> None:
     """Tell what changed from one table to another: values, levels, missing cells, columns, how they are read.
 
-    Examples: `tellwhy diff jan.csv feb.csv`, `tellwhy diff orders.tellwhy feb.csv`
+    Examples: `tellwhy diff jan.csv feb.csv`, `tellwhy diff jan.csv feb.csv --by country`,
+    `tellwhy diff orders.tellwhy feb.csv`
     """
     from tellwhy.kinds.drift import diff_tables
 
     if old.suffix == MODEL:
         kinds = options.column_kinds(category, number, date, text)
         told = options.listed(
-            [*(exclude or []), *(ignore or []), *(name for k in kinds.values() for name in k)]
+            [*(exclude or []), *(ignore or []), *(by or []), *(name for k in kinds.values() for name in k)]
         )
         _diff_with_model(old, new, told, level=level, out=out, as_json=json, quiet=quiet)
         return
@@ -319,6 +321,7 @@ def diff_command(
             new,
             exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
             **options.column_kinds(category, number, date, text),
+            by=options.listed(by) or (),
             level=level,
             random_state=seed,
         )
@@ -404,4 +407,4 @@ def drift_cells(drift: Drift) -> tuple[str, str, str, str]:
     from tellwhy.views.page.drift_wording import chance
 
     what = "" if drift.what in ("values", "missing cells") else f"{drift.what}: "
-    return drift.column, f"{drift.size:.2f}", chance(drift.p_adjusted), f"{what}{drift.text}"
+    return drift.name, f"{drift.size:.2f}", chance(drift.p_adjusted), f"{what}{drift.text}"

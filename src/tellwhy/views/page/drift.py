@@ -71,7 +71,7 @@ def write_drift_report(found: Difference, path: str | Path) -> Path:
 
 def _line(drift: Drift) -> Line:
     return Line(
-        wording.shortened(drift.column, 80),
+        wording.shortened(drift.name, 80),
         drift.what,
         wording.shortened(drift.text, 300),
         f"{drift.size:.2f}",

@@ -37,7 +37,7 @@ def difference_words(found: Difference) -> list[str]:
     ]
     lines += [f"{cleaned(name)} only tells the period: {told}." for name, told in found.ordering.items()]
     lines += [
-        f"{cleaned(drift.column)}: {cleaned(levels)}; so few rows may be chance."
+        f"{cleaned(drift.name)}: {cleaned(levels)}; so few rows may be chance."
         for drift in found.drifts
         if not drift.drifted and (levels := _rare_levels(drift))
     ]

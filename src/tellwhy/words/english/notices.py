@@ -61,6 +61,24 @@ def _note_held_back(n: Notice) -> str:
     return f"{were} held back by {len(marks)} mark{'s' if len(marks) != 1 else ''}: {listed}{more}."
 
 
+# What else a table could be asked
+
+
+@notes("advise_time")
+def _note_advise_time(n: Notice) -> str:
+    name = n.facts["column"]
+    return (
+        f"In the order of {name}, {n.facts['other']} changes little from row to row: --time {name} looks for "
+        "spikes, shifts and stuck readings."
+    )
+
+
+@notes("advise_by")
+def _note_advise_by(n: Notice) -> str:
+    name = n.facts["column"]
+    return f"{n.facts['other']} differs by {name}: --by {name} compares rows with those of the same {name}."
+
+
 # What moved between two tables
 
 
