@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from tellwhy.verdicts.samples import adjusted, gap_of_levels, gap_of_numbers, gap_of_rates
+from tellwhy.verdicts.samples import _only_in_one, adjusted, gap_of_levels, gap_of_numbers, gap_of_rates
+from tellwhy.verdicts.seen_values import SeenValues
 
 
 @pytest.mark.parametrize(("n", "m"), [(30, 70), (400, 250)])
@@ -63,3 +65,22 @@ def test_the_correction_is_holms():
     assert adjusted(p_values) == pytest.approx([0.004, 0.09, 0.09, 0.2])
     assert adjusted([]) == []
     assert adjusted([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_levels_that_one_sample_lacks_by_chance_have_a_probability():
+    assert _only_in_one(np.array([[30.0, 30.0], [0.0, 60.0]])) == pytest.approx(2 * 0.5**30)
+    assert _only_in_one(np.array([[1.0, 40.0, 1.0], [0.0, 41.0, 1.0]])) == 1.0  # three times one half
+    assert _only_in_one(np.array([[30.0, 30.0], [20.0, 40.0]])) == 1.0  # both have all
+
+
+def test_what_was_seen_of_blocks_is_joined():
+    first = SeenValues.of(pd.Series([3.0, np.nan, 7.0]), "number")
+    second = SeenValues.of(pd.Series([5.0, 1.0]), "number")
+    whole = first.joined(second)
+    assert (first.low, first.high, first.n, first.n_missing) == (3.0, 7.0, 3, 1)
+    assert (whole.low, whole.high, whole.n, whole.n_missing) == (1.0, 7.0, 5, 1)
+    labels = SeenValues.of(pd.Series(["a", "b", "a"]), "category").joined(
+        SeenValues.of(pd.Series(["b", "c"]), "category")
+    )
+    assert dict(labels.labels) == {"a": 2, "b": 2, "c": 1}
+    assert dict(SeenValues("category", labels={"a": 1}).joined(SeenValues("category")).labels) == {"a": 1}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.kinds.request import Request
-from tellwhy.verdicts.alarms import EXPLAINED_ROWS, Calibration, draw_alarms, ranking_of
+from tellwhy.verdicts.alarms import EXPLAINED_ROWS, Calibration, _threshold, draw_alarms, ranking_of
 from tellwhy.workflow import explain_table
 
 
@@ -100,3 +100,12 @@ def test_what_findings_add_makes_alarms_and_lets_no_other_row_pass():
     assert (found.model_scores == surprises).all()
     budget = ranking_of(surprises, Calibration(), surprises, Request(alarms=50), added)
     assert budget.n_above == 50
+
+
+def test_the_line_is_not_below_a_row_that_is_no_alarm():
+    scores = np.array([1.0, 3.0, 2.0, 9.0])
+    is_alarm = np.array([False, False, False, True])
+    assert _threshold(scores, is_alarm, 0.5) == 3.0
+    assert _threshold(scores, is_alarm, 5.0) == 5.0
+    assert _threshold(scores, is_alarm, 12.0) == pytest.approx(9.0)
+    assert _threshold(scores, is_alarm, 12.0) < 9.0

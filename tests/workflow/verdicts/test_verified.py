@@ -12,6 +12,7 @@ from tellwhy.verdicts.alarms import Calibration
 from tellwhy.verdicts.causes import Cause, Trials, causes_of
 from tellwhy.verdicts.column_groups import groups_of_columns
 from tellwhy.verdicts.headline import doubt_of
+from tellwhy.verdicts.repair import nearest_normals
 from tellwhy.workflow import explain_table
 
 
@@ -215,3 +216,12 @@ def test_a_calm_table_says_so():
 def test_a_row_is_ordinary_below_the_line_and_where_one_ordinary_row_in_a_hundred_is(line, level):
     judged = SimpleNamespace(line=line, calibration=Calibration())
     assert _ordinary_level(judged) == pytest.approx(level)
+
+
+def test_the_first_row_may_say_what_would_look_normal():
+    X = np.array([[0.0, 0.5], [9.0, 0.5]])
+    found = causes_of(trials_of(X, [1], lambda Z: np.abs(Z).max(axis=1)), np.ones((1, 2)), np.array([4.0]))[0]
+    assert (found.donor, found.changed) == (0, (0,))
+    known = SimpleNamespace(known_rows=lambda numbers: pd.DataFrame(X[numbers], columns=["a", "b"]))
+    ranking = SimpleNamespace(scores=np.abs(X).max(axis=1), positions=np.array([1]), threshold=4.0)
+    assert nearest_normals(known, ranking, [found]) == [{"a": 0.0}]
