@@ -1,7 +1,7 @@
 """Every form of a finding in words, on a made-up example of each."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -332,3 +332,19 @@ def test_every_form_that_is_declared_can_be_said_from_its_facts():
 def test_a_finding_says_the_same_once_it_was_json(found):
     again = Finding(**json.loads(json.dumps({**asdict(found), "rows": list(found.rows)})))
     assert told(again) == told(found)
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [(100.0, "100 times too large"), (0.1, "10 times too small"), (1e-3, "1,000 times too small")],
+)
+def test_a_slip_is_told_by_how_many_times_the_number_is_too_large_or_too_small(times, said):
+    found = odd("decimal_slip", ["total"], [4], {"equation": EQUATION, "times": times}, form="relation_slip")
+    assert f"total is {said} for " in found.text
+
+
+def test_what_should_stand_in_several_rows_is_told_of_the_first():
+    found = next(e for e in EXAMPLES if e.form == "dependency" and "expected" in e.usual)
+    told = replace(found, rows=[3, 9], expected=("Lyon", "Nizza")).text
+    assert "Lyon" in told
+    assert "Nizza" not in told

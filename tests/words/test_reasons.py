@@ -12,6 +12,7 @@ from tellwhy.results.store import anomaly_of_schema_2
 from tellwhy.words import tell
 from tellwhy.words.english.notices import NOTICES
 from tellwhy.words.english.reasons import REASONS, count_alarms
+from tellwhy.words.wording import aligned, number
 
 SNAPSHOT = Path(__file__).with_name("reasons.txt")
 NUMBER = {"column": "number"}
@@ -274,3 +275,22 @@ def test_a_reason_that_was_saved_as_a_sentence_says_it_still():
 def test_chance_alarms_are_fewer_than_one_only_below_one(expected, said):
     told = count_alarms(Headline(800, AlarmRule("a rule", 7, expected)))
     assert told == f"7 of 800 rows are alarms (a rule); {said} would be expected by chance alone."
+
+
+@pytest.mark.parametrize(
+    ("values", "written_so"),
+    [
+        ((34.4712, 33.2, 9.05), ["34.47", "33.20", "9.05"]),
+        ((2e6, 3.0), [number(2e6), number(3.0)]),  # the largest says that decimals would not be aligned
+        ((0.5, 0.001), ["0.5000", "0.0010"]),
+        ((0.009, 0.001), [number(0.009), number(0.001)]),
+    ],
+)
+def test_numbers_of_a_column_are_aligned_by_the_largest(values, written_so):
+    assert aligned(values) == written_so
+
+
+def test_five_of_many_drifting_channels_are_named():
+    names = [f"c{k}" for k in range(8)]
+    told = Notice("no_promise", {"n": 4000, "least": 100, "sure": 1000, "drifting": names}).text
+    assert "c0, c1, c2, c3, c4 drift slowly" in told

@@ -9,6 +9,7 @@ import pytest
 
 from data.quality.clean_tables import orders, series
 from tellwhy.checks.check import check_table
+from tellwhy.checks.dependencies import _are_slips
 from tellwhy.checks.mistakes import MISTAKES
 from tellwhy.data.columns.roles import read_columns
 
@@ -452,3 +453,11 @@ def test_whole_days_that_are_off_by_a_day_or_two(rng, off):
     frame.loc[rows, "nights"] += off
     found = [finding for finding in odd(frame) if finding.kind == "broken_relation"]
     assert {row for finding in found for row in finding.rows} == set(map(int, rows))
+
+
+@pytest.mark.parametrize(
+    ("values", "is_told"),
+    [((578.0, 5.78), True), ((57.8, 57.8), False), ((578.0, 300.0), False), ((-578.0, 578.0), False)],
+)
+def test_a_slip_is_ten_a_hundred_or_a_thousand_times_what_is_usual(values, is_told):
+    assert _are_slips(np.array(values), [57.8, 57.8]) is is_told
