@@ -39,7 +39,7 @@ def generated(shape: tuple[int, ...], n_classes: int) -> tuple[np.ndarray, np.nd
 
 def model(n_classes: int, theta: float | str = "auto") -> LCCAD:
     return LCCAD(
-        n_classes, theta, model="mrf", gamma=1.0, n_init=1, max_iter=10, inference="trws", random_state=0
+        n_classes, theta, prior="mrf", gamma=1.0, n_init=1, max_iter=10, inference="trws", random_state=0
     )
 
 

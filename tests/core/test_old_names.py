@@ -13,7 +13,15 @@ from tellwhy.classifiers import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import GONE_IN, OLD_NAMES, OLD_ORDERS, TakesOldNames, new_names, takes_old_names
-from tellwhy.detectors import SVDD, GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM, PatchModel
+from tellwhy.detectors import (
+    LCCAD,
+    SVDD,
+    GaussianMixture,
+    KernelDensity,
+    NearestNeighbours,
+    OneClassSVM,
+    PatchModel,
+)
 from tellwhy.evaluation import irof, patch_flipping, region_flipping
 from tellwhy.explainers import (
     DMMMEN,
@@ -114,6 +122,13 @@ def test_a_subclass_calls_its_base_class_with_new_names():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Child(1, hue="grey").held == (1, 1, "grey")
+
+
+def test_lccad_takes_the_old_name_of_its_prior():
+    with pytest.warns(DeprecationWarning, match="'model' parameter of LCCAD is called 'prior'"):
+        assert LCCAD(2, model="crf").prior == "crf"
+    with pytest.warns(DeprecationWarning, match="'model' parameter of LCCAD is called 'prior'"):
+        assert LCCAD(2).set_params(model="crf").prior == "crf"
 
 
 @pytest.mark.usefixtures("table")

@@ -26,6 +26,7 @@ OLD_NAMES: dict[str, dict[str, str]] = {
     "IntegratedGradients": {"reference": "baseline", "tolerance": "tol", "max_steps": "max_iter"},
     "KernelBasisClassifier": {"tolerance": "tol"},
     "KernelShap": {"references": "baseline"},
+    "LCCAD": {"model": "prior"},
     "LinearRelevance": {"of": "target"},
     "LinearScores.explain": {"of": "target"},
     "LocalInsight": {"replacement": "baseline"},

@@ -131,7 +131,7 @@ def _largest_output(model: Any, X: Floats) -> Floats:
 
 
 def _graph_model(X: Any) -> LCCAD:
-    return LCCAD(2, theta=0.5, gamma=1.0, model="mrf", random_state=0).fit(X, chain(len(X)))
+    return LCCAD(2, theta=0.5, gamma=1.0, prior="mrf", random_state=0).fit(X, chain(len(X)))
 
 
 def _explain_chain(explainer: Any, X: Any) -> Explanation:

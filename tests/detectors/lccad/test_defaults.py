@@ -205,8 +205,8 @@ def test_short_visits_of_another_class_stay_visits(length):
 
 def test_the_paper_s_model_is_there_with_a_notice():
     X, _ = halves((20, 30), 4, 0)
-    with pytest.warns(DataNotice, match="model='crf' learns linear scores"):
-        LCCAD(2, 0.3, model="crf", gamma="auto", random_state=0).fit(X, grid((20, 30)))
+    with pytest.warns(DataNotice, match="prior='crf' learns linear scores"):
+        LCCAD(2, 0.3, prior="crf", gamma="auto", random_state=0).fit(X, grid((20, 30)))
 
 
 def test_restraint():

@@ -117,7 +117,7 @@ def test_balls_of_other_losses_are_optimal(loss):
 def test_squared_loss_fits():
     X, classes = two_classes()
     for loss in ("squared", lambda z: np.logaddexp(0.0, z)):
-        model = LCCAD(2, 0.3, 0.5, loss=loss, model="mrf", n_init=1, random_state=0).fit(X, chain(600))
+        model = LCCAD(2, 0.3, 0.5, loss=loss, prior="mrf", n_init=1, random_state=0).fit(X, chain(600))
         assert adjusted_rand_score(classes, model.labels_) > 0.8
 
 
@@ -125,8 +125,8 @@ def test_theta_zero_is_a_random_field():
     """Only the log-linear part acts: the labels are the field's own optimum, whatever the balls."""
     X, classes = two_classes(distance=6.0)
     start = np.array([[0.0, 0.0], [4.2, 4.2]])
-    with pytest.warns(DataNotice, match="model='crf'"):
-        model = LCCAD(2, theta=0.5, init=start, model="crf").fit(X, chain(600)).set_params(theta=0.0)
+    with pytest.warns(DataNotice, match="prior='crf'"):
+        model = LCCAD(2, theta=0.5, init=start, prior="crf").fit(X, chain(600)).set_params(theta=0.0)
     labels = model.predict(X, chain(600))
     model.centres_ = model.centres_ + 100.0
     np.testing.assert_array_equal(model.predict(X, chain(600)), labels)
@@ -141,7 +141,7 @@ def test_context_gives_anomalies_away():
     X, classes = two_classes(n=3000, distance=3.0, seed=1)
     truth = ((X - 3 / np.sqrt(2) * classes[:, None]) ** 2).sum(axis=1)
     odd = truth > np.quantile(truth, 0.95)
-    model = LCCAD(2, 1 / 3, model="mrf", gamma=1.0, random_state=0).fit(X, chain(3000))
+    model = LCCAD(2, 1 / 3, prior="mrf", gamma=1.0, random_state=0).fit(X, chain(3000))
     alone = ClusterSVDD(2).fit(X)
     assert roc_auc_score(odd, model.outlierness()) > 0.97
     assert roc_auc_score(odd, alone.outlierness(X)) < 0.93
@@ -156,10 +156,10 @@ def test_inference_on_a_grid(inference):
     classes = np.zeros((24, 24), dtype=int)
     classes[6:18, 6:18] = 1
     X = rng.normal(size=(24, 24, 2)) + 3.0 * classes[..., None]
-    model = LCCAD(2, 0.3, inference=inference, model="mrf", n_init=1, random_state=0).fit(X, grid((24, 24)))
+    model = LCCAD(2, 0.3, inference=inference, prior="mrf", n_init=1, random_state=0).fit(X, grid((24, 24)))
     assert adjusted_rand_score(classes.ravel(), model.labels_) > 0.9
     assert np.isfinite(model.gap_) == (inference in ("auto", "trws"))
-    single = LCCAD(2, 0.3, inference=inference, model="mrf", n_init=1, random_state=0)
+    single = LCCAD(2, 0.3, inference=inference, prior="mrf", n_init=1, random_state=0)
     single.fit(X.astype(np.float32), grid((24, 24)))
     assert (single.labels_ == model.labels_).mean() > 0.99
 
@@ -256,9 +256,9 @@ def restrained(costs, labels):
 
 def test_couplings_of_large_graphs_are_learned_from_a_sample(monkeypatch):
     X, classes = two_classes(n=1500)
-    whole = LCCAD(2, 0.3, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(1500))
+    whole = LCCAD(2, 0.3, gamma=1.0, prior="mrf", n_init=1, random_state=0).fit(X, chain(1500))
     monkeypatch.setattr("tellwhy.detectors.lccad.alternation.MOST_NODES", 500)
-    part = LCCAD(2, 0.3, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(1500))
+    part = LCCAD(2, 0.3, gamma=1.0, prior="mrf", n_init=1, random_state=0).fit(X, chain(1500))
     assert adjusted_rand_score(whole.labels_, part.labels_) > 0.9
     assert part.couplings_[0, 0] != whole.couplings_[0, 0]
     np.testing.assert_allclose(part.couplings_, whole.couplings_, atol=0.8)
@@ -329,7 +329,7 @@ def test_features_of_a_transformer():
     X = np.column_stack([np.cos(angle), np.sin(angle)]) * np.where(classes, 4.0, 1.0)[:, None]
     X += rng.normal(scale=0.2, size=X.shape)
     sampler = RBFSampler(gamma=0.5, n_components=200, random_state=0)
-    model = LCCAD(2, 0.9, features=sampler, gamma=1.0, model="mrf", random_state=0).fit(X, chain(400))
+    model = LCCAD(2, 0.9, features=sampler, gamma=1.0, prior="mrf", random_state=0).fit(X, chain(400))
     assert adjusted_rand_score(classes, model.labels_) > 0.9
     assert not hasattr(sampler, "random_weights_")
     i = 7
@@ -347,7 +347,7 @@ def test_features_of_a_kernel_basis():
     """Random Fourier features: the scores use the exact kernel at the basis' own bandwidth."""
     X, classes = two_classes(n=300, distance=6.0)
     basis = KernelBasis(n_features=100, bandwidth=3.0, random_state=0)
-    model = LCCAD(2, 0.9, features=basis, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(300))
+    model = LCCAD(2, 0.9, features=basis, gamma=1.0, prior="mrf", n_init=1, random_state=0).fit(X, chain(300))
     assert adjusted_rand_score(classes, model.labels_) > 0.9
     others = X[(model.labels_ == model.labels_[5]) & (np.arange(300) != 5)]
     kernel = np.exp(-0.5 * ((X[5] - others) ** 2).sum(axis=1) / 9.0)

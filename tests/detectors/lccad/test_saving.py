@@ -22,7 +22,7 @@ KINDS = {
     "grid": (X, grid((10, 12), 8), {"nu": 0.5}),
     "volume": (X, grid((2, 5, 12), 6), {"loss": "squared"}),
     "edges": (X, knn_graph(X, 4), {"features": BASIS}),
-    "no edges, single": (X.astype(np.float32), None, {"model": "mrf", "gamma": 1.0}),
+    "no edges, single": (X.astype(np.float32), None, {"prior": "mrf", "gamma": 1.0}),
 }
 
 

@@ -21,7 +21,7 @@ def rows(seed=0):
 
 @pytest.fixture(scope="module")
 def model():
-    return LCCAD(2, theta=0.15, gamma=1.0, model="mrf", random_state=0).fit(rows(), chain(300))
+    return LCCAD(2, theta=0.15, gamma=1.0, prior="mrf", random_state=0).fit(rows(), chain(300))
 
 
 def test_values_sum_to_the_score(model):
@@ -56,17 +56,28 @@ def test_pull_by_neighbour_sums_to_the_whole(model):
     assert [j for j, _ in pulls] == [49, 51]
     assert sum(pull for _, pull in pulls) == pytest.approx(whole, rel=1e-3)
     assert all(pull > 0 for _, pull in pulls)
-    listed = LCCAD(2, theta=0.15, gamma=1.0, model="mrf", random_state=0).fit(
+    listed = LCCAD(2, theta=0.15, gamma=1.0, prior="mrf", random_state=0).fit(
         rows(), from_edges(chain(300).edges())
     )
     np.testing.assert_allclose(LatentClassDTD(listed).pulls(50), pulls, rtol=1e-6)
+
+
+def test_neighbours_of_an_ordinary_node_pull_it_from_the_next_best_class(model):
+    explainer = LatentClassDTD(model)
+    found = explainer.explain().extras
+    ordinary = int(np.flatnonzero(found["class"] == found["other_class"])[5])
+    arriving = model.received_from(ordinary)[1]
+    own = found["class"][ordinary]
+    pulls = [pull for _, pull in explainer.pulls(ordinary)]
+    np.testing.assert_allclose(pulls, arriving[:, 1 - own] - arriving[:, own])
+    assert max(np.abs(pulls)) > 0
 
 
 def test_pulls_of_a_masked_grid():
     X = rows()[:296].reshape(8, 37, 3)
     mask = np.ones((8, 37), bool)
     mask[3, 6] = False
-    fitted = LCCAD(2, theta=0.3, model="mrf", random_state=0, n_init=1).fit(X, grid((8, 37), 8, mask=mask))
+    fitted = LCCAD(2, theta=0.3, prior="mrf", random_state=0, n_init=1).fit(X, grid((8, 37), 8, mask=mask))
     node = 3 * 37 + 5
     neighbours = {j for j, _ in LatentClassDTD(fitted).pulls(node)}
     expected = {(3 + a) * 37 + 5 + b for a in (-1, 0, 1) for b in (-1, 0, 1)} - {node, 3 * 37 + 6}
@@ -91,7 +102,7 @@ def kernel_relevance(x, points, sigma, *, printed=False):
 def test_equation_4_with_a_kernel():
     X = rows()
     sampler = RBFSampler(gamma=0.125, n_components=100, random_state=0)  # σ = 2
-    fitted = LCCAD(2, 0.9, features=sampler, gamma=1.0, model="mrf", random_state=0, n_init=1).fit(
+    fitted = LCCAD(2, 0.9, features=sampler, gamma=1.0, prior="mrf", random_state=0, n_init=1).fit(
         X, chain(300)
     )
     e = LatentClassDTD(fitted, neighbour_pull=False).explain()

@@ -264,3 +264,21 @@ def test_far_clusters_keep_their_digits():
     for i, x in enumerate(X):
         R = oracle.relevance(x, points, weights, "exponential", q=2, bandwidth=1.0)
         np.testing.assert_allclose(explanation.values[i], R, rtol=1e-7)
+
+
+def test_no_relevance_is_negative_where_a_row_has_the_cells_of_all_points_nearby():
+    rng = np.random.default_rng(0)
+    near = np.column_stack([rng.normal(size=(300, 1)), np.full((300, 3), 0.1)])
+    far = rng.normal([3.0, 5.3, 5.7, 6.1], size=(30, 4))
+    model = KernelDensity(bandwidth=1.0).fit(np.concatenate([near, far]))
+    rows = np.column_stack([rng.normal(size=(200, 1)) * 3.0, np.full((200, 3), 0.1)])
+    assert OneClassDTD(model).explain(rows).values.min() >= 0.0
+
+
+def test_any_number_below_0_stands_for_a_new_row():
+    X = np.random.default_rng(3).normal(size=(20, 2))
+    model = OneClassSVM(nu=0.5).fit(X)
+    plain = OneClassDTD(model, training_rows=None).explain(X[:2])
+    for given in (-1, -2, -20):
+        found = OneClassDTD(model, training_rows=np.array([given, given])).explain(X[:2])
+        np.testing.assert_array_equal(found.scores, plain.scores)

@@ -325,6 +325,17 @@ def test_minima_that_were_not_reached_are_counted_over_all_batches(monkeypatch):
     assert found.n_unsettled == 5 * unreached, "x̂*(∅) and four x̂*({i}) of each such row"
 
 
+def test_points_of_a_few_sets_are_those_of_all_sets():
+    players = Players(np.arange(4), np.arange(4), np.arange(4))
+    setup = anomaly_shapley.Setup(players, every_coalition(4), None)
+    minima = Minima(np.random.default_rng(0).normal(size=(6, 5, 4)), np.ones((6, 5), dtype=bool))
+    relaxed = anomaly_shapley.RelaxedPoints(X[:6], setup, minima)
+    inside, some = relaxed.some_points(np.arange(14))
+    for part, members, points in relaxed.points(10**6):
+        np.testing.assert_array_equal(inside[part], members)
+        np.testing.assert_allclose(some[:, part], points, rtol=1e-12, atol=1e-12)
+
+
 def test_only_sampled_sets_are_content_with_rough_minima(monkeypatch):
     asked = []
 

@@ -114,6 +114,14 @@ def test_sampled_values_are_additive_and_exact_for_additive_games():
     )
 
 
+def test_sizes_of_sampled_sets_follow_the_kernel():
+    members = sampled_coalitions(8, 40_000, np.random.default_rng(0)).members
+    sizes = np.arange(1, 8)
+    expected = 1.0 / (sizes * (8 - sizes))
+    counted = np.bincount(members.sum(axis=1), minlength=9)[1:8] / len(members)
+    np.testing.assert_allclose(counted, expected / expected.sum(), atol=0.01)
+
+
 def test_samples_are_fitted_without_weights():
     d = 13
     everyone = every_coalition(d)

@@ -137,12 +137,12 @@ def warn_of_empty_classes(n_used: int, n_classes: int) -> None:
         )
 
 
-def warn_of_emissions(model: str) -> None:
+def warn_of_emissions(prior: str) -> None:
     """Say that the paper's model makes little of the graph."""
-    if model == "crf":
+    if prior == "crf":
         warnings.warn(
-            "model='crf' learns linear scores that repeat the classes it starts from, so that the graph adds "
-            "little; model='mrf', the default, finds what is odd beside its neighbours.",
+            "prior='crf' learns linear scores that repeat the classes it starts from, so that the graph adds "
+            "little; prior='mrf', the default, finds what is odd beside its neighbours.",
             DataNotice,
             stacklevel=3,
         )
@@ -224,7 +224,7 @@ class LCCAD(SavedModel, BaseEstimator):
     learn
         'pseudo_likelihood', 'marginals' (sum-product; exact on chains and trees), or 'fixed' (see
         `coupling`).
-    model
+    prior
         'mrf': p(H | X) depends on the couplings and on one number per class alone. 'crf', the paper's: it
         also depends on the features, by a linear score for each class. These scores learn to repeat the
         classes that k-means starts from, and the graph adds little.
@@ -281,7 +281,7 @@ class LCCAD(SavedModel, BaseEstimator):
         "features": (one_of("identity"), _transformer),
         "inference": one_of(*METHODS),
         "learn": one_of("pseudo_likelihood", "marginals", "fixed"),
-        "model": one_of("crf", "mrf"),
+        "prior": one_of("crf", "mrf"),
         "n_init": integer(1),
         "init": (one_of("auto"), _centres),
         "coupling": real(),
@@ -301,7 +301,7 @@ class LCCAD(SavedModel, BaseEstimator):
         features: str | Transformer = "identity",
         inference: str = "auto",
         learn: str = "pseudo_likelihood",
-        model: str = "mrf",
+        prior: str = "mrf",
         n_init: int = 3,
         init: str | ArrayLike = "auto",
         coupling: float = 1.0,
@@ -317,7 +317,7 @@ class LCCAD(SavedModel, BaseEstimator):
         self.features = features
         self.inference = inference
         self.learn = learn
-        self.model = model
+        self.prior = prior
         self.n_init = n_init
         self.init = init
         self.coupling = coupling
@@ -362,7 +362,7 @@ class LCCAD(SavedModel, BaseEstimator):
         self.scores_ = class_scores(self, alternation.features, rng)
         warn_of_empty_classes(int((best.sizes > 0).sum()), int(self.n_classes))
         warn_of_lonely_nodes(graph)
-        warn_of_emissions(self.model)
+        warn_of_emissions(self.prior)
         return self
 
     def predict(self, X: ArrayLike, graph: Any = None) -> NDArray[np.int32]:
@@ -451,7 +451,7 @@ class LCCAD(SavedModel, BaseEstimator):
             inference=self.inference,
             learn=self.learn,
             coupling=float(self.coupling),
-            on_features=self.model == "crf",
+            on_features=self.prior == "crf",
             normalised=bool(self.normalised),
             max_iter=int(self.max_iter),
         )
@@ -488,7 +488,7 @@ class LCCAD(SavedModel, BaseEstimator):
         K = int(self.n_classes)
         there = np.ones(n, dtype=bool) if self.graph_.mask is None else self.graph_.mask
         width = d if self.transformer_ is None else self.transformer_.map_.n_features
-        n_emissions = width if self.model == "crf" else 0
+        n_emissions = width if self.prior == "crf" else 0
         yield "n_features_in_", self.n_features_in_, d
         yield "graph_", self.graph_.n_nodes, n
         yield "labels_", self.labels_.shape, (n,)

@@ -97,7 +97,7 @@ class LatentClassDTD:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [3.0, 0.0], [0.0, 0.0]], 100, axis=0)
     >>> X[50] = [3.0, 0.2]
-    >>> model = LCCAD(2, theta=0.15, gamma=1.0, model="mrf", random_state=0).fit(X, chain(300))
+    >>> model = LCCAD(2, theta=0.15, gamma=1.0, prior="mrf", random_state=0).fit(X, chain(300))
     >>> explanation = LatentClassDTD(model).explain()
     >>> bool(explanation.extras["context_share"][50] > 0.9), int(explanation.values[50].argmax())
     (True, 0)
