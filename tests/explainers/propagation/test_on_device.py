@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from zoo.networks import MODELS, Function, build  # noqa: E402
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyWarning  # noqa: E402
 from tellwhy.explainers import LRP, Gradient, InputTimesGradient, coverage  # noqa: E402
 from tellwhy.explainers.propagation import Rule, TensorExplanation  # noqa: E402
 from tellwhy.explainers.propagation.engine.passes import needs_capture  # noqa: E402
@@ -170,3 +170,42 @@ def test_a_rule_that_looks_at_idle_outputs_is_not_deceived():
     x = torch.randn(4, 6)
     LRP(model, rule=Rule("mine", function, needs_input=False)).explain(x)
     assert any(torch.equal(z, model.layer(x)) for z in seen)
+
+
+class Large(torch.nn.Module):
+    """Takes more memory than there is, for more than three rows; `seen` are the rows of each attempt."""
+
+    def __init__(self, most=3):
+        super().__init__()
+        self.most = most
+        self.seen = []
+        self.layer = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        self.seen.append(len(x))
+        if len(x) > self.most:
+            raise torch.OutOfMemoryError("there is no more")
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("output", ["numpy", "torch"])
+@pytest.mark.parametrize("explainer", [LRP, Gradient])
+def test_a_batch_that_does_not_fit_is_explained_in_halves(explainer, output):
+    torch.manual_seed(0)
+    model = Large().eval().double()
+    x = torch.randn(21, 4, dtype=torch.float64)
+    target = np.arange(21) % 2
+    wanted = explainer(model, target=target, batch_size=3).explain(x)
+    model.seen.clear()
+    with pytest.warns(TellwhyWarning, match="rows at once do not fit") as told:
+        found = explainer(model, target=target, batch_size=10).explain(x, output=output)
+    assert len(told) == 1
+    assert sum(size for size in model.seen if size <= 3) == 21
+    assert sum(size > 3 for size in model.seen) <= 4  # of the second batch it is known
+    np.testing.assert_array_equal(found.values, wanted.values)
+    np.testing.assert_array_equal(found.scores, wanted.scores)
+
+
+def test_one_row_that_does_not_fit_is_told():
+    with pytest.raises(torch.OutOfMemoryError), pytest.warns(TellwhyWarning, match="do not fit"):
+        LRP(Large(most=0).eval()).explain(torch.rand(2, 4))

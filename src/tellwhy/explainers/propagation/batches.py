@@ -108,8 +108,9 @@ def explain_together(
         if record is not None:
             exactly = partial(_exactly, explainers, model)
             work = Programmed(work, exactly, record, size, len(rows) // size, compile)
+        fitting = Fitting(work)
         for batch, part in batches(rows, lead.rows_at_once, label):
-            results = work(batch, [of_rows(target, part) for target in targets])
+            results = fitting(batch, [of_rows(target, part) for target in targets])
             for result, collector in zip(results, collectors, strict=True):
                 collector.put(batch, part, result)
         wholes = [collector.all_rows() for collector in collectors]
@@ -131,6 +132,42 @@ def _work(explainers: Sequence[NetworkExplainer], model: Module) -> Work:
         return share_forward(explainers, model, batch, wanted)
 
     return work
+
+
+class Fitting:
+    """`work` on as many rows at once as the memory of a GPU holds: on halves of a batch that is too large."""
+
+    def __init__(self, work: Work):
+        self._work = work
+        self._most: int | None = None  # rows that fitted, once some did not
+
+    def __call__(self, rows: Inputs, targets: Sequence[CheckedTarget]) -> list[Result]:
+        """Results of a batch."""
+        if self._most is None or len(rows) <= self._most:
+            try:
+                return self._work(rows, targets)
+            except torch.OutOfMemoryError:
+                if len(rows) == 1:
+                    raise
+                self._take_fewer(len(rows))
+        # Here, not above: the error holds the tensors of the batch that did not fit.
+        torch.cuda.empty_cache()
+        middle = len(rows) // 2
+        halves = [
+            self(rows.rows(part), [of_rows(target, part) for target in targets])
+            for part in (slice(0, middle), slice(middle, None))
+        ]
+        return [first.followed_by(second) for first, second in zip(*halves, strict=True)]
+
+    def _take_fewer(self, n_rows: int) -> None:
+        if self._most is None:
+            warnings.warn(
+                f"{n_rows} rows at once do not fit in the memory of the device, and fewer are taken. "
+                "Setting batch_size saves the attempt.",
+                TellwhyWarning,
+                stacklevel=2,
+            )
+        self._most = n_rows // 2
 
 
 def _exactly(

@@ -58,6 +58,11 @@ class Result:
         values = [t[part] for t in self.values]
         return replace(self, values=values, scores=self.scores[part], outputs=self.outputs[part])
 
+    def followed_by(self, other: Result) -> Result:
+        """The result of these rows and then of others."""
+        joined = [torch.cat(pair) for pair in zip(self.tensors, other.tensors, strict=True)]
+        return replace(self, values=joined[:-2], scores=joined[-2], outputs=joined[-1])
+
 
 @dataclass(frozen=True)
 class _Sent:

@@ -71,7 +71,7 @@ def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward
     """Run the model under a capture."""
     try:
         outputs = _captured(model, inputs, capture)
-    except TellwhyError:
+    except (TellwhyError, torch.OutOfMemoryError):
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         if capture.refusal is not None:
