@@ -33,14 +33,14 @@ def _power(rng: Generator, n: int) -> Plant:
     """Load of a town, temperature, and price."""
     at = np.arange(n)
     warm = 8 * np.sin(2 * np.pi * at / 96 - 1) + 3 * _dependent(rng, n, 0.99)
-    load = 100 + 15 * np.sin(2 * np.pi * at / 96) - 1.0 * warm + 2 * rng.normal(size=n)
-    price = 40 + 0.5 * load + 2 * _dependent(rng, n, 0.5)
+    load = 100 + 15 * np.sin(2 * np.pi * at / 96) - warm + 5 * _dependent(rng, n, 0.9)
+    price = 40 + 0.5 * load + 0.7 * _dependent(rng, n, 0.5)
     return Plant(np.column_stack([load, warm, price]), (0, 96), (2, 0))
 
 
 def _tank(rng: Generator, n: int) -> Plant:
     """Level of a tank that is filled and emptied, its pressure, the flow out of it."""
-    level = 2 + np.abs((np.arange(n) % 80) / 40 - 1) + 0.05 * rng.normal(size=n)
+    level = 2 + np.abs((np.arange(n) % 80) / 40 - 1) + 0.15 * _dependent(rng, n, 0.9)
     pressure = 10 * level + 0.3 * rng.normal(size=n)
     flow = 5 + _dependent(rng, n, 0.6)
     return Plant(np.column_stack([level, pressure, flow]), (0, 80), (1, 0))
@@ -48,9 +48,9 @@ def _tank(rng: Generator, n: int) -> Plant:
 
 def _traffic(rng: Generator, n: int) -> Plant:
     """Requests by the quarter of an hour, errors, time of an answer."""
-    rate = 60 + 40 * np.sin(2 * np.pi * np.arange(n) / 96)
+    rate = (60 + 40 * np.sin(2 * np.pi * np.arange(n) / 96)) * np.exp(0.2 * _dependent(rng, n, 0.9))
     requests = rng.poisson(rate).astype(np.float64)
-    answer = 100 + 0.6 * requests + 5 * rng.normal(size=n)
+    answer = 100 + 0.6 * requests + 2 * rng.normal(size=n)
     load = 20 + 0.4 * requests + 3 * _dependent(rng, n, 0.7)
     return Plant(np.column_stack([requests, answer, load]), (0, 96), (1, 0))
 
@@ -86,7 +86,7 @@ def _rooms(rng: Generator, n: int) -> Plant:
     """Carbon dioxide, warmth and current of an office."""
     at = np.arange(n)
     busy = np.clip(np.sin(2 * np.pi * at / 144 - 1.5), 0, None)
-    air = 420 + 400 * busy + 25 * _dependent(rng, n, 0.6)
+    air = 420 + 400 * busy + 80 * _dependent(rng, n, 0.9)
     warm = 21 + 0.003 * air + 0.1 * rng.normal(size=n)
     current = 2 + 6 * busy + 0.5 * rng.normal(size=n)
     return Plant(np.column_stack([air, warm, current]), (2, 144), (1, 0))
@@ -122,6 +122,12 @@ class Planted:
     end: int  # included
     channel: int
     names: tuple[str, ...]
+    pair: tuple[int, ...] = ()  # of a relation: it is one of both as much as of the other
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Channels that may be named."""
+        return self.pair or (self.channel,)
 
 
 KINDS = (
@@ -150,7 +156,7 @@ def plant(made: Plant, kind: str, rng: Generator) -> Planted:
     if kind in ("frequency", "missing cycle", "shape"):
         return _in_cycle(X, made.cyclic, kind, start, rng)
     if kind == "relation":
-        return _unrelated(X, made.related, start, rng)
+        return _unrelated(X, made, start, rng)
     channel = int(rng.integers(X.shape[1]))
     x = X[:, channel]
     if kind in ("spike", "dip"):
@@ -222,11 +228,11 @@ def _in_cycle(X: Floats, cyclic: tuple[int, int], kind: str, start: int, rng: Ge
     return Planted(X, start, start + length - 1, channel, names[kind])
 
 
-def _unrelated(X: Floats, related: tuple[int, int], start: int, rng: Generator) -> Planted:
-    """A channel goes on by itself: as it did at another time, while the others do not."""
-    channel, _ = related
-    x = X[:, channel]
+def _unrelated(X: Floats, made: Plant, start: int, rng: Generator) -> Planted:
+    """A channel goes on as it did some cycles ago, while the others do not: by itself it is as ever."""
+    channel = made.related[0]
+    period = made.cyclic[1]
     length = int(rng.integers(200, 350))
-    from_there = start - int(rng.integers(900, 1100)) - 37
-    x[start : start + length] = X[from_there : from_there + length, channel]
-    return Planted(X, start, start + length - 1, channel, ("relation",))
+    before = start - period * int(rng.integers(400 // period + 1, 900 // period + 2))
+    X[start : start + length, channel] = X[before : before + length, channel]
+    return Planted(X, start, start + length - 1, channel, ("relation",), made.related)

@@ -121,12 +121,19 @@ def explain(
             return _by_instance(method, question)
         if chosen is None and _is_text(X):
             chosen = _label_card(model)
+        if chosen is None and isinstance(method, str) and _has_neighbours(model):
+            chosen = explainer_card("LatentClassDTD")
         if is_network(model) and (chosen is None or _takes_networks(chosen)):
             card = chosen or _card_of_network(rule)
             return _by_network(card, question, is_auto=chosen is None)
         if chosen is not None and (chosen.role != "explainer" or chosen.family == "surrogate"):
             return _by_model(chosen, question)
         return _by_score(chosen, question)
+
+
+def _has_neighbours(model: object) -> bool:
+    """Whether a model judges nodes by what their neighbours send to them, as `LCCAD` does."""
+    return callable(getattr(model, "received", None)) and hasattr(model, "training_X_")
 
 
 def _card_of_network(rule: str) -> Card:

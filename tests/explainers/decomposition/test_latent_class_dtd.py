@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_approximation import RBFSampler
 
+import tellwhy
 from tellwhy.data.graphs import chain, from_edges, grid
 from tellwhy.detectors import LCCAD
 from tellwhy.explainers import LatentClassDTD
@@ -138,3 +139,14 @@ def test_explanations_can_be_saved(model, tmp_path):
     again = type(e).load(e.save(tmp_path / "e"))
     np.testing.assert_array_equal(again.extras["feature_contrast"], e.extras["feature_contrast"])
     np.testing.assert_array_equal(again.extras["class"], e.extras["class"])
+
+
+def test_the_one_liner_takes_a_model_of_nodes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)) + np.repeat([[0.0, 0.0], [4.0, 0.0]], 100, axis=0)
+    model = LCCAD(2, random_state=0).fit(X)
+    told = tellwhy.explain(model, X)
+    assert told.method == "LatentClassDTD"
+    np.testing.assert_array_equal(told.values, LatentClassDTD(model).explain().values)
+    new = tellwhy.explain(model, X[:50] + 0.01)
+    assert new.values.shape == (50, 2)

@@ -1,8 +1,9 @@
-"""Changes: what the readings after a moment are like, beside those before it; runs, courses, relations."""
+"""Changes: what readings after a moment are like, beside those before it; runs, courses, relations."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import stats
 from scipy.ndimage import uniform_filter1d
 
 from tellwhy.core.score import Floats
@@ -52,14 +53,37 @@ def changes(x: Floats, block: int, usual_part: slice) -> dict[str, Floats]:
     return found
 
 
-def slope_changes(x: Floats, block: int, usual_part: slice, width: int) -> Floats:
-    """Surprise at the difference of two slopes, each between the means of two neighbouring windows."""
+def bends(x: Floats, width: int) -> Floats:
+    """Difference of two slopes at each place, each that of the means of two neighbouring windows."""
     means = mean_until(x, width)
     at = np.arange(2 * width - 1, len(x) - 2 * width)
-    bend = np.zeros(len(x))
-    after = means[at + 2 * width] - means[at + width]
-    bend[at + 1] = np.abs(after - (means[at] - means[at - width]))
-    return surprise(bend, max(block, 2 * width), usual_part, LEAST_USUAL["level"])
+    found = np.zeros(len(x))
+    found[at + 1] = (means[at + 2 * width] - means[at + width]) - (means[at] - means[at - width])
+    return found
+
+
+def log_expected_bends(x: Floats) -> Floats:
+    """Logarithm (of 10) of how many bends as large the windows of a quiet series have.
+
+    Slopes are slow: a window is a twelfth of the series, and so few of them fit in that their usual spread
+    cannot be seen. It is carried on from those of windows of an eighth and a quarter of this length, as a
+    power of the length.
+    """
+    n = len(x)
+    width = n // BENDS
+    if width < 4 * LEAST_BEND:
+        return np.full(n, np.inf)
+    near, half = (1.4826 * np.median(np.abs(bends(x, width // part)[width:-width])) for part in (8, 4))
+    power = float(np.clip(np.log2(max(half, 1e-12) / max(near, 1e-12)), -0.5, 1.0)) + POWER_MARGIN
+    spread = max(half * 4**power, 1e-12)
+    beyond = stats.t.sf(np.abs(bends(x, width)) / spread, DEGREES)
+    return np.asarray(np.log10(np.maximum(2 * BENDS * beyond, 1e-30)))
+
+
+BENDS = 12
+LEAST_BEND = 8  # readings of the shortest window
+POWER_MARGIN = 0.15  # of the power of the length, which is not known but estimated
+DEGREES = 5  # of freedom of the law of bends
 
 
 def long_runs(x: Floats, block: int, usual_part: slice) -> Floats:

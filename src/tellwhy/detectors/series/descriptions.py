@@ -22,12 +22,18 @@ from tellwhy.detectors.series.measures import median_distance, spread_of, value_
 ORDER = 4  # readings that the next one depends on
 MOST_BEFORE = 2_000  # readings by which the autoregression is learned
 LEAST_BEFORE = 60
+LOOKED_BACK = 300  # readings before an event that it may begin in
 LEVEL_BEFORE = 200  # readings whose middle is the level before an event
 MOST_PLACES = 120  # where a stretch may begin, or end, at first; then one by one around the best
+MOST_JUMPS = 60  # largest innovations, at which stretches may begin and end
 LEAST_NOISY = 12  # readings of a stretch of other noise
 SHORT = 3  # readings of a spike
-PARTS_OF_CYCLE = 8
-OWN_ORDER = 4  # of the autoregression of a stretch of another course
+PARTS_OF_CYCLE = 24
+PACES = tuple(float(p) for p in np.geomspace(0.5, 3.2, 58))  # of other rhythms, times the usual
+UNKNOWN = -1e6  # gain of a description where none was tried
+LEAST_SWINGS = 2  # whole waves in a stretch: less looks like anything
+LEAST_SWINGING = 30  # readings of a stretch of another course
+COST_OF_SWING = 4.5  # parameters: where, how fast, and half of those of three waves
 MOST_CLIPPED = 8.0  # spreads: innovations beyond count as these for noise
 
 
@@ -37,6 +43,7 @@ class Background:
 
     weights: Floats
     noise: float  # spread of the innovations
+    squared: float  # mean of their squares in spreads, none counted as more than eight spreads
 
     def innovations(self, values: Floats) -> Floats:
         """What is new in each reading; of the first ones, as if those before were equal to them."""
@@ -78,7 +85,9 @@ def learn_background(rest: Floats, start: int) -> Background:
     weights = np.linalg.solve(known.T @ known + ridge, known.T @ target)
     left = 1.4826 * median_distance(target - known @ weights)
     floor = max(value_step(rest) / math.sqrt(12), 1e-3 * spread_of(rest), 1e-12)
-    return Background(np.asarray(weights, dtype=np.float64), max(left, floor))
+    noise = max(left, floor)
+    squares = np.minimum(np.abs(target - known @ weights) / noise, MOST_CLIPPED) ** 2
+    return Background(np.asarray(weights, dtype=np.float64), noise, max(float(squares.mean()), 1e-6))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +119,11 @@ class Scene:
         return len(self.rest)
 
     @property
+    def swinging(self) -> Floats:
+        """Readings around the level before the event, with the course of the cycle."""
+        return self.rest if self.course is None else self.rest + self.course
+
+    @property
     def cost(self) -> float:
         """What a parameter costs."""
         return math.log(max(self.n, 10))
@@ -124,7 +138,7 @@ def make_scene(x: Floats, cycle: Cycle | None, start: int, end: int, known: int 
     n = len(x)
     rest = x if cycle is None else x - cycle.profile
     length = end - start + 1
-    low = max(known, start - max(LEVEL_BEFORE, 2 * length), 0)
+    low = max(known, start - max(LOOKED_BACK, 2 * length), 0)
     high = min(n, end + 1 + max(300, 3 * length, n // 6))
     background = learn_background(rest, known or max(start - 5, 0))
     before = rest[:known] if known else rest[low : max(start - 2, low + 1)][-LEVEL_BEFORE:]
@@ -152,8 +166,13 @@ def _places(low: int, high: int) -> Integers:
 
 
 def _stretches(scene: Scene) -> tuple[Integers, Integers]:
-    """Where stretches may begin and end: all overlap with the event."""
-    return _places(0, min(scene.last + 11, scene.n)), _places(max(scene.first - 10, 0), scene.n)
+    """Where stretches may begin and end: all overlap with the event; where it jumps, exactly there."""
+    jumps = np.argsort(-np.abs(scene.new), kind="stable")[:MOST_JUMPS]
+    latest = min(scene.last + 11, scene.n)
+    earliest = max(scene.first - 10, 0)
+    starts = np.union1d(_places(0, latest), jumps[jumps < latest])
+    ends = np.union1d(_places(earliest, scene.n), jumps[jumps > earliest] - 1)
+    return starts, ends
 
 
 class _Levels:
@@ -215,26 +234,26 @@ def _levels(scene: Scene) -> Iterator[Description]:
 
 def _best_stretch(levels: _Levels, starts: Integers, ends: Integers, scene: Scene) -> tuple[int, int] | None:
     """Where a level gains most: among some places, then among all near the best of them."""
-    best = None
-    step = max(
-        int(starts[1] - starts[0]) if len(starts) > 1 else 1, int(ends[1] - ends[0]) if len(ends) > 1 else 1
-    )
-    tried = [(starts, ends)]
-    near = np.arange(max(scene.first - 5, 0), min(scene.last + 6, scene.n))[:400]
-    tried.append((near, near))
-    for k, (some, others) in enumerate(tried):
-        a, b = (grid.ravel() for grid in np.meshgrid(some, others, indexing="ij"))
-        fits = (b >= a) & (b < scene.n - 1)
-        if not fits.any():
-            continue
-        gains = levels.size_and_gain(a[fits], b[fits])[1]
-        at = int(gains.argmax())
-        if best is None or gains[at] > best[2]:
-            best = (int(a[fits][at]), int(b[fits][at]), float(gains[at]))
-        if k == 0 and step > 1:
-            around = [np.arange(max(p - step, 0), min(p + step + 1, scene.n)) for p in best[:2]]
-            tried.append((around[0], around[1]))
-    return None if best is None else best[:2]
+    found = _best_of(levels, starts, ends, scene)
+    if found is None:
+        return None
+    reach = 1 + scene.n // MOST_PLACES
+    near = [np.arange(max(at - reach, 0), min(at + reach + 1, scene.n)) for at in found[:2]]
+    again = _best_of(levels, near[0], near[1], scene)
+    best = found if again is None or again[2] < found[2] else again
+    return best[0], best[1]
+
+
+def _best_of(
+    levels: _Levels, starts: Integers, ends: Integers, scene: Scene
+) -> tuple[int, int, float] | None:
+    a, b = (grid.ravel() for grid in np.meshgrid(starts, ends, indexing="ij"))
+    fits = (b >= a) & (b < scene.n - 1)
+    if not fits.any():
+        return None
+    gains = levels.size_and_gain(a[fits], b[fits])[1]
+    at = int(gains.argmax())
+    return int(a[fits][at]), int(b[fits][at]), float(gains[at])
 
 
 def _slopes(scene: Scene) -> Iterator[Description]:
@@ -254,7 +273,7 @@ def _slopes(scene: Scene) -> Iterator[Description]:
 def _noises(scene: Scene) -> Iterator[Description]:
     """Innovations of another size, for a while."""
     squared = np.minimum(np.abs(scene.new), MOST_CLIPPED) ** 2
-    usual = max(float(np.mean(squared[: max(scene.first - 5, 20)])), 1e-6)
+    usual = scene.background.squared
     sums = np.append(0.0, np.cumsum(squared / usual))
     starts, ends = _stretches(scene)
     a, b = (grid.ravel() for grid in np.meshgrid(starts, ends, indexing="ij"))
@@ -286,9 +305,7 @@ def _courses(scene: Scene) -> Iterator[Description]:
         fits = (ends <= scene.n) & (ends > scene.first)
         if not fits.any():
             continue
-        found_inner = (
-            (inner[ends[fits]] - inner[starts[fits]]) / scene.background.noise * scene.background.noise
-        )
+        found_inner = inner[ends[fits]] - inner[starts[fits]]
         found_power = np.maximum(power[ends[fits]] - power[starts[fits]], 1e-12)
         gains = found_inner * np.abs(found_inner) / (2 * found_power)
         k = int(gains.argmax())
@@ -299,49 +316,76 @@ def _courses(scene: Scene) -> Iterator[Description]:
         yield scene.described("missing_cycle", found[1], found[2], found[3], found[0] - 3 * scene.cost)
 
 
+@dataclass(frozen=True)
+class _Swing:
+    """A stretch that swings by itself, at so many times the usual pace."""
+
+    gain: float
+    start: int
+    end: int
+    pace: float
+
+
 def _own_ways(scene: Scene) -> Iterator[Description]:
-    """A stretch whose readings depend on each other otherwise: another rhythm, or another shape."""
-    first, last = scene.first, scene.last
-    best = None
-    for start, end in _some_stretches(scene):
-        gain = _own_gain(scene, start, end)
-        if best is None or gain > best[0]:
-            best = (gain, start, end)
+    """A stretch that swings by itself: at another pace (another rhythm), or at the same (another shape)."""
+    usual = 1 / scene.period if scene.period else rhythm(scene.rest[: max(scene.first, 60)])
+    tried = [
+        _swing(scene, start, end, pace, usual) for start, end in _some_stretches(scene) for pace in PACES
+    ]
+    best = max((each for each in tried if each is not None), key=lambda each: each.gain, default=None)
     if best is None:
-        best = (-math.inf, first, last)
-    gain = best[0]
-    start = best[1]
-    end = best[2]
-    inside = scene.x[start : end + 1]
-    before = scene.x[max(0, start - max(len(inside), 100)) : start]
-    times = rhythm(inside) / max(rhythm(before), 1e-9) if len(before) > 20 else 1.0
-    kind = "shape" if 0.75 < times < 1.33 else "frequency"
-    yield scene.described(kind, start, end, times if kind == "frequency" else 0.0, gain)
+        yield scene.described("shape", scene.first, scene.last, 0.0, UNKNOWN)
+        return
+    best = _improved(scene, best, usual)
+    is_other = not 0.8 < best.pace < 1.25
+    kind = "frequency" if is_other else "shape"
+    yield scene.described(kind, best.start, best.end, best.pace if is_other else 0.0, best.gain)
+
+
+def _swing(scene: Scene, start: int, end: int, pace: float, usual: float) -> _Swing | None:
+    is_inside = 0 <= start < end < scene.n and start <= scene.last and end >= scene.first
+    if not is_inside or end - start < LEAST_SWINGING or pace * usual * (end - start) < LEAST_SWINGS:
+        return None
+    return _Swing(_swing_gain(scene, start, end, pace * usual), start, end, pace)
+
+
+def _improved(scene: Scene, best: _Swing, usual: float) -> _Swing:
+    """Move the ends, and the pace, as long as it gains."""
+    step = max((best.end - best.start) // 8, 1)
+    while step >= 1:
+        moves = [(0, 0, 1.008), (0, 0, 1 / 1.008)]
+        moves += [(a * step, b * step, 1.0) for a, b in ((1, 0), (-1, 0), (0, 1), (0, -1))]
+        tried = [_swing(scene, best.start + a, best.end + b, best.pace * c, usual) for a, b, c in moves]
+        found = max((each for each in tried if each is not None), key=lambda each: each.gain, default=best)
+        if found.gain > best.gain:
+            best = found
+        else:
+            step //= 2
+    return best
 
 
 def _some_stretches(scene: Scene) -> Iterator[tuple[int, int]]:
     """The event as it was found, shorter, and longer."""
-    length = scene.last - scene.first + 1
-    moves = sorted({round(part * max(length, 40)) for part in (-0.5, -0.25, 0.0, 0.25, 0.5, 1.0)})
-    for before in moves:
-        for after in moves:
-            start = max(scene.first - before, 0)
-            end = min(scene.last + after, scene.n - 1)
-            if end - start >= 6 * OWN_ORDER:
+    length = max(scene.last - scene.first + 1, 40, scene.period)
+    for before in (-0.25, 0.0, 0.25, 0.6):
+        for after in (-0.25, 0.0, 0.25, 0.6, 1.0):
+            start = max(scene.first - round(before * length), 0)
+            end = min(scene.last + round(after * length), scene.n - 1)
+            if end - start >= LEAST_SWINGING:
                 yield start, end
 
 
-def _own_gain(scene: Scene, start: int, end: int) -> float:
-    """What an autoregression of the stretch itself explains more than the usual one."""
-    x = scene.x[start : end + 1]
-    known = np.column_stack(
-        [np.ones(len(x) - OWN_ORDER), *[x[OWN_ORDER - k : len(x) - k] for k in range(1, OWN_ORDER + 1)]]
-    )
-    target = x[OWN_ORDER:]
-    weights = np.linalg.lstsq(known, target, rcond=None)[0]
-    own = float(((target - known @ weights) ** 2).sum()) / scene.background.noise**2
-    usual = float((scene.new[start + OWN_ORDER : end + 1] ** 2).sum())
-    return (usual - own) / 2 - (3 + (OWN_ORDER + 1) / 2) * scene.cost
+def _swing_gain(scene: Scene, start: int, end: int, frequency: float) -> float:
+    """What a wave with two overtones explains of a stretch, more than the usual course does."""
+    # Around the level before: a wave with a level of its own would take any shift for a wave.
+    x = scene.swinging[start : end + 1]
+    angle = 2 * np.pi * frequency * np.arange(len(x))
+    waves = [turn(k * angle) for k in (1, 2, 3) for turn in (np.sin, np.cos)]
+    known = np.column_stack(waves)
+    left = x - known @ np.linalg.lstsq(known, x, rcond=None)[0]
+    own = scene.background.innovations(left) / scene.background.noise
+    usual = scene.new[start : end + 1]
+    return float((usual**2).sum() - (own**2).sum()) / 2 - COST_OF_SWING * scene.cost
 
 
 def rhythm(x: Floats) -> float:

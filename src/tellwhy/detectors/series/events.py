@@ -9,16 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.series.evidence import DETECTORS, Evidence, Pace, gather
+from tellwhy.detectors.series import changes as change
+from tellwhy.detectors.series.evidence import DETECTORS, Evidence, Pace, gather, trend_evidence
 from tellwhy.detectors.series.measures import filled
 from tellwhy.detectors.series.monitoring import judge_together
 from tellwhy.detectors.series.naming import Named, name_event
 
 MOST_EXPECTED = 2.5  # false events, of an event worth a look
 TOLD = 1 / 3  # the same, of one that is told as an alarm
+ODD_ALONE = 1.0  # expected false events: a channel as odd as this has moved itself
+LEAST_OF_TREND = 0.5  # expected false events: a slope is never sure before it has gone on for long
 MOST = 5  # events of a series
 QUICK = ("novelty", "forecast", "shape", "stuck")  # detectors that show an event where it is
-REACH = 256  # readings that the two windows of the others reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,9 @@ def _choose(X: Floats, told: Sequence[Evidence], pace: Pace, most: int) -> Found
         by = np.where(is_surer, DETECTORS.index("together"), by)
         surest = np.where(is_surer, together.channel, surest)
     state = _State(X, told, of_channels, best, by, surest, pace)
-    events = _without_parts([_event(state, span) for span in _spans(best, by, pace, most)])
+    events = _without_parts([_event(state, span) for span in _spans(best, by, surest, pace, most)])
+    if len(events) < most:
+        events += _trends(state, events)
     return Found(events, -best, pace, () if together is None else together.drifting)
 
 
@@ -140,6 +144,46 @@ def _without_parts(events: Sequence[Event]) -> tuple[Event, ...]:
     return tuple(kept)
 
 
+def _mover(state: _State, at: int, start: int, end: int) -> int:
+    """The channel that is odd alone, where a relation between channels is odd; else the one it is seen in."""
+    around = slice(max(start - state.pace.block, 0), end + state.pace.block)
+    alone = np.array([each.alone[around].min() for each in state.told])
+    best = int(alone.argmin())
+    return best if alone[best] < math.log10(ODD_ALONE) else at
+
+
+def _trends(state: _State, events: Sequence[Event]) -> tuple[Event, ...]:
+    """The surest change of a slope, to watch: no other event explains it, and no other description does."""
+    bent = [trend_evidence(x, told.cycle, state.pace) for x, told in zip(state.X.T, state.told, strict=True)]
+    of_channels = np.array(bent) + math.log10(len(bent))
+    channel, peak = np.unravel_index(int(of_channels.argmin()), of_channels.shape)
+    expected = max(float(10 ** of_channels[channel, peak]), LEAST_OF_TREND)
+    if expected > MOST_EXPECTED:
+        return ()
+    width = len(state.X) // change.BENDS
+    near = [e for e in events if e.channel == channel and abs(e.noticed - peak) < 2 * width]
+    at = int(channel)
+    named = name_event(
+        state.X[:, at], int(peak), int(peak) + width // 4, cycle=state.told[at].cycle, known=state.pace.known
+    )
+    if near or named.kind != "trend":
+        return ()
+    first = max(named.start, state.pace.first)
+    return (
+        Event(
+            start=first,
+            end=named.end,
+            noticed=int(peak),
+            channel=at,
+            others=(),
+            expected_false=expected,
+            is_told=False,
+            detector="trend",
+            named=named,
+        ),
+    )
+
+
 @dataclass
 class Span:
     """From where to where an event goes, and its surest reading."""
@@ -149,20 +193,22 @@ class Span:
     peak: int
 
 
-def _spans(best: Floats, by: Floats, pace: Pace, most: int) -> list[Span]:
-    """Spans of the surest readings, each beyond the reach of its own detector from those before it.
+def _spans(best: Floats, by: Integers, surest: Integers, pace: Pace, most: int) -> list[Span]:
+    """Spans of the surest readings, in a channel each beyond the reach of its own detector from the others.
 
     What overlaps with one that is surer is the same event, and makes it longer.
     """
     free = best.copy()
     free[: pace.first] = np.inf
-    reach = np.array([pace.block + (0 if name in QUICK else REACH) for name in DETECTORS])
+    wide = pace.block + 2 * change.scales_of(pace.n)[-1]
+    reach = np.array([pace.block if name in QUICK else wide for name in DETECTORS])
     found: list[Span] = []
     while len(found) < most:
         at = int(free.argmin())
         if not free[at] < math.log10(MOST_EXPECTED):
             break
-        if all(abs(at - other.peak) > reach[by[at]] for other in found):
+        same = [other for other in found if surest[other.peak] == surest[at]]
+        if all(abs(at - other.peak) > reach[by[at]] for other in same):
             _add(found, at, *extent(best, at, pace))
         free[max(0, at - pace.block) : at + pace.block + 1] = np.inf
     return found
@@ -184,12 +230,14 @@ def _event(state: _State, span: Span) -> Event:
     moved = state.of_channels[:, start : end + 1].min(axis=1) < 0
     others = tuple(int(k) for k in np.flatnonzero(moved) if k != at)
     detector = DETECTORS[state.by[span.peak]]
+    if detector == "relation":
+        at = _mover(state, at, start, end)
     expected = float(10 ** state.best[span.peak])
     named = name_event(
         state.X[:, at],
         start,
         end,
-        detector=detector,
+        beside=change.rest_of_others(state.X, at) if state.X.shape[1] > 1 else None,
         cycle=state.told[at].cycle,
         known=state.pace.known,
     )

@@ -22,11 +22,27 @@ TAUGHT = 0.15  # share of a series that only teaches
 MOST_TAUGHT = 750  # readings, or a fortieth of a long series
 # Number of further blocks, and the scale of the tail in them: learned on clean generated series.
 PRIOR = (24.0, 0.4)
-PRIOR_OF_SHAPE = (24.0, 0.3)
-PRIOR_OF_RUNS = (24.0, 0.2)
+PRIORS = {
+    "shape": (24.0, 0.3),
+    "stuck": (24.0, 0.2),
+    "level": (24.0, 0.22),
+    "variance": (24.0, 0.15),
+    "frequency": (24.0, 0.18),
+    "relation": (24.0, 0.18),
+    "course": (24.0, 0.3),
+}
 # What the expected false events of a detector are multiplied by, since several are asked.
-WEIGHTS = {"novelty": 1.3, "forecast": 4.0, "shape": 4.0, "relation": 16.0}
-OF_CHANGE = 16.0
+WEIGHTS = {
+    "novelty": 1.3,
+    "forecast": 4.0,
+    "shape": 4.0,
+    "level": 5.0,
+    "variance": 6.0,
+    "frequency": 5.0,
+    "stuck": 4.0,
+    "relation": 6.0,
+    "course": 4.0,
+}
 DETECTORS = (
     "novelty",
     "forecast",
@@ -98,6 +114,7 @@ class Evidence:
     channel: int
     log_expected: Floats
     detector: NDArray[np.int8]
+    alone: Floats  # what the channel says alone, without what others leave of it
     cycle: Cycle | None
 
 
@@ -112,13 +129,16 @@ def gather(X: Floats, channel: int, pace: Pace) -> Evidence:
     by = np.zeros(pace.n, dtype=np.int8)
     x = X[:, channel]
     cycle = None
+    alone = best
     if not is_flat(x):
         cycle = find_cycle(x, pace.step)
         for name, told in _of_detectors(X, channel, cycle, pace):
+            if name == "relation":
+                alone = best.copy()
             is_surer = told < best
             best[is_surer] = told[is_surer]
             by[is_surer] = DETECTORS.index(name)
-    return Evidence(channel, best, by, cycle)
+    return Evidence(channel, best, by, alone, cycle)
 
 
 def _of_detectors(X: Floats, at: int, cycle: Cycle | None, pace: Pace) -> Iterator[tuple[str, Floats]]:
@@ -132,17 +152,28 @@ def _of_detectors(X: Floats, at: int, cycle: Cycle | None, pace: Pace) -> Iterat
     widest = change.scales_of(pace.n)[-1]
     block = max(pace.block, widest)
     for name, told in change.changes(scaled, pace.block, pace.usual_part).items():
-        yield name, _weighed(told, block, pace, OF_CHANGE)
-    bend = change.slope_changes(scaled, pace.block, pace.usual_part, widest)
-    yield "trend", _weighed(bend, block, pace, OF_CHANGE)
+        yield name, _weighed(name, told, block, pace)
     if not value_step(scaled):
         runs = change.long_runs(x, pace.block, pace.usual_part)
-        yield "stuck", _weighed(runs, pace.block, pace, OF_CHANGE, PRIOR_OF_RUNS)
+        yield "stuck", _weighed("stuck", runs, pace.block, pace)
     if cycle is not None:
         lost = change.course_losses(x, cycle, pace.block, pace.usual_part)
-        yield "course", _weighed(lost, max(pace.block, cycle.period), pace, OF_CHANGE)
+        yield "course", _weighed("course", lost, max(pace.block, cycle.period), pace)
     if X.shape[1] > 1:
         yield from _of_relation(X, at, pace)
+
+
+def trend_evidence(x: Floats, cycle: Cycle | None, pace: Pace) -> Floats:
+    """Evidence of another slope.
+
+    It stands apart from the other detectors, since whatever moves for a while bends long means.
+    """
+    if is_flat(x) or pace.known:
+        return np.full(pace.n, np.inf)
+    rest = x if cycle is None else x - cycle.profile
+    found = change.log_expected_bends(standardised(rest))
+    found[: pace.first] = np.inf
+    return np.asarray(found)
 
 
 def _of_novelty(x: Floats, rest: Floats, cycle: Cycle | None, pace: Pace) -> Iterator[tuple[str, Floats]]:
@@ -159,7 +190,7 @@ def _of_novelty(x: Floats, rest: Floats, cycle: Cycle | None, pace: Pace) -> Ite
     if pace.n > 20 * OF_SHAPE[-1]:
         told = asked(rest, lengths=OF_SHAPE)
         block = max(pace.block, OF_SHAPE[-1])
-        yield "shape", _expect(told, block, pace, WEIGHTS["shape"], PRIOR_OF_SHAPE)
+        yield "shape", _expect(told, block, pace, WEIGHTS["shape"], PRIORS["shape"])
 
 
 def _of_relation(X: Floats, at: int, pace: Pace) -> Iterator[tuple[str, Floats]]:
@@ -169,13 +200,12 @@ def _of_relation(X: Floats, at: int, pace: Pace) -> Iterator[tuple[str, Floats]]
         told = change.changes(standardised(rest), pace.block, pace.usual_part)
         larger = np.maximum(told["level"], told["variance"])
         block = max(pace.block, change.scales_of(pace.n)[-1])
-        yield "relation", _weighed(larger, block, pace, WEIGHTS["relation"])
+        yield "relation", _weighed("relation", larger, block, pace)
 
 
-def _weighed(
-    told: Floats, block: int, pace: Pace, weight: float, prior: tuple[float, float] = PRIOR
-) -> Floats:
-    return _expect(told, block, pace, weight, prior, lowest=0.0)
+def _weighed(name: str, told: Floats, block: int, pace: Pace) -> Floats:
+    """What is to be expected of a detector of changes."""
+    return _expect(told, block, pace, WEIGHTS[name], PRIORS[name], lowest=0.0)
 
 
 def _expect(

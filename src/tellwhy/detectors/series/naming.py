@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from tellwhy.detectors.series.descriptions import Description, describe, make_sc
 LASTING = ("shift_up", "shift_down", "trend")  # kinds that go on to the end of the series
 MOST_BEFORE = 200  # readings before an event that tell what is usual
 LEAST_RUN = 10  # equal readings that may be called stuck
+LEAST_UNRELATED = 30  # readings that do not go with other channels
+OF_CYCLE = ("missing_cycle", "frequency", "shape")
+WEAK = 15.0  # gain of a description of the channel alone that explains hardly anything
+MUCH_MORE = 8.0  # times as much, that a changed relation must explain
 LONGER = 3  # times the usual longest runs
 
 
@@ -50,16 +55,23 @@ class Named:
 
 
 def name_event(
-    x: Floats, start: int, end: int, *, detector: str, cycle: Cycle | None, known: int = 0
+    x: Floats,
+    start: int,
+    end: int,
+    *,
+    cycle: Cycle | None,
+    beside: Floats | None = None,
+    known: int = 0,
 ) -> Named:
     """Say what happened in a channel around the readings from start to end.
 
-    `known` first readings are known to be ordinary; without any, those before the event are.
+    `beside` is what the other channels leave of this one, where they tell much of it. `known` first readings
+    are known to be ordinary; without any, those before the event are.
     """
     found = _stuck(x, start, end)
-    if found is None and detector == "relation":
-        found = Description("relation", start, end, 0.0, 0.0)
-    found = found or _best(x, start, end, cycle, known)
+    if found is None:
+        found = _best(x, start, end, cycle, known)
+        found = _unrelated(beside, start, end, known, _gain_alone(found)) or found
     rest = x if cycle is None else x - cycle.profile
     before = rest[:known] if known else rest[max(0, found.start - MOST_BEFORE) : found.start]
     before = before if len(before) >= 5 else rest
@@ -103,3 +115,20 @@ def _best(x: Floats, start: int, end: int, cycle: Cycle | None, known: int) -> D
     """The description that gains most."""
     scene = make_scene(x, cycle, start, end, known)
     return max(describe(scene), key=lambda told: told.gain)
+
+
+def _gain_alone(found: Description) -> float:
+    """What a description explains; one of the cycle explains a relation that breaks with it."""
+    return found.gain if found.kind not in OF_CYCLE or found.gain <= 0 else math.inf
+
+
+def _unrelated(beside: Floats | None, start: int, end: int, known: int, gain: float) -> Description | None:
+    """A stretch in which the channel is rather itself, but not what the others say."""
+    if beside is None:
+        return None
+    scene = make_scene(beside, None, start, end, known)
+    told = [each for each in describe(scene) if each.end - each.start >= LEAST_UNRELATED]
+    best = max(told, key=lambda each: each.gain, default=None)
+    if best is None or gain > WEAK or best.gain < MUCH_MORE * max(gain, WEAK / 3):
+        return None
+    return replace(best, kind="relation")

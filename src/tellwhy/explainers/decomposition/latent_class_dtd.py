@@ -127,7 +127,7 @@ class LatentClassDTD:
         Parameters
         ----------
         X, graph
-            A new graph; by default the fitted one.
+            A new graph; by default, and where X is what the model was fitted on, the fitted one.
         nodes
             Numbers of the nodes to explain; by default all that are there.
         progress
@@ -153,8 +153,8 @@ class LatentClassDTD:
 
     def _nodes(self, X: ArrayLike | None, graph: Any, nodes: ArrayLike | None) -> _Nodes:
         model = self.model
-        is_training = X is None
-        rows, graph = (model.training_X_, model.graph_) if X is None else model.checked(X, graph)
+        is_training = X is None or (graph is None and np.array_equal(X, model.training_X_))
+        rows, graph = (model.training_X_, model.graph_) if is_training else model.checked(X, graph)
         labels = model.labels_ if is_training else model.predict(rows, graph)
         numbers = _chosen(nodes, labels)
         own = rows[numbers].astype(np.float64)  # large graphs are kept in float32
