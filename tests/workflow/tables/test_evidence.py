@@ -10,7 +10,14 @@ from tellwhy.detectors import GaussianMixture, KernelDensity
 from tellwhy.evaluation import flipping
 from tellwhy.explainers import GaussianNLL, Occlusion, OneClassDTD
 from tellwhy.scoring import as_score
-from tellwhy.verdicts.evidence import EVIDENCE_ROWS, _agreement, _rank_correlation, evidence_of
+from tellwhy.verdicts.evidence import (
+    EVIDENCE_ROWS,
+    OPERATIONS,
+    _affordable_rows,
+    _agreement,
+    _rank_correlation,
+    evidence_of,
+)
 from tellwhy.views.page.page import write_report
 from tellwhy.workflow import explain_table, load_run, save_run
 
@@ -148,3 +155,16 @@ def test_a_run_of_findings_alone_has_a_page(tmp_path):
     run = explain_table(table, top=5)
     page = write_report(load_run(save_run(run, tmp_path / "run")), tmp_path / "page.html")
     assert "Do the reasons hold?" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("n_columns", "is_told"), [(1, False), (2, True), (3, True)])
+def test_the_order_of_columns_is_tried_where_there_are_two(n_columns, is_told):
+    narrow = KernelDensity().fit(X[:, :n_columns])
+    found = evidence_of(OneClassDTD(narrow).explain(ODD[:6, :n_columns]), as_score(narrow), X[:, :n_columns])
+    assert bool(found.flipping) is is_told
+
+
+def test_occlusion_is_asked_about_as_many_rows_as_a_few_seconds_allow(explanation):
+    assert _affordable_rows("GaussianNLL", explanation, 10**9) == len(explanation)
+    assert _affordable_rows("Occlusion", explanation, 10**6) == int(OPERATIONS / (64 * 4**2 * 10**6))
+    assert _affordable_rows("Occlusion", explanation, 10**9) == 0
