@@ -36,6 +36,8 @@ def odd(kind, columns, rows, facts=None, usual=None, cells=None, **more):
 
 
 EXAMPLES = [
+    odd("gap", ["bill", "wing"], [3, 271], cells={"bill": None}),
+    odd("gap", list("abcdef"), [3, 271], cells={"a": None}),
     odd("placeholder", ["age"], [3, 77], {"value": 999.0}, {"low": 18.0, "high": 94.0}, {"age": 999.0}),
     odd("placeholder", ["t"], [3], {"value": -999.0}, {"low": -3.5, "high": 30.0}, {"t": -999.0}),
     odd(

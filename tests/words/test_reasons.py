@@ -34,6 +34,7 @@ EXAMPLES = [
     replace(TSH, facts={**NUMBER, "in_class": True}),
     Reason("born", "2031-05-01", ["1950-01-01", "2004-12-31"], 0.5, facts={"column": "date"}),
     Reason("paid", "invoice", ["card", "cash", "transfer"], 0.5, facts={"column": "category"}),
+    Reason("paid", "cash", ["card", "cash"], 0.5, facts={"column": "category", "of_rows": 0.062}),
     Reason("paid", None, ["card"], 0.5, facts={"column": "category", "is_varied": True}),
     Reason("paid", "invoice", [], 0.5, facts={"column": "category"}),
     Reason("paid", "invoice", [], 0.5, kind="pair", facts={**PAIR, "n_together": 2, "n": 5000}),

@@ -19,7 +19,7 @@ from tellwhy.data import Table, describe_column
 from tellwhy.data.places import file_of, line_of
 from tellwhy.kinds.request import Request, cell_text, split_label
 from tellwhy.kinds.table_cells import FittedTable, Judged
-from tellwhy.kinds.table_rows import as_written, with_lines
+from tellwhy.kinds.table_rows import as_written, title_column, with_lines
 from tellwhy.kinds.usual_in_segments import InSegments
 from tellwhy.results.result import (
     AlarmRule,
@@ -197,7 +197,8 @@ def _run(found: _Findings) -> Result:
 def _anomalies(found: _Findings) -> list[Anomaly]:
     """One entry per explained row, in the order of the ranking."""
     ranking = found.ranking
-    name = found.request.id_column
+    selection = found.fitted.selection
+    name = found.request.id_column or title_column(found.table.frame, selection.roles)
     ids = None if name is None else found.table.frame[name]
     verdicts = _verdicts(found)
     segments = found.segments

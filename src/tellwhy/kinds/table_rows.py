@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_object_dtype
+from pandas.api.types import is_numeric_dtype, is_object_dtype
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, as_table, read_table
 from tellwhy.data.columns.dates import hours_of_day, told_by_order
-from tellwhy.data.columns.names import listed
+from tellwhy.data.columns.names import listed, names_identifiers
 from tellwhy.data.columns.reading import Role, dates_of, numbers_or_missing, stored_kind
 from tellwhy.data.columns.roles import ReadColumns, read_columns
 from tellwhy.data.places import file_of, is_marked, line_of
@@ -235,6 +235,24 @@ def _hours_of(selection: Selection, name: str) -> tuple[Floats, Floats] | None:
 
 
 MOST_LINES = 1_000  # of a finding; nobody looks more of them up by hand
+
+
+TITLES = ("title", "name")
+OWN = 0.9  # share of rows whose title is their own
+
+
+def title_column(frame: pd.DataFrame, roles: Mapping[str, Role]) -> str | None:
+    """The column that names rows, where nobody said which does: names of rows, keys, or a title."""
+    for name, role in roles.items():
+        if role.kind != "identifier" or not _is_own(frame, name):
+            continue
+        if not is_numeric_dtype(frame[name]) or names_identifiers(name):
+            return name
+    return next((name for name in roles if name.lower() in TITLES and _is_own(frame, name)), None)
+
+
+def _is_own(frame: pd.DataFrame, name: str) -> bool:
+    return name in frame.columns and bool(frame[name].nunique() >= OWN * len(frame))
 
 
 def as_written(rows: pd.DataFrame) -> pd.DataFrame:

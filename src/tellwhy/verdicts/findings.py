@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tellwhy import checks as quality
-from tellwhy.checks.mistakes import ODD_TOGETHER
+from tellwhy.checks.mistakes import GAP, ODD_TOGETHER
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Anomaly, Finding, Reason, Typical
@@ -154,7 +154,8 @@ def finding_reasons(
         usual = usual_values(typical[name]) if name in typical else []
         cells = {name: plain_cell(row[name]) for name in finding.columns if name in row.index}
         own = _of_row(finding, cells, position)
-        told.append(Reason(name, value, usual, share, kind="finding", finding=own))
+        # What a rule found is no matter of shares of a score: none is told.
+        told.append(Reason(name, value, usual, share, kind="finding", finding=own, is_share=False))
     return told
 
 
@@ -171,10 +172,28 @@ def told_findings(
     """Return what the quality pass found, and alarms with the same cause, as a run tells them."""
     told = [
         replace(each, columns=list(each.columns), rows=[int(rows[r]) for r in each.rows])
-        for each in found.findings
+        for each in merge_gaps(found.findings)
     ]
     known = {row for finding in told if finding.surprise > 0 for row in finding.rows}
     return told + _same_causes([a for a in anomalies if a.row not in known], typical)
+
+
+def merge_gaps(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings in which cells that are missing in the same rows of several columns are one.
+
+    Examples
+    --------
+    >>> gaps = [Finding("gap", ["bill"], [3, 271]), Finding("gap", ["wing"], [3, 271])]
+    >>> [list(finding.columns) for finding in merge_gaps(gaps)]
+    [['bill', 'wing']]
+    """
+    merged: dict[Any, Finding] = {}
+    for place, finding in enumerate(findings):
+        key = tuple(finding.rows) if finding.kind == GAP.kind else place
+        known = merged.setdefault(key, finding)
+        if known is not finding:
+            merged[key] = replace(known, columns=[*known.columns, *finding.columns])
+    return list(merged.values())
 
 
 def _same_causes(anomalies: Sequence[Anomaly], typical: Mapping[str, Typical]) -> list[Finding]:

@@ -194,7 +194,13 @@ def reason_of_cell(name: str, cell: Any, usual: Typical, share: float, *, is_sha
     facts: dict[str, Any] = {"column": usual.kind}
     if usual.kind not in ("number", "date") and _is_varied(usual):
         facts["is_varied"] = True
-    return Reason(name, plain_cell(cell), usual_values(usual), share, facts=facts, is_share=is_share)
+    value = plain_cell(cell)
+    usually = usual_values(usual)
+    # A label that is usual itself is odd for being the rarer one, or beside others.
+    label = f"{value:g}" if isinstance(value, float) else str(value)
+    if value is not None and label in usually and label in usual.shares:
+        facts["of_rows"] = usual.shares[label]
+    return Reason(name, value, usually, share, facts=facts, is_share=is_share)
 
 
 def _is_varied(usual: Typical) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_CHANGES = 3
 MOST_FINDINGS = 12
 MOST_ROWS_NAMED = 3  # of one entry
+MOST_BELOW = 3  # entries where nothing is an alarm
 LEAST_EVIDENCE = 5  # rows, for the verdict on explanations to be told
 PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one line
 METHOD_COLUMNS = ("name", "family", "needs", "cost", "exactness")
@@ -141,7 +142,8 @@ def show_run(run: Result, top: int) -> None:
     table.add_column("why: column = value (what is usual) · share of the score", overflow="fold")
     table.add_column("how sure", overflow="fold")
     entries = [entry for entry in entries_of(run.anomalies, run.usual) if _is_told(entry.first, run)]
-    for rank, entry in enumerate(entries[:top], start=1):
+    most = top if run.n_flagged else min(top, MOST_BELOW)
+    for rank, entry in enumerate(entries[:most], start=1):
         why = reasons_of(entry.first)
         if entry.first.note and entry.first.above_threshold:
             why += f"\n[yellow]{escape(entry.first.note)}[/]"
@@ -149,8 +151,8 @@ def show_run(run: Result, top: int) -> None:
             why += f"\n[dim]{escape(_normal_words(run, place[id(entry.first)]))}[/]"
         table.add_row(str(rank), escape(_names_of(entry, named=named)), why, escape(_how_sure(entry.first)))
     out().print(table)
-    if len(entries) > top:
-        out().print(f"[dim]… and {len(entries) - top} more in the report.[/]")
+    if len(entries) > most:
+        out().print(f"[dim]… and {len(entries) - most} more in the report.[/]")
 
 
 def _is_told(anomaly: Anomaly, run: Result) -> bool:
@@ -200,11 +202,7 @@ def p_text(p_value: float | None) -> str:
 
 def reasons_of(anomaly: Anomaly) -> str:
     """The reasons of an anomaly, one a line."""
-    from tellwhy.words import tell
-
-    # What a rule found is no matter of shares of a score.
-    told = [r.text if r.finding is None else tell.reason_phrase(r) for r in anomaly.reasons]
-    return "\n".join(map(escape, told)) or "no column stands out"
+    return "\n".join(escape(reason.text) for reason in anomaly.reasons) or "no column stands out"
 
 
 def below_mark(anomaly: Anomaly) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -135,19 +136,22 @@ def _area(found: Evidence, name: str) -> str:
 
 
 def _verified(run: Result) -> list[Finding]:
-    """How many alarms have a reason that was verified or a rule gave; nothing for runs that try none."""
+    """Of how many alarms of the model the reasons were verified; nothing for runs that try none."""
     alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
     if run.alarms is None or not alarms:
         return []
     title = "Do the reasons hold?"
-    n_held = sum(anomaly.known_by != "unverified" for anomaly in alarms)
-    figure = f"{wording.number(n_held)} of {wording.count(len(alarms), 'alarm')}"
-    if n_held >= MOST_HOLD * len(alarms):
-        words = (
-            "With usual values in the named columns the row is ordinary, or a rule about the data names them."
-        )
+    known_by = Counter(anomaly.known_by for anomaly in alarms)
+    n_tried = len(alarms) - known_by["rule"]
+    if not n_tried:
+        words = "Rules about the data found them; no row was scored again. Each says how sure it is."
+        return [Finding(title, "none", wording.count(len(alarms), "alarm"), words)]
+    n_held = known_by["verified"]
+    figure = f"{wording.number(n_held)} of {wording.count(n_tried, 'alarm')} of the model"
+    if n_held >= MOST_HOLD * n_tried:
+        words = "With usual values in the named columns the row is ordinary; it was scored again to see."
         return [Finding(title, "strong", figure, words)]
-    if n_held >= HALF_AGREE * len(alarms):
+    if n_held >= HALF_AGREE * n_tried:
         words = "Most do. The others are marked not verified: look at those rows before acting."
         return [Finding(title, "fair", figure, words)]
     words = "Most could not be verified: take them as hints."

@@ -70,7 +70,7 @@ def overview(run: Result, limits: Limits) -> Overview:
         ("rows scored", wording.number(n)),
         ("above the threshold", wording.number(n_above)),
         ("columns used", wording.number(len(run.columns))),
-        _sureness(run),
+        _causes(run),
     ]
     return Overview(
         title=title_of(run),
@@ -83,13 +83,12 @@ def overview(run: Result, limits: Limits) -> Overview:
     )
 
 
-def _sureness(run: Result) -> tuple[str, Text]:
-    """How many alarms have a reason that was verified or a rule gave; for runs that try none, the method."""
-    alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
-    if run.alarms is None or not alarms:
+def _causes(run: Result) -> tuple[str, Text]:
+    """How many different causes the alarms have; for runs that count none, the method."""
+    if run.opening is None or not run.opening.n_causes:
         return "explained by", clipped(run.explanation.method, 24)
-    n_known = sum(anomaly.known_by != "unverified" for anomaly in alarms)
-    return "verified, or by a rule", f"{wording.number(n_known)} of {wording.number(len(alarms))}"
+    n = run.opening.n_causes
+    return "different causes" if n > 1 else "cause", wording.number(n)
 
 
 def file_name(source: str) -> str:

@@ -30,6 +30,7 @@ from tellwhy.words.numbers import (
 
 Clause = Callable[[Finding, str], str]
 ROWS = "{rows}"
+MOST_GAPS = 4  # columns that are named together
 
 
 @dataclass(frozen=True)
@@ -316,7 +317,11 @@ def _tell_rare_in_segment(f: Finding, _subject: str) -> str:
 
 @says("gap", begins="cell")
 def _tell_gap(f: Finding, _subject: str) -> str:
-    return f"{_name(f)} is missing (it is filled in all others)"
+    if len(f.columns) == 1:
+        return f"{_name(f)} is missing (it is filled in all others)"
+    more = len(f.columns) - MOST_GAPS
+    names = [*f.columns[:MOST_GAPS], *([f"{more} more columns"] if more > 0 else [])]
+    return f"{', '.join(names[:-1])} and {names[-1]} are missing (they are filled in all others)"
 
 
 @says("empty_row", head="{rows} almost empty")

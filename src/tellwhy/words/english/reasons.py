@@ -40,6 +40,8 @@ def _tell_usual(r: Reason) -> str:
     where = f" where {r.facts['where']}" if r.facts.get("where") else ""
     if not r.typical:
         return f"never seen{where}"
+    if "of_rows" in r.facts:
+        return f"as in {percent(r.facts['of_rows'])} of the rows{where}"
     if r.facts.get("is_varied"):
         return f"many different values{where}"
     in_class = " in its class" if r.facts.get("in_class") else ""
