@@ -298,7 +298,7 @@ class Anomaly:
 
     @property
     def note(self) -> str:
-        """What is not sure about it: 'reason uncertain: …', where no reason holds."""
+        """What is not sure about it: 'not verified: …', where no reason holds."""
         from tellwhy.words import tell
 
         return "" if self.doubt is None else tell.doubt(self.doubt)

@@ -104,12 +104,18 @@ def test_brackets_in_the_users_words_are_shown(shown: Shown) -> None:
 )
 def test_the_verdict_follows_the_areas(shown: Shown, areas: dict[str, float], words: str) -> None:
     told = replace(run(), evidence=replace(run().evidence, flipping_area=areas), detection=None)
-    enough = -(-screen.LEAST_EVIDENCE // len(told.anomalies))
-    screen.show_summary(replace(told, anomalies=[*told.anomalies] * enough))
+    screen.show_summary(replace(told, anomalies=[*told.anomalies] * screen.LEAST_EVIDENCE))
     text = " ".join(shown())
     assert text.startswith(run().summary)
     assert f"first lowers the score {words}" in text if words else "random order" not in text
     assert "Detection" not in text
+
+
+def test_a_few_alarms_of_a_model_say_nothing_of_the_reasons(shown: Shown) -> None:
+    evidence = replace(run().evidence, flipping_area={"Example": 0.6, "RandomAttribution": 0.5})
+    few = replace(run(), evidence=evidence, detection=None)
+    screen.show_summary(replace(few, anomalies=[*few.anomalies] * (screen.LEAST_EVIDENCE - 1)))
+    assert "random order" not in " ".join(shown())
 
 
 def test_detection_is_told_with_its_label(shown: Shown) -> None:
