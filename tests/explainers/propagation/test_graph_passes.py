@@ -211,17 +211,31 @@ def test_attention_as_products_is_the_kernel(n_keys):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-13)
 
 
-def test_operators_are_exchanged_for_functions(x):
-    def attends(x):
-        return aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)[0] + 1
+def attends(x, weight):
+    """Attention with the time first, whose result is looked at as a matrix, up and down."""
+    heads = x.unflatten(-1, (2, 2)).permute(1, 2, 0, 3)
+    up = aten._scaled_dot_product_flash_attention_for_cpu(heads, heads, heads * 2)
+    mixed = up[0].permute(2, 0, 1, 3).flatten(2)
+    down = aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        up[0], heads, heads, heads * 2, *up, 0.0, False
+    )
+    return mixed.view(-1, 4) @ weight, down[0].permute(2, 0, 1, 3).reshape(-1, 4) @ weight
 
-    kernel = aten._scaled_dot_product_flash_attention_for_cpu.default
-    module = graph_of(attends, x)
-    products = {kernel: lambda q, k, v: attention_products._attended(q, k, v, None)[:2]}
-    made = attention_products.written_out(module, [x], products)
-    assert count(made, kernel) == 0
-    assert count(made, aten.bmm.default) == 2
-    torch.testing.assert_close(made(x), attends(x), rtol=1e-12, atol=1e-13)
+
+def test_operators_are_exchanged_for_functions():
+    torch.manual_seed(0)
+    x, weight = torch.randn(5, 3, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64)
+    up = aten._scaled_dot_product_flash_attention_for_cpu.default
+    down = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    handed = attention_products._handed_down
+    products = {
+        up: lambda q, k, v: attention_products._attended(q, k, v)[:2],
+        down: lambda c, q, k, v, out, totals, *_: handed(c, q, k, v, None, out, totals)[:3],
+    }
+    made = attention_products.written_out(graph_of(attends, x, weight), [x, weight], products)
+    assert count(made, up, down) == 0
+    for found, wanted in zip(made(x, weight), attends(x, weight), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-13)
 
 
 def test_zeros_are_filled_in_without_another_order(x):

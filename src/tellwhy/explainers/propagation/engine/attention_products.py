@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 _ATEN = torch.ops.aten
 _UP = _ATEN._scaled_dot_product_efficient_attention.default
@@ -50,8 +50,26 @@ def written_out(
     """The same graph with functions in place of some operators."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
+    class Exchanging(torch.fx.Interpreter):
+        def run_node(self, n: Node) -> Any:
+            if n.target not in functions:
+                return super().run_node(n)
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            found = functions[n.target](*args, **kwargs)
+            return tuple(_in_order(*pair) for pair in zip(found, n.meta["val"], strict=False))
+
     with torch.no_grad():
-        return make_fx(graph, functions, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+        run = Exchanging(graph).run
+        return make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+
+
+def _in_order(made: Tensor | None, like: Tensor | None) -> Tensor | None:
+    """The same, in the order in memory that an operator's own result has: later views count on it."""
+    if made is None or like is None or made.shape != like.shape:
+        return made
+    order = sorted(range(made.ndim), key=lambda axis: -like.stride(axis))
+    back = sorted(range(made.ndim), key=order.__getitem__)
+    return made.permute(order).contiguous().permute(back)
 
 
 def _is_plain(node: Any) -> bool:
@@ -98,8 +116,6 @@ def _attended(
     scores = _scores(query, key, scale or query.shape[-1] ** -0.5)
     totals = scores.logsumexp(dim=-1)
     out = (scores - totals[..., None]).exp() @ _filled(value)
-    # In memory as the kernel has it: places before heads, which the layer behind wants.
-    out = out.transpose(1, 2).contiguous().transpose(1, 2)
     nothing = totals.new_zeros((), dtype=torch.int64)
     return out, totals, nothing, nothing
 
