@@ -286,7 +286,8 @@ def measure(options: argparse.Namespace, keep: Callable[[list[dict[str, Any]]], 
     started = time.perf_counter()
     lines: list[dict[str, Any]] = []
     for network, method, numbers, batch in PLAN:
-        if options.networks and network not in options.networks:
+        words = f"{network} {method} {numbers} {batch}"
+        if options.networks and not words.startswith(tuple(options.networks)):
             continue
         if time.perf_counter() - started > 60 * options.minutes:
             print("no time is left for", network, method, numbers, batch, flush=True)
@@ -335,6 +336,13 @@ def compared(lines: list[dict[str, Any]]) -> None:
                 case[who]["pays from rows"] = round(pays, -2)
 
 
+def joined(lines: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines of a run, those of another run in their place or at the end."""
+    known = {tuple(line[name] for name in COLUMNS[:5]): line for line in lines}
+    known |= {tuple(line[name] for name in COLUMNS[:5]): line for line in more}
+    return list(known.values())
+
+
 def publish_figures(figures: dict[str, Any]) -> None:
     import pandas as pd
 
@@ -346,9 +354,9 @@ def publish_figures(figures: dict[str, Any]) -> None:
     table = table.astype(dict.fromkeys(COLUMNS, object)).where(table.notna(), "")
     text = (
         f"Measured on {figures['date']} on {figures['where']}: {figures['images']} images of {figures['size']}×"
-        f"{figures['size']} in batches (40 where a batch is one row), random weights, best of {figures['rounds']} rounds, "
-        "values on the device, images and weights channels last (zennit also rows first, the usual order, which is "
-        "faster for it; `of zennit` is beside its better line). Convolutions of float32 multiply in TF32 everywhere, "
+        f"{figures['size']} (40 where a batch is one row), random weights, best of {figures['rounds']} rounds, "
+        "values on the device, images and weights channels last (zennit also rows first, the usual order; "
+        "`of zennit` is beside its better line). Convolutions of float32 multiply in TF32 everywhere, "
         "which is PyTorch's default; matrices only in the lines that say `tf32`. An error is the difference from the "
         "same network followed in double precision, as a share of the size of the values, of the middle one of "
         f"{N_EXACT} images. Rules with a small epsilon make much of little, so that in random networks rounding shows "
@@ -374,11 +382,17 @@ def main() -> None:
         minutes=option(5.3, "start nothing new after this time"),
         prototype=option(False, "run the shortest compiler too"),
         kernels=option(False, "keep which kernels take most of the time of what is compiled"),
-        networks=option([""], "only these"),
+        networks=option([""], 'only these: "vgg16", "vit_b_16 AttnLRP tf32", …'),
         kept=option(Path, "write the page of figures that were saved"),
+        more=option(
+            Path, "figures of another run on the same machine, which replace those of the same lines"
+        ),
     )
     if options.kept:
-        publish_figures(json.loads(options.kept.read_text()))
+        figures = json.loads(options.kept.read_text())
+        if options.more:
+            figures["lines"] = joined(figures["lines"], json.loads(options.more.read_text())["lines"])
+        publish_figures(figures)
         return
     if "TELLWHY_PEERS" in os.environ:
         sys.path.append(os.environ["TELLWHY_PEERS"])

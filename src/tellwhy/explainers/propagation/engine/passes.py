@@ -13,7 +13,7 @@ from torch.nn import Module
 from torch.utils.checkpoint import CheckpointError
 
 from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
-from tellwhy.explainers.propagation.engine.calls import Operation, tensors_in
+from tellwhy.explainers.propagation.engine.calls import Operation, is_traced, tensors_in
 from tellwhy.explainers.propagation.engine.capture import Capture, ModulePaths
 from tellwhy.explainers.propagation.engine.kinds import OUT_OF_SIGHT, RECOMPUTES, hint
 from tellwhy.explainers.propagation.engine.methods import Method
@@ -81,7 +81,8 @@ def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward
             f"{hint(inputs, error)}"
         ) from error
     forward = _without_softmax(inputs, _one_output(model, capture, outputs), capture)
-    if capture.must_verify:
+    # While a program is written there are no values; it is compared with what is followed, and verified, here.
+    if capture.must_verify and not is_traced.get():
         _verify(model, inputs, outputs)
     _check_rectifiers(capture)
     layers = [operation for operation in capture.operations if operation.kind == "layer"]
