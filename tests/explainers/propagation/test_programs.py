@@ -348,6 +348,27 @@ def test_a_program_that_rounds_otherwise_is_judged_by_what_is_exact(monkeypatch)
     assert work._is_right([near], [far], rows)
 
 
+class Viewed(nn.Module):
+    """Changes a tensor in place of which there is a view, which has to be verified."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 6)
+        self.out = nn.Linear(6, 2)
+
+    def forward(self, x):
+        h = self.inner(x)
+        h.view(-1)
+        return self.out(h.relu_())
+
+
+def test_what_is_verified_when_followed_runs_as_a_program():
+    x = torch.randn(10, 4, dtype=torch.float64)
+    values, made, wanted = compared(LRP(Viewed().eval().double(), batch_size=2), x)
+    assert made.program is not None
+    np.testing.assert_allclose(values, wanted, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_runs_as_a_program(approximate):
     model = nn.Sequential(nn.Linear(4, 6), nn.GELU(approximate), nn.Linear(6, 2)).eval().double()

@@ -81,7 +81,7 @@ def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward
             f"{hint(inputs, error)}"
         ) from error
     forward = _without_softmax(inputs, _one_output(model, capture, outputs), capture)
-    # While a program is written there are no values; it is compared with what is followed, and verified, here.
+    # A program is written without values, and compared with what was followed, and verified, here.
     if capture.must_verify and not is_traced.get():
         _verify(model, inputs, outputs)
     _check_rectifiers(capture)
