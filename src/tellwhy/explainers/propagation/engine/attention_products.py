@@ -67,7 +67,8 @@ def _in_order(made: Tensor | None, like: Tensor | None) -> Tensor | None:
     """The same, in the order in memory that an operator's own result has: later views count on it."""
     if made is None or like is None or made.shape != like.shape:
         return made
-    order = sorted(range(made.ndim), key=lambda axis: -like.stride(axis))
+    strides = like.stride()
+    order = sorted(range(made.ndim), key=lambda axis: -strides[axis])
     back = sorted(range(made.ndim), key=order.__getitem__)
     return made.permute(order).contiguous().permute(back)
 
