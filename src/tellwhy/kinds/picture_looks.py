@@ -1,0 +1,176 @@
+"""How pictures of one size are looked at: by features of a network, by fine filters, or by both.
+
+Which of them suits the pictures is tried on good ones: some are held back, defects are planted in them, and
+what tells these best from the good ones is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import ndimage
+from sklearn.metrics import roc_auc_score
+
+from tellwhy.core.params import Fit
+from tellwhy.core.score import Floats
+
+if TYPE_CHECKING:
+    from tellwhy.detectors.patches.looks import Told
+
+LEAST = 5  # pictures that a look is learned from
+HELD = 8  # good pictures, at most, that defects are planted in
+DEFECTS = 3  # of each
+BETTER = 0.02  # of the AUROC, by which two looks must be better than one
+HIGH = 0.84  # quantile a standard deviation above the middle of normal numbers
+
+
+@dataclass(frozen=True, eq=False)
+class PictureLooks:
+    """One look at pictures, or two, of which the one that finds more counts.
+
+    Scores are in units of the good pictures': (s − median)/(their 84th hundredth − median).
+
+    Attributes
+    ----------
+    names, members
+        "network" or "filters", and the look.
+    middles, units
+        Median score of good pictures by each look, and the unit.
+    usual
+        Scores of the good pictures themselves, each by looks that have not seen it.
+    tried
+        AUROC of each way of looking on the planted defects; empty where it was asked for by name.
+    """
+
+    names: list[str]
+    members: list[Any]
+    middles: Floats
+    units: Floats
+    usual: Floats
+    tried: dict[str, float]
+
+    def scores(self, pictures: Sequence[Floats]) -> Floats:
+        """Return the score of each picture by the look that finds it oddest."""
+        return np.asarray(self._each(pictures).max(axis=1))
+
+    def _each(self, pictures: Sequence[Floats]) -> Floats:
+        from tellwhy.detectors.patches.looks import scores_of
+
+        found = [[scores_of(look, look.lens.seen(each))[0] for look in self.members] for each in pictures]
+        return np.asarray((np.array(found) - self.middles) / self.units)
+
+    def explain(self, picture: Floats) -> tuple[str, Told]:
+        """Return the look that finds the picture oddest, and the relevance of its pixels for that."""
+        at = int(self._each([picture])[0].argmax())
+        return self.names[at], self.members[at].explain(picture)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width of the pictures."""
+        lens = self.members[0].lens
+        return lens.height, lens.width
+
+    def _fits(self) -> Iterator[Fit]:
+        from tellwhy.detectors.patches.looks import NearestPlaces, PlaceGaussians
+
+        n = len(self.names)
+        yield "members", n == len(self.members) > 0, True
+        yield "members", all(isinstance(each, (PlaceGaussians, NearestPlaces)) for each in self.members), True
+        yield "names", all(name in ("network", "filters") for name in self.names), True
+        yield "middles", self.middles.shape == self.units.shape == (n,) and bool((self.units > 0).all()), True
+        yield "usual", self.usual.ndim == 1, True
+
+
+def learn_looks(pictures: Sequence[Floats], features: str, seed: int) -> PictureLooks:
+    """Learn the looks that were asked for by name, or that find planted defects best."""
+    from tellwhy.detectors.patches.looks import NearestPlaces, PlaceGaussians
+
+    kinds: dict[str, Any] = {"network": PlaceGaussians, "filters": NearestPlaces}
+    tried = _tried(kinds, pictures, seed) if features == "auto" else {}
+    chosen = best_of(tried) if tried else features
+    names = chosen.split("+")
+    learned = [kinds[name].learn(pictures) for name in names]
+    scores = np.stack([each for _, each in learned], axis=1)
+    middles, units = _units_of(scores)
+    usual = ((scores - middles) / units).max(axis=1)
+    return PictureLooks(names, [look for look, _ in learned], middles, units, usual, tried)
+
+
+def best_of(tried: dict[str, float]) -> str:
+    """Return the way of looking with the largest AUROC; two together only where that is clearly better.
+
+    Examples
+    --------
+    >>> best_of({"network": 0.95, "filters": 0.7, "network+filters": 0.96})
+    'network'
+    """
+    singles = {name: value for name, value in tried.items() if "+" not in name}
+    best = max(singles, key=lambda name: singles[name])
+    return next((name for name in tried if "+" in name and tried[name] > singles[best] + BETTER), best)
+
+
+def _tried(kinds: dict[str, Any], pictures: Sequence[Floats], seed: int) -> dict[str, float]:
+    """AUROC of each way of looking, and of both together, of planted defects beside good pictures."""
+    from tellwhy.detectors.patches.looks import scores_of
+
+    rng = np.random.default_rng(seed)
+    n_held = int(min(HELD, max(2, len(pictures) // 3)))
+    held = set(rng.permutation(len(pictures))[:n_held].tolist())
+    good = [each for k, each in enumerate(pictures) if k in held]
+    others = [each for k, each in enumerate(pictures) if k not in held]
+    spoiled = [planted(each, rng) for each in good for _ in range(DEFECTS)]
+    is_odd = np.arange(len(good) + len(spoiled)) >= len(good)
+    columns = []
+    for kind in kinds.values():
+        look = kind.learn_alone(others)
+        columns.append([scores_of(look, look.lens.seen(each))[0] for each in [*good, *spoiled]])
+    scores = np.array(columns).T
+    middles, units = _units_of(scores[: len(good)])
+    tried = {name: float(roc_auc_score(is_odd, scores[:, k])) for k, name in enumerate(kinds)}
+    joint = ((scores - middles) / units).max(axis=1)
+    return tried | {"+".join(kinds): float(roc_auc_score(is_odd, joint))}
+
+
+def _units_of(scores: Floats) -> tuple[Floats, Floats]:
+    """Median score by each look, and how far good pictures usually go above it."""
+    middles = np.median(scores, axis=0)
+    spreads = np.quantile(scores, HIGH, axis=0) - middles
+    return middles, np.maximum(spreads, 1e-9 + 0.01 * np.abs(middles))
+
+
+def planted(picture: Floats, rng: np.random.Generator) -> Floats:
+    """Return a copy of a picture with one small defect of a kind drawn at random."""
+    height, width = picture.shape[:2]
+    side = int(max(4, rng.uniform(0.08, 0.16) * min(height, width)))
+    top, left = (int(rng.integers(0, max(1, length - side))) for length in (height, width))
+    place = (slice(top, top + side), slice(left, left + side))
+    found = picture.copy()
+    kind = rng.choice(["stain", "scratch", "moved", "turned", "smeared"])
+    piece = found[place]
+    if kind == "stain":
+        level = rng.uniform(picture.min(), picture.max())
+        found[place] = piece + 0.7 * _disc(piece.shape) * (level - piece)
+    elif kind == "scratch":
+        at = np.arange(side)
+        drift = (at * rng.uniform(-1, 1)).astype(int) % side
+        found[top + at, np.minimum(left + drift, width - 1)] = rng.choice([picture.min(), picture.max()])
+    elif kind == "moved":
+        other = (int(rng.integers(0, max(1, height - side))), int(rng.integers(0, max(1, width - side))))
+        found[place] = picture[other[0] : other[0] + side, other[1] : other[1] + side]
+    elif kind == "turned":
+        found[place] = np.swapaxes(piece, 0, 1)
+    else:
+        sizes = (side / 3, side / 3) + (0,) * (picture.ndim - 2)
+        found[place] = ndimage.gaussian_filter(piece, sizes)
+    return found
+
+
+def _disc(shape: tuple[int, ...]) -> Floats:
+    """1 inside a disc that fills a square, 0 outside."""
+    rows, columns = np.mgrid[: shape[0], : shape[1]]
+    middle = (shape[0] - 1) / 2
+    inside = ((rows - middle) ** 2 + (columns - middle) ** 2 <= (middle + 0.5) ** 2).astype(np.float64)
+    return inside.reshape(inside.shape + (1,) * (len(shape) - 2))
