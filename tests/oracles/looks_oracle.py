@@ -21,9 +21,9 @@ def gaussian_distances(seen, good):
     return found
 
 
-def smoothed_highest(distances):
+def smoothed_highest(distances, width=1.0):
     """The highest of the distances averaged by a bell over 9 × 9 places, the border repeated."""
-    bell = np.exp(-0.5 * np.arange(-4, 5) ** 2.0)
+    bell = np.exp(-0.5 * (np.arange(-4, 5) / width) ** 2.0)
     weights = np.outer(bell, bell) / bell.sum() ** 2
     found = []
     for each in distances:

@@ -180,7 +180,26 @@ MEDIA_SAID = [
     Notice("odd_texts", TEXTS),
     Notice("odd_texts", {**TEXTS, "n_alarms": 1, "place": None}),
     Notice("odd_texts", {**TEXTS, "n_alarms": 0}),
+    Notice("odd_texts", {**TEXTS, "expected_false": 14.6}),
     Notice("pictures_compared", {**COMPARED, "rule": "no alarms"}),
+    Notice(
+        "pictures_compared",
+        {
+            **COMPARED,
+            "n": 45,
+            "n_reference": 40,
+            "rule": "a rule",
+            "looks": ["network"],
+            "tried": {"network": 0.9333, "filters": 0.71, "network+filters": 0.94},
+        },
+    ),
+    Notice(
+        "pictures_compared",
+        {**COMPARED, "n": 9, "rule": "a rule", "looks": ["network", "filters"], "tried": {}},
+    ),
+    Notice("carried_back", {"by": "network", "share": 0.9951}),
+    Notice("carried_back", {"by": "filters", "share": 1.06}),
+    Notice("could_see_more"),
     Notice("pictures_compared", {**COMPARED, "n": 2, "rule": "no alarms"}),
     Notice(
         "pictures_compared", {**COMPARED, "n": 9, "n_reference": 5, "aligned_share": 0.93, "rule": "a rule"}
@@ -199,6 +218,10 @@ MEDIA_SAID = [
     Notice(
         "texts_compared",
         {"n": 60, "against": "each other", "by": "their words", "rule": "a rule", "likeness": "paper"},
+    ),
+    Notice(
+        "texts_compared",
+        {"n": 60, "against": "each other", "by": "what they mean", "rule": "a rule", "likeness": "meaning"},
     ),
     Notice("follows_length", {"correlation": 0.8765}),
     Notice("empty_texts", {"n": 2}),

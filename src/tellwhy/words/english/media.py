@@ -82,7 +82,10 @@ def _note_odd_texts(n: Notice) -> str:
     why = f": {place}" if place else ""
     if alarms == 0:
         return f"None of the {of:,} texts is odd beyond chance; the oddest is {first}{why}."
-    return f"{alarms:,} of {of:,} texts {'is' if alarms == 1 else 'are'} odd; {first} most of all{why}."
+    chance = round(n.facts.get("expected_false", 0.0))
+    ordinary = f" About {chance:,} ordinary ones among so many would be, too." if chance > 0 else ""
+    verb = "is" if alarms == 1 else "are"
+    return f"{alarms:,} of {of:,} texts {verb} odd; {first} most of all{why}.{ordinary}"
 
 
 # What was done
@@ -138,7 +141,8 @@ def _pictures_seen(n: Notice) -> str:
 @notes("carried_back")
 def _note_carried_back(n: Notice) -> str:
     by = {"network": "features of the network", "filters": "fine filters"}[n.facts["by"]]
-    return f"Found by {by}; its pixels’ relevance adds up to {n.facts['share']:.1%} of the oddest place’s distance."
+    carried = f"its pixels’ relevance adds up to {n.facts['share']:.1%} of the oddest place’s distance"
+    return f"Found by {by}; {carried}."
 
 
 @notes("could_see_more")
@@ -161,10 +165,14 @@ def _note_stretches_compared(n: Notice) -> str:
     )
 
 
+_BY_MEANING = "each part's own sum over words; of meanings, by how much a text is nearer without a word"
+
+
 @notes("texts_compared")
 def _note_texts_compared(n: Notice) -> str:
     f = n.facts
-    how = "One-Class DTD" if f["likeness"] == "paper" else "each part's own sum over words"
+    hows = {"paper": "One-Class DTD", "meaning": _BY_MEANING}
+    how = hows.get(f["likeness"], "each part's own sum over words")
     return (
         f"{f['n']:,} texts were compared with {f['against']} by {f['by']}. Alarms: {f['rule']}. Relevance "
         f"of words: {how}, for absent words too."
