@@ -103,7 +103,7 @@ def main() -> None:
                 "“meanings”: vectors of a small network (the extra `sentences`), “all three” joined; “in a table”: the "
                 "same text as the only column of a table. Alarms at the default, one ordinary text in twenty, and how many "
                 "ordinary texts have a p-value of 5 % or less, without and with meanings. Words, letters and how they are "
-                "joined were chosen after seeing these sets (some twenty combinations). That a comment is rude does not make it odd.",
+                "joined were chosen after seeing these sets (some twenty combinations). A rude comment need not be odd.",
                 table,
             )
         ],
