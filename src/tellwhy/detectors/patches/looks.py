@@ -134,9 +134,9 @@ class Lens:
 
     def project(self, features: Tensor) -> Tensor:
         """Return the features along the principal directions."""
-        units, centre, axes = (torch.from_numpy(each) for each in (self.units, self.centre, self.axes))
-        rows = features.double() / units[:, None, None] - centre[:, None, None]
-        return torch.einsum("nfhw,fc->nchw", rows, axes)
+        units = torch.from_numpy(self.units)[:, None, None]
+        centre = torch.from_numpy(self.centre)[:, None, None]
+        return torch.einsum("nfhw,fc->nchw", features.double() / units - centre, torch.from_numpy(self.axes))
 
     def seen(self, picture: Floats) -> Tensor:
         """Return what is seen of a picture, (1, channels, rows, columns)."""
