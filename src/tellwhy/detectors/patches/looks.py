@@ -332,7 +332,8 @@ class NearestPlaces:
     @classmethod
     def learn(cls, pictures: Sequence[Floats]) -> tuple[Self, Floats]:
         """Learn from good pictures; with the score of each beside the features of the others."""
-        found, seen, some = cls._learned(pictures)
+        found, seen = cls._learned(pictures)
+        some = evenly_spread(len(pictures), MOST_KEPT)
         parts = track(range(len(seen)), len(seen), "leaving pictures out")
         scores = [scores_of(found._without(some, k), seen[k : k + 1])[0] for k in parts]
         return found, np.array(scores)
@@ -343,8 +344,8 @@ class NearestPlaces:
         return cls._learned(pictures)[0]
 
     @classmethod
-    def _learned(cls, pictures: Sequence[Floats]) -> tuple[Self, Tensor, Integers]:
-        """The look, what is seen of the pictures, and which of them are kept."""
+    def _learned(cls, pictures: Sequence[Floats]) -> tuple[Self, Tensor]:
+        """The look, and what is seen of the pictures."""
         lens, seen = Lens.learn("fine", pictures)
         some = evenly_spread(len(pictures), MOST_KEPT)
         n_places = int(np.prod(lens.grid))
@@ -357,7 +358,7 @@ class NearestPlaces:
             np.asarray(chosen % n_places, dtype=np.int64),
             [as_bytes(pictures[k]) for k in some],
         )
-        return found, seen, some
+        return found, seen
 
     def _without(self, kept: Integers, picture: int) -> Self:
         """The same without the features of a picture."""

@@ -105,9 +105,9 @@ class SentenceNetwork:
 
     def _layer(self, x: Tensor, barred: Tensor, name: str) -> Tensor:
         """Attention, then each place for itself; both are added to what came in."""
-        query, key, value = (
-            self._split(x, f"{name}attention.self.{part}") for part in ("query", "key", "value")
-        )
+        query = self._split(x, f"{name}attention.self.query")
+        key = self._split(x, f"{name}attention.self.key")
+        value = self._split(x, f"{name}attention.self.value")
         likeness = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         seen = torch.softmax(likeness + barred, dim=-1) @ value
         joined = seen.transpose(1, 2).reshape(x.shape)
