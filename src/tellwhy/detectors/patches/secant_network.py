@@ -1,7 +1,7 @@
 """Networks of convolutions whose differences between two pictures are carried back to the pixels exactly.
 
-Between two pictures, every step of such a network is linear: a convolution and a sum are anyway, and a
-limit or an absolute value is where its slope is that of the chord, (f(z) − f(z'))/(z − z'). With these slopes the
+Between two pictures, every step of such a network is linear: a convolution and a sum are anyway, and a limit
+or an absolute value is where its slope is that of the chord, (f(z) − f(z'))/(z − z'). With these slopes the
 gradient of a linear read-out, times x − x', adds up to the difference of the read-out, to the last digits
 (the rescale rule of DeepLIFT).
 
