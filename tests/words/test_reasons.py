@@ -199,6 +199,8 @@ MEDIA_SAID = [
     ),
     Notice("carried_back", {"by": "network", "share": 0.9951}),
     Notice("carried_back", {"by": "filters", "share": 1.06}),
+    Notice("carried_back", {"by": "whole", "share": 0.87}),
+    Notice("pictures_compared", {**COMPARED, "n": 90, "rule": "a rule", "looks": ["whole"], "tried": {}}),
     Notice("could_see_more"),
     Notice("pictures_compared", {**COMPARED, "n": 2, "rule": "no alarms"}),
     Notice(

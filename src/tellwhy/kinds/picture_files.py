@@ -17,7 +17,7 @@ from tellwhy.data.images import SIDE, Picture, alike, pictures_in, read_picture
 
 FEW = 12  # pictures up to which every position is scored; of more, every second along each axis
 SHOWN_NOTICES = 5
-FEATURES = ("auto", "network", "filters", "patches")
+FEATURES = ("auto", "network", "filters", "whole", "patches")
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ class PictureRequest:
     random_state
         Seed of every draw.
     features
-        What is compared: "network" (features of a small network), "filters" (fine filters), "patches" (raw
-        patches, by a one-class SVM), or "auto": of the first two, one or both, as they find defects that are
-        planted in good pictures. Without `pip install 'tellwhy[images]'`, or with pictures of several sizes,
-        "auto" takes raw patches.
+        What is compared: "network" (features of a small network), "filters" (fine filters), "whole" (what
+        a picture shows as a whole, by the network), "patches" (raw patches, by a one-class SVM), or "auto":
+        "whole" where each picture shows another thing, else of the first two, one or both, as they find
+        defects that are planted in good pictures. Without `pip install 'tellwhy[images]'`, or with pictures
+        of several sizes, "auto" takes raw patches.
     """
 
     top: int = 10

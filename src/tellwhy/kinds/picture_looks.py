@@ -20,7 +20,9 @@ from tellwhy.core.score import Floats
 if TYPE_CHECKING:
     from tellwhy.detectors.patches.looks import Told
 
+LOOKS = ("network", "filters", "whole")
 LEAST = 5  # pictures that a look is learned from
+OTHER_THINGS = 3.0  # change of content from which each picture shows another thing
 HELD = 8  # good pictures, at most, that defects are planted in
 DEFECTS = 3  # of each
 BETTER = 0.02  # of the AUROC, by which two looks must be better than one
@@ -36,7 +38,7 @@ class PictureLooks:
     Attributes
     ----------
     names, members
-        "network" or "filters", and the look.
+        "network", "filters" or "whole", and the look.
     middles, units
         Median score of good pictures by each look, and the unit.
     usual
@@ -79,20 +81,23 @@ class PictureLooks:
         n = len(self.names)
         yield "members", n == len(self.members) > 0, True
         yield "members", all(isinstance(each, (PlaceGaussians, NearestPlaces)) for each in self.members), True
-        yield "names", all(name in ("network", "filters") for name in self.names), True
+        yield "names", all(name in LOOKS for name in self.names), True
         yield "middles", self.middles.shape == self.units.shape == (n,) and bool((self.units > 0).all()), True
         yield "usual", self.usual.ndim == 1, True
 
 
 def learn_looks(pictures: Sequence[Floats], features: str, seed: int) -> PictureLooks:
     """Learn the looks that were asked for by name, or that find planted defects best."""
-    from tellwhy.detectors.patches.looks import NearestPlaces, PlaceGaussians
+    from tellwhy.detectors.patches.looks import NearestPlaces, PlaceGaussians, change_of_content
 
     kinds: dict[str, Any] = {"network": PlaceGaussians, "filters": NearestPlaces}
-    tried = _tried(kinds, pictures, seed) if features == "auto" else {}
-    chosen = best_of(tried) if tried else features
-    names = chosen.split("+")
-    learned = [kinds[name].learn(pictures) for name in names]
+    is_whole = features == "whole" or (features == "auto" and change_of_content(pictures) > OTHER_THINGS)
+    tried = _tried(kinds, pictures, seed) if features == "auto" and not is_whole else {}
+    names = ["whole"] if is_whole else (best_of(tried) if tried else features).split("+")
+    learned = [
+        PlaceGaussians.learn(pictures, "whole") if name == "whole" else kinds[name].learn(pictures)
+        for name in names
+    ]
     scores = np.stack([each for _, each in learned], axis=1)
     middles, units = _units_of(scores)
     usual = ((scores - middles) / units).max(axis=1)

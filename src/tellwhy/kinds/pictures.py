@@ -265,7 +265,7 @@ def _is_seen(pictures: Sequence[Floats], n_learned: int, features: str) -> bool:
             f"features={features!r} needs {LEAST_SEEN} pictures or more to learn from, and all of one size "
             f"as they are judged. Got {n_learned}. Pass such pictures, or leave features out."
         )
-    for package in ("torch", NETWORK) if features == "network" else ("torch",):
+    for package in ("torch", NETWORK) if features != "filters" else ("torch",):
         require(package, "Comparing pictures by features")
     return True
 

@@ -12,7 +12,12 @@ from tellwhy.core.errors import UnreadableFile  # noqa: E402
 from tellwhy.core.optional import is_there  # noqa: E402
 from tellwhy.detectors.patches import looks, small_network  # noqa: E402
 from tellwhy.detectors.patches.fine_filters import fine_filters  # noqa: E402
-from tellwhy.detectors.patches.looks import NearestPlaces, PlaceGaussians, scores_of  # noqa: E402
+from tellwhy.detectors.patches.looks import (  # noqa: E402
+    NearestPlaces,
+    PlaceGaussians,
+    change_of_content,
+    scores_of,
+)
 from tellwhy.detectors.patches.secant_network import differences_in_pixels  # noqa: E402
 
 TINY = ((1, 3, 1, 1, 4), (2, 3, 2, 2, 24), (2, 5, 2, 2, 40), (3, 3, 2, 2, 80))
@@ -86,6 +91,33 @@ def test_of_textures_the_nearest_place_of_any_other_picture_counts(monkeypatch):
     bank = look.bank[look.owners != 2]
     expected = ((rows[:, None] - bank[None]) ** 2).sum(axis=2).min(axis=1).reshape(1, *look.lens.grid)
     np.testing.assert_allclose(left_out[2], smoothed_highest(expected, 0.6)[0], rtol=1e-9)
+
+
+def test_of_whole_pictures_one_gaussian_of_mean_features_is_learned(small, monkeypatch):
+    monkeypatch.setattr(looks, "WHOLE", "block 7")
+    good = good_pictures(6)
+    look, left_out = PlaceGaussians.learn(good, "whole")
+    maps = [look.lens.maps(each)["block 7"].double().mean(dim=(2, 3))[0].numpy() for each in good]
+    rows = np.stack(maps) / look.lens.units
+    odd = (
+        look.lens.maps(missing_part(good[0]))["block 7"].double().mean(dim=(2, 3))[0].numpy()
+        / look.lens.units
+    )
+    own = np.cov(rows.T)
+    shared = np.eye(80) / 80
+    inverse = np.linalg.inv(0.5 * own + 0.5 * shared + 1e-3 / 80 * np.eye(80))
+    away = odd - rows.mean(axis=0)
+    told = look.explain(missing_part(good[0]))
+    np.testing.assert_allclose(told.score, away @ inverse @ away, rtol=1e-3)
+    assert told.score > left_out.max()
+
+
+def test_content_changes_where_each_picture_shows_another_thing(small, monkeypatch):
+    monkeypatch.setattr(looks, "WHOLE", "block 7")
+    rng = np.random.default_rng(0)
+    alike = [each + rng.normal(0, 3, each.shape) for each in good_pictures(8)]
+    other = [rng.uniform(0, 255, 3) + np.zeros((64, 64, 3)) for _ in range(8)]
+    assert change_of_content(alike) < 1 < 3 < change_of_content(other)
 
 
 def missing_part(picture):

@@ -1,7 +1,8 @@
 """How far each place of a picture is from good pictures, by features of a frozen network.
 
 `PlaceGaussians`: a Gaussian for each place, its covariance half that of the place, half that of all places:
-for pictures of the same thing in about the same place. `NearestPlaces`: the distance to the nearest of the
+for pictures of the same thing in about the same place; or one for the whole picture, where each shows another
+thing. `NearestPlaces`: the distance to the nearest of the
 features that good pictures have anywhere: for textures. A picture is as odd as its oddest place.
 """
 
@@ -20,16 +21,17 @@ from tellwhy.core.arrays import evenly_spread, random_sample
 from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.patches.fine_filters import KEPT as FINE, fine_filters
+from tellwhy.detectors.patches.fine_filters import KEPT as FINE, N_CHANNELS as N_FINE, fine_filters
 from tellwhy.detectors.patches.secant_network import (
     Resize,
     SecantNetwork,
     Tensor,
     differences_in_pixels,
 )
-from tellwhy.detectors.patches.small_network import small_network
+from tellwhy.detectors.patches.small_network import CHANNELS, small_network
 
 BLOCKS = ("block 2", "block 4", "block 7")
+WHOLE = "block 10"  # whose means over a picture tell what it shows
 STRIDE = 8  # pixels between places
 FINE_STRIDE = 4  # of textures
 MOST_FINE_PLACES = 1_500  # beyond them, places of textures are as far apart as the others
@@ -39,6 +41,7 @@ MOST_CHANNELS = 64  # principal directions of the features
 SHARED = 0.5  # share of the common covariance in that of a place
 RIDGE = 1e-3  # of the mean variance
 MOST_FOLDS = 24  # parts of many good pictures that are left out; each of fewer pictures is left out alone
+MOST_COMPARED = 40  # good pictures that tell whether each shows another thing
 MOST_KEPT = 32  # good pictures that are kept, to explain by
 BESIDE = 4  # of them that a picture is explained beside
 LEADING = 16  # places of textures whose distances are carried back; the others stay residual
@@ -54,7 +57,7 @@ class Lens:
     Attributes
     ----------
     network
-        "blocks" of the small network, or "fine" filters.
+        "blocks" of the small network at each place, the "whole" of a picture, or "fine" filters.
     height, width
         Of pictures as they come.
     units
@@ -86,15 +89,15 @@ class Lens:
         centre = rows.mean(dim=0)
         away = rows - centre
         _, directions = torch.linalg.eigh(away.T @ away)
-        axes = directions[:, -min(MOST_CHANNELS, len(units)) :]
+        axes = directions if network == "whole" else directions[:, -MOST_CHANNELS:]
         lens = replace(raw, units=units.numpy(), centre=centre.numpy(), axes=axes.numpy())
         return lens, torch.cat([lens.project(each) for each in features])
 
     @property
     def _group_sizes(self) -> list[int]:
         if self.network == "fine":
-            return [self._network.steps[1].weight.shape[0]]
-        return [24, 40, 80]
+            return [N_FINE]
+        return [CHANNELS[name] for name in ((WHOLE,) if self.network == "whole" else BLOCKS)]
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -113,23 +116,34 @@ class Lens:
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of places."""
+        if self.network == "whole":
+            return 1, 1
         height, width = self.sides
         return height // self.stride, width // self.stride
 
     @cached_property
     def _network(self) -> SecantNetwork:
-        inner = fine_filters(self.stride) if self.network == "fine" else small_network(BLOCKS[-1])
+        if self.network == "fine":
+            inner = fine_filters(self.stride)
+        else:
+            inner = small_network(WHOLE if self.network == "whole" else BLOCKS[-1])
         return replace(inner, steps=[Resize(*self.sides), *inner.steps])
 
     def features(self, picture: Floats) -> Tensor:
         """Return the features of a picture (height, width[, 3]) of numbers from 0 to 255, place by place."""
+        return self._gathered(self.maps(picture)).cpu()
+
+    def maps(self, picture: Floats) -> dict[str, Tensor]:
+        """Return what the network hands out of a picture."""
         with torch.no_grad():
-            return self._gathered(self._network.maps(as_tensor(picture).float().to(DEVICE))).cpu()
+            return self._network.maps(as_tensor(picture).float().to(DEVICE))
 
     def _gathered(self, maps: dict[str, Tensor]) -> Tensor:
         """All features on the grid of places; a linear function of the maps."""
         if self.network == "fine":
             return maps[FINE]
+        if self.network == "whole":
+            return maps[WHOLE].mean(dim=(2, 3), keepdim=True)
         return torch.cat([_on_grid(maps[name], self.grid) for name in BLOCKS], dim=1)
 
     def project(self, features: Tensor) -> Tensor:
@@ -163,7 +177,7 @@ class Lens:
         return np.asarray(values.double().numpy())
 
     def _fits(self) -> Iterator[Fit]:
-        yield "network", self.network in ("blocks", "fine"), True
+        yield "network", self.network in ("blocks", "whole", "fine"), True
         yield "axes", self.axes.shape[0], len(self.units)
         yield "centre", self.centre.shape, self.units.shape
         yield "units", bool((self.units > 0).all()) and self.height > 0 and self.width > 0, True
@@ -248,9 +262,9 @@ class PlaceGaussians:
     kept: list[Any]
 
     @classmethod
-    def learn(cls, pictures: Sequence[Floats]) -> tuple[Self, Floats]:
+    def learn(cls, pictures: Sequence[Floats], network: str = "blocks") -> tuple[Self, Floats]:
         """Learn from good pictures; with the score of each by Gaussians that have not seen it."""
-        lens, seen = Lens.learn("blocks", pictures)
+        lens, seen = Lens.learn(network, pictures)
         scores = np.empty(len(pictures))
         for held, others in folds(len(pictures)):
             scores[held] = scores_of(cls._of(lens, seen[others]), seen[held])
@@ -269,6 +283,8 @@ class PlaceGaussians:
         means = rows.mean(dim=1)
         away = rows - means[:, None]
         shared = torch.einsum("pnc,pnd->cd", away, away) / ((n - 1) * len(rows))
+        if len(rows) == 1:  # no other place to share with: all features alike, whose variances sum to 1
+            shared = torch.eye(n_channels, dtype=seen.dtype) / len(lens.units)
         ridge = RIDGE * float(shared.diagonal().mean()) + 1e-12
         own = torch.bmm(away.transpose(1, 2), away) / (n - 1)
         covariances = (1.0 - SHARED) * own + SHARED * shared + ridge * torch.eye(n_channels)
@@ -421,6 +437,19 @@ class NearestPlaces:
         yield "owners", bool(((self.owners >= 0) & (self.owners < len(self.kept))).all()), True
         yield "places", self.places.shape, self.owners.shape
         yield "kept", _are_pictures(self.kept, self.lens), True
+
+
+def change_of_content(pictures: Sequence[Floats]) -> float:
+    """How many times as much the means of features differ between pictures as if places were independent.
+
+    About 1 for textures, less for pictures of the same thing, and 4 or more where each shows another thing.
+    """
+    some = [pictures[k] for k in evenly_spread(len(pictures), MOST_COMPARED)]
+    lens = Lens("whole", *some[0].shape[:2], np.ones(0), np.ones(0), np.ones((0, 0)))
+    maps = torch.cat([lens.maps(picture)[WHOLE] for picture in some])
+    between = maps.mean(dim=(2, 3)).var(dim=0).sum()
+    within = maps.var(dim=(0, 2, 3)).sum()
+    return float(maps.shape[2] * maps.shape[3] * between / within) if within > 0 else 0.0
 
 
 def folds(n: int) -> Iterator[tuple[Integers, Integers]]:

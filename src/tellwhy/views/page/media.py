@@ -35,6 +35,8 @@ HEIGHT = 110
 MOST_POINTS = 1_500
 MOST_CHANNELS = 8
 SHADES = 5
+OVER_PICTURE = "blend"  # the view that stands on the contact sheet, beside the picture
+ON_SHEET = 2  # drawings of a picture
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,9 @@ class Drawn:
 
 
 def picture_views(item: Item) -> list[Drawn]:
-    """The picture with its odd places framed, and its relevance in six ways."""
+    """The picture with its odd places framed, then its relevance over it, then in five other ways."""
     drawn = [Drawn("the picture", _framed(as_picture(item.data), item))]
-    for how in VISUALISATIONS:
+    for how in sorted(VISUALISATIONS, key=lambda name: name != OVER_PICTURE):
         pixels = visualise(item.relevance, item.data, how)
         drawn.append(Drawn(how, image(pixels, f"{how} of {wording.shortened(item.name, 60)}")))
     return drawn
@@ -231,6 +233,7 @@ class Card:
     is_alarm: bool
     places: list[tuple[Text, str]]
     notices: list[str]
+    sheet: list[Drawn]
     drawings: list[Drawn]
     span: str
     text: Markup
@@ -297,7 +300,9 @@ def _figures(run: Result, n: int) -> list[tuple[str, str]]:
 
 
 def _card(kind: str, item: Item, rank: int) -> Card:
-    drawings = {"pictures": picture_views, "series": stretch_lines}.get(kind)
+    draw = {"pictures": picture_views, "series": stretch_lines}.get(kind)
+    drawings = [] if draw is None else draw(item)
+    n_on_sheet = ON_SHEET if kind == "pictures" else 0
     return Card(
         rank=rank,
         name=clipped(item.name, 120),
@@ -306,7 +311,8 @@ def _card(kind: str, item: Item, rank: int) -> Card:
         is_alarm=item.is_alarm,
         places=[(clipped(place.text, 120), wording.share(place.share)) for place in item.places],
         notices=[wording.shortened(note, 200) for note in item.notices],
-        drawings=[] if drawings is None else drawings(item),
+        sheet=drawings[:n_on_sheet],
+        drawings=drawings[n_on_sheet:],
         text=marked_words(item),
         span=f"{item.ends[0]} to {item.ends[1]}" if len(item.ends) == 2 else "",
     )

@@ -118,6 +118,12 @@ def _note_pictures_compared(n: Notice) -> str:
 _LOOKS = {
     "network": "features of a small network, a Gaussian for each place",
     "filters": "fine filters, the nearest place of any good picture",
+    "whole": "features of a small network of whole pictures, since each shows another thing",
+}
+_FOUND_BY = {
+    "network": "features of the network",
+    "filters": "fine filters",
+    "whole": "features of the whole",
 }
 
 
@@ -140,7 +146,7 @@ def _pictures_seen(n: Notice) -> str:
 
 @notes("carried_back")
 def _note_carried_back(n: Notice) -> str:
-    by = {"network": "features of the network", "filters": "fine filters"}[n.facts["by"]]
+    by = _FOUND_BY[n.facts["by"]]
     carried = f"its pixels’ relevance adds up to {n.facts['share']:.1%} of the oddest place’s distance"
     return f"Found by {by}; {carried}."
 
