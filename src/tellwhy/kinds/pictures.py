@@ -342,7 +342,7 @@ def _anomaly(model: PicturesModel, batch: Pictures, at: int) -> tuple[Anomaly, F
     told = Anomaly(
         Part("picture", row=at, name=picture.name),
         score=0.0,
-        reasons=[_reason(region, picture) for region in regions],
+        reasons=[_reason(region, picture, is_seen=model.looks is not None) for region in regions],
         notices=(*notices, *([Notice("carried_back", facts)] if facts else [])),
     )
     return told, relevance
@@ -358,13 +358,13 @@ def _relevance(model: PicturesModel, pixels: Floats) -> tuple[Floats, dict[str, 
     return (values.sum(axis=2) if values.ndim == 3 else values), {}
 
 
-def _reason(region: Region, picture: Picture) -> Reason:
-    """A region, told in the pixels of the file."""
+def _reason(region: Region, picture: Picture, *, is_seen: bool) -> Reason:
+    """A region, told in the pixels of the file; features of a place leave most pixels without relevance."""
     zoom = picture.zoom
     facts = {
         "x": [round(region.left * zoom), round(region.right * zoom)],
         "y": [round(region.top * zoom), round(region.bottom * zoom)],
-        "times_usual": region.times_usual,
+        "times_usual": None if is_seen else region.times_usual,
     }
     part = Part("region", name=picture.name, box=(region.top, region.bottom, region.left, region.right))
     return Reason("", None, [], region.share, kind="region", facts=facts, part=part)

@@ -11,8 +11,10 @@ from tellwhy.words.english.reasons import explains
 def _explain_region(r: Reason) -> str:
     left, right = r.facts["x"]
     top, bottom = r.facts["y"]
-    times = f"{r.facts['times_usual']:.1f} times the usual relevance"
-    return f"x {left}–{right}, y {top}–{bottom} ({times})"
+    place = f"x {left}–{right}, y {top}–{bottom}"
+    if r.facts["times_usual"] is None:
+        return place
+    return f"{place} ({r.facts['times_usual']:.1f} times the usual relevance)"
 
 
 @explains("channel")
