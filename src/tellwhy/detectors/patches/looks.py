@@ -445,7 +445,8 @@ def change_of_content(pictures: Sequence[Floats]) -> float:
     About 1 for textures, less for pictures of the same thing, and 4 or more where each shows another thing.
     """
     some = [pictures[k] for k in evenly_spread(len(pictures), MOST_COMPARED)]
-    lens = Lens("whole", *some[0].shape[:2], np.ones(0), np.ones(0), np.ones((0, 0)))
+    height, width = some[0].shape[:2]
+    lens = Lens("whole", height, width, np.ones(0), np.ones(0), np.ones((0, 0)))
     maps = torch.cat([lens.maps(picture)[WHOLE] for picture in some])
     between = maps.mean(dim=(2, 3)).var(dim=0).sum()
     within = maps.var(dim=(0, 2, 3)).sum()
