@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 from tellwhy.checks.bounds import find_fractions, find_out_of_bounds, find_sign_flips
 from tellwhy.checks.contest import Claim, Support, decide
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
-from tellwhy.checks.dependencies import (
-    Dependency,
-    find_broken_dependencies,
-    find_filled_cells,
-    learn_dependencies,
-)
+from tellwhy.checks.dependencies import Dependency, learn_dependencies
 from tellwhy.checks.facts import Facts, HasKind, facts_of
 from tellwhy.checks.gaps import find_empty_rows, find_gaps
 from tellwhy.checks.labels import (
@@ -34,8 +29,9 @@ from tellwhy.checks.placeholders import find_placeholders
 from tellwhy.checks.relations import Relation, find_broken_relations, learn_relations
 from tellwhy.checks.repeats import find_repeats
 from tellwhy.checks.slips import find_slips
-from tellwhy.checks.spelling import find_misspellings
+from tellwhy.checks.keyboard import Keyboard
 from tellwhy.checks.stuck import find_stuck_values
+from tellwhy.checks.texts import claim_texts, learn_keyboard
 from tellwhy.core.progress import stage
 from tellwhy.core.registry import load_entry_points
 from tellwhy.results.result import MISSING, Finding
@@ -84,7 +80,9 @@ class Claimant:
     learned: tuple[tuple[Callable[[Facts], list[Any]], type], ...] = ()
 
 
-CLAIMANTS: tuple[Claimant, ...] = ()
+CLAIMANTS: tuple[Claimant, ...] = (
+    Claimant(claim_texts, ((learn_dependencies, Dependency), (learn_keyboard, Keyboard))),
+)
 
 
 def find_wrong_cells(seen: Facts, known: Facts) -> list[Finding]:
@@ -110,9 +108,6 @@ CHECKS: tuple[Check, ...] = (
     Check(find_fractions),
     Check(find_broken_orders, learn_orders, Order),
     Check(find_wrong_cells),
-    Check(find_misspellings),
-    Check(find_broken_dependencies, learn_dependencies, Dependency),
-    Check(find_filled_cells),
     Check(find_levels, learn_scales, str),
     Check(find_changed_constants),
     Check(find_odd_patterns),

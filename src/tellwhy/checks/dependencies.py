@@ -1,286 +1,355 @@
-"""City to country: columns that follow from others, also in what is empty.
+"""City to country: columns that follow from others, and cells that do not follow.
 
-Rows that break a dependency: a city that is elsewhere in another country, a product with another price.
+Rows with the same city agree on the country far more often than rows do by chance,
 
-Cells that are filled where they are otherwise always empty: a closing date of an open case.
+    κ = (A − c)/(1 − c),    A = P(two rows of a city agree),    c = P(any two rows agree).
+
+Of each cell that differs from its group, the odds are weighed that the group's value was meant and written
+wrongly, or not meant at all; the determinants of a cell are asked for the median. Groups that agree with a cell
+vouch for it. An empty cell whose group knows the value is missing by mistake.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import permutations
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tellwhy.checks.chance import LEVEL, agreement
-from tellwhy.checks.facts import Coded, Facts, code_column
-from tellwhy.checks.mistakes import BROKEN_DEPENDENCY, DECIMAL_SLIP
+from tellwhy.checks.contest import CAP, Claim, Support
+from tellwhy.checks.facts import Facts
+from tellwhy.checks.keyboard import Edit, Keyboard, are_of_digits, edits_between
+from tellwhy.checks.mistakes import BROKEN_DEPENDENCY
+from tellwhy.checks.spelling import CONFIDENT, RATE
+from tellwhy.checks.writing import Writing
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.params import Fit, are_finite, are_texts
-from tellwhy.core.score import Floats, Integers
-from tellwhy.data.columns.reading import Labels
-from tellwhy.results.result import Finding
+from tellwhy.core.score import Integers
 
-RARE = 0.02  # exceptions more frequent than this are no errors
-_MOST_COLUMNS = 30
-_UNKNOWN = -1  # of a level: what it usually goes with
-_NOWHERE = -2  # in the table: what it usually goes with
-_SMALLEST = 5  # rows of a level from which its usual partner is known
-_LIKELY = 0.9
-_GROUP = 3.0
-_SECOND = 5  # rows with the same other partner, and share of their level, from which it is usual too
-_SECOND_SHARE = 0.05
+AGREES = 0.8  # κ from which a column follows from another
+_MOST_COLUMNS = 40
+_FEWEST_ROWS = 20
+_FEWEST_LEVELS = 5  # groups of three rows at least
+_PROBED = 20_000
+_HINT = 0.6  # κ in a sample, from which all rows are asked
+_SWAP = 0.02  # P of a cell that is wrong and looks right
+_AGAIN = 0.5  # P that a slip is one that was made before
+_VOUCHED = -4.0
+_SUPPORT = 4.0
+_MOST_DIFFERENT = 20_000
+_FITTED = (-0.5, 0.8)  # log-odds that came true in tables with planted mistakes: a + b·l
+_FITTED_EMPTY = (0.8, 0.5)
+Columns = Mapping[str, Writing]
 
 
 @dataclass(frozen=True, eq=False)
 class Dependency:
-    """`source` → `target`: the level of the target that each level of the source usually has."""
+    """`source` → `target`, as it was learned.
+
+    Attributes
+    ----------
+    source, target
+        Names of the columns.
+    kappa, exceptions
+        How far rows agree beyond chance, and share of rows that differ from their group.
+    usual
+        Of each level of the source: the target that most of its rows have, how many have it, and how many there
+        are.
+    others
+        The other targets of a level, and how many rows have each.
+    """
 
     source: str
     target: str
-    evidence: float
-    usual: Mapping[Any, Any]
+    kappa: float
+    exceptions: float
+    usual: Mapping[str, Any]
+    others: Mapping[str, Any]
 
     def _fits(self) -> Iterator[Fit]:
         yield "source", are_texts(self.source, self.target), True
-        yield "evidence", are_finite(self.evidence), True
-        yield "usual", isinstance(self.usual, Mapping), True
+        yield "kappa", are_finite(self.kappa, self.exceptions), True
+        yield "usual", isinstance(self.usual, Mapping) and isinstance(self.others, Mapping), True
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
-    """A dependency in a table: the rows that break it, and of each row whether it has the usual partner."""
+class Groups:
+    """How often each pair of a source and a target occurs: codes `source` and `target`, `count` rows."""
 
-    rule: Dependency
-    broken: Integers
-    holds: np.ndarray
+    source: Integers
+    target: Integers
+    count: Integers
+    n_sources: int
+
+    @classmethod
+    def of(cls, source: Writing, target: Writing, rows: Integers | None = None) -> Groups:
+        """Count the pairs in some rows, without cells that say that nothing is known."""
+        x = source.codes if rows is None else source.codes[rows]
+        y = target.codes if rows is None else target.codes[rows]
+        known = (x >= 0) & (y >= 0) & ~source.is_mark[x] & ~target.is_mark[y]
+        pairs, count = np.unique(x[known] * target.k + y[known], return_counts=True)
+        return cls(pairs // target.k, pairs % target.k, count, source.k)
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """Rows of each source."""
+        return np.bincount(self.source, weights=self.count, minlength=self.n_sources).astype(np.int64)
+
+    @cached_property
+    def most(self) -> Integers:
+        """Rows of the commonest target of each source."""
+        most = np.zeros(self.n_sources, dtype=np.int64)
+        np.maximum.at(most, self.source, self.count)
+        return most
+
+    @property
+    def exceptions(self) -> float:
+        """Share of rows whose target is not the commonest of their source."""
+        big = self.sizes >= 2
+        total = self.sizes[big].sum()
+        return max(1 - float(self.most[big].sum() / total), 1e-4) if total else 1.0
+
+    def kappa(self) -> float:
+        """Agreement beyond chance; 0 where there are too few groups to tell."""
+        big = self.sizes >= 3
+        if big.sum() < _FEWEST_LEVELS or self.sizes[big].sum() < 0.3 * self.count.sum():
+            return 0.0
+        found = _kappa(self)
+        if found < 0.9 and self.exceptions < 0.1:
+            # Of two values with a few slips, chance agrees so often that the slips hide the rest.
+            found = max(found, self._kappa_of_usual() - 0.02)
+        return found
+
+    def _kappa_of_usual(self) -> float:
+        """Agreement among targets that most rows of some source have."""
+        sizes = self.sizes[self.source]
+        is_usual = (self.count == self.most[self.source]) & (sizes >= 3) & (2 * self.count > sizes)
+        usual = np.unique(self.target[is_usual])
+        kept = np.isin(self.target, usual)
+        if len(usual) < 2:
+            return 0.0
+        return _kappa(Groups(self.source[kept], self.target[kept], self.count[kept], self.n_sources))
 
 
-def find_broken_dependencies(seen: Facts, known: Facts) -> list[Finding]:
-    """Rows whose value in one column is not the one that another column's value always goes with."""
-    rules = [rule for rule in known.recall(learn_dependencies) if _can_be_asked(rule, seen)]
-    columns = {name: code_column(seen, name) for rule in rules for name in (rule.source, rule.target)}
-    everything = [_judge_rows(rule, columns[rule.source], columns[rule.target]) for rule in rules]
-    found = [state for state in everything if len(state.broken)]
-    findings = []
-    told: set[tuple[int, str]] = set()
-    for state in sorted(found, key=lambda each: -each.rule.evidence):
-        one = state.rule
-        guilty = _guilty(everything, state)
-        for name in (one.target, one.source):
-            chosen = [
-                row
-                for row, g in zip(state.broken, guilty, strict=True)
-                if g == name and not {(row, one.target), (row, one.source)} & told
-            ]
-            if chosen:
-                findings.append(_finding(seen, columns, one, name, np.array(chosen)))
-                told |= {(row, name) for row in chosen}
-    return findings
-
-
-def dependent_columns(seen: Facts, known: Facts) -> list[tuple[str, str]]:
-    """(source, target) of the dependencies that hold."""
-    rules = known.recall(learn_dependencies)
-    return [(rule.source, rule.target) for rule in rules if _can_be_asked(rule, seen)]
-
-
-def _can_be_asked(rule: Dependency, seen: Facts) -> bool:
-    return rule.source in seen.labels and (rule.target in seen.labels or rule.target in seen.numbers)
+def _kappa(groups: Groups) -> float:
+    pairs = np.bincount(groups.source, weights=groups.count * (groups.count - 1.0), minlength=groups.n_sources)
+    big = groups.sizes >= 2
+    total = groups.sizes[big].sum()
+    if not total:
+        return 0.0
+    agree = float((pairs[big] / (groups.sizes[big] - 1)).sum() / total)
+    shares = np.bincount(groups.target, weights=groups.count) / groups.count.sum()
+    chance = float((shares**2).sum())
+    return (agree - chance) / (1 - chance) if chance < 1 else 0.0
 
 
 def learn_dependencies(known: Facts) -> list[Dependency]:
     """Pairs of columns of which one follows from the other, with what follows from each level."""
-    columns = _coded_columns(known)
-    return list(_dependencies(columns, known))
+    columns = {name: known.writing(name) for name in known.frame.columns[:_MOST_COLUMNS]}
+    rows = np.arange(known.n) if known.voices is None else np.flatnonzero(known.voices)
+    sample = rows[evenly_spread(len(rows), _PROBED)]
+    found = []
+    for source in [name for name, column in columns.items() if _is_source(column, len(rows))]:
+        for target, column in columns.items():
+            if source == target or column.k < 2 or column.n < _FEWEST_ROWS or column.k > 0.7 * column.n:
+                continue
+            groups = Groups.of(columns[source], column, sample)
+            if len(sample) < len(rows) and len(groups.count) and groups.kappa() >= _HINT:
+                groups = Groups.of(columns[source], column, rows)
+            if len(groups.count) and groups.kappa() >= AGREES:
+                found.append(_learned(source, target, columns, groups))
+    return found
 
 
-def _coded_columns(known: Facts) -> dict[str, Coded]:
-    """Labels, and numbers that repeat."""
-    names = [*known.labels, *(name for name in known.numbers if _repeats(known, name))]
-    columns = {name: code_column(known, name) for name in names}
-    columns = {name: c for name, c in columns.items() if len(c.names) > 1}
-    return dict(list(columns.items())[:_MOST_COLUMNS])
+def _is_source(column: Writing, n: int) -> bool:
+    return _FEWEST_LEVELS <= column.k <= 0.5 * n <= column.n
 
 
-def _repeats(facts: Facts, column: str) -> bool:
-    """Whether a column of numbers has few values for its rows, as labels have."""
-    probe = facts.numbers[column].values[facts.sample]
-    probe = probe[~np.isnan(probe)]
-    return 1 < len(np.unique(probe)) <= len(probe) / _GROUP
+def _learned(source: str, target: str, columns: Columns, groups: Groups) -> Dependency:
+    x = columns[source].names
+    y = columns[target].names
+    usual: dict[str, Any] = {}
+    others: dict[str, dict[str, int]] = defaultdict(dict)
+    order = np.argsort(-groups.count, kind="stable")
+    cells = zip(groups.source[order].tolist(), groups.target[order].tolist(), groups.count[order].tolist(), strict=True)
+    for level, value, count in cells:
+        if x[level] in usual:
+            others[x[level]][y[value]] = count
+        else:
+            usual[x[level]] = [y[value], count, int(groups.sizes[level])]
+    return Dependency(source, target, groups.kappa(), groups.exceptions, usual, dict(others))
 
 
-def _dependencies(columns: dict[str, Coded], known: Facts) -> Iterator[Dependency]:
-    tried = math.log(max(len(columns) * (len(columns) - 1), 1))
-    for source, target in permutations(columns, 2):
-        if source not in known.labels:
-            continue  # equal numbers need not mean the same thing; equal labels do
-        x = columns[source]
-        y = columns[target]
-        rows = np.flatnonzero((x.known >= 0) & (y.known >= 0))
-        sample = rows[evenly_spread(len(rows), 20_000)]
-        if _weight(x.known[sample], y.known[sample], len(y.names)) - tried <= LEVEL:
-            continue
-        evidence = _weight(x.known[rows], y.known[rows], len(y.names)) - tried
-        if evidence > LEVEL:
-            yield Dependency(source, target, evidence, _usual_partners(x, y, rows))
+def dependent_columns(seen: Facts, known: Facts) -> list[tuple[str, str]]:
+    """(source, target) of the dependencies that hold."""
+    return [(rule.source, rule.target) for rule in known.recall(learn_dependencies) if _has(rule, seen)]
+
+
+def _has(rule: Dependency, seen: Facts) -> bool:
+    return rule.source in seen.frame and rule.target in seen.frame
 
 
 @dataclass(frozen=True, eq=False)
-class _Groups:
-    """Of each level of the source: its rows (`n`), its usual target, how often that and the next occur."""
+class Vote:
+    """What one determinant says of a cell: log-odds that it is wrong, what was meant, from how many rows."""
 
-    level: Integers
-    n: Integers
-    usual: Integers
-    most: Integers
-    next: Integers
-
-    def known(self, share: float = 0.0) -> _Groups:
-        """The levels with enough rows, such a share of which have the usual target."""
-        return self._only((self.n >= _SMALLEST) & (self.most >= share * self.n))
-
-    def with_one_partner(self) -> _Groups:
-        """The levels without a second target that is usual, too."""
-        return self._only((self.next < _SECOND) | (self.next <= _SECOND_SHARE * self.n))
-
-    def _only(self, good: np.ndarray) -> _Groups:
-        return _Groups(self.level[good], self.n[good], self.usual[good], self.most[good], self.next[good])
+    source: str
+    log_odds: float
+    meant: str
+    n: int
+    edits: list[Edit] | None = None
+    is_empty: bool = False
 
 
-def _groups(x: Integers, y: Integers, n_y: int) -> _Groups:
-    pairs, counts = np.unique(x * n_y + y, return_counts=True)
-    level = pairs // n_y
-    order = np.lexsort((-counts, level))
-    levels, first = np.unique(level[order], return_index=True)
-    counts = counts[order]
-    total = np.add.reduceat(counts, first) if len(first) else counts
-    following = np.append(counts, 0)[first + 1]
-    following[np.append(first[1:], len(counts)) == first + 1] = 0  # a level with one target
-    return _Groups(levels, total, (pairs % n_y)[order][first], counts[first], following)
+class Votes:
+    """What all dependencies of a table say of its cells."""
 
+    def __init__(self, columns: Columns, rules: list[Dependency], keyboard: Keyboard, *, is_same: bool) -> None:
+        self.columns = columns
+        self.keyboard = keyboard
+        self.own = 0 if is_same else 1  # a new cell is counted beside the known ones
+        self.cells: dict[tuple[str, int], list[Vote]] = defaultdict(list)
+        self.vouched: dict[tuple[str, int], int] = defaultdict(int)
+        self.agreeing: dict[str, list[Integers]] = defaultdict(list)
+        self.rules = rules
+        for rule in rules:
+            self._ask(rule)
+        self._count_vouchers()
 
-def _weight(x: Integers, y: Integers, n_y: int) -> float:
-    """−log of the chance that y follows from x so often when the two are shuffled; 0 where it does not."""
-    if len(x) < 20:
-        return 0.0
-    groups = _groups(x, y, n_y).known()
-    n = int(groups.n.sum())
-    hits = int(groups.most.sum())
-    if len(groups.n) < 2 or n < 0.5 * len(x) or hits < (1 - RARE) * n or len(set(groups.usual)) < 2:
-        return 0.0
-    shuffled = _groups(x, np.random.default_rng(0).permutation(y), n_y).known()
-    chance = float(shuffled.most.sum() / max(int(shuffled.n.sum()), 1))
-    return agreement(hits, n, chance) if chance <= _LIKELY else 0.0
+    def _ask(self, rule: Dependency) -> None:
+        x = self.columns[rule.source]
+        y = self.columns[rule.target]
+        usual = np.full(x.k + 1, -1)
+        sizes = np.zeros(x.k + 1, dtype=np.int64)
+        most = np.zeros(x.k + 1, dtype=np.int64)
+        for level, (value, count, size) in rule.usual.items():
+            code = x.place.get(level)
+            if code is not None:
+                usual[code] = y.place.get(value, y.k)
+                most[code] = count
+                sizes[code] = size
+        usual[-1] = -1
+        expected = usual[x.codes]
+        can_tell = (expected >= 0) & (sizes[x.codes] >= 3)
+        is_mark = np.append(y.is_mark, False)
+        is_empty = (y.codes < 0) | is_mark[y.codes]
+        agrees = can_tell & (expected == y.codes)
+        self.agreeing[rule.target].append(np.flatnonzero(agrees & (most[x.codes] > 0.6 * sizes[x.codes])))
+        differs = np.flatnonzero(can_tell & ~is_empty & ~agrees)
+        if len(differs) <= max(0.3 * len(x.codes), 10) and len(differs) <= _MOST_DIFFERENT:
+            self._ask_of_different(rule, differs)
+        known = can_tell & is_empty & (most[x.codes] >= 0.8 * sizes[x.codes])
+        if known.any():
+            self._ask_of_empty(rule, np.flatnonzero(known))
 
+    def _ask_of_empty(self, rule: Dependency, rows: Integers) -> None:
+        x = self.columns[rule.source]
+        odds = min(2.5, math.log((1 - rule.exceptions) / rule.exceptions) - 1.0)
+        for row in rows.tolist():
+            value, _, size = rule.usual[x.names[x.codes[row]]]
+            self.cells[rule.target, row].append(Vote(rule.source, odds, value, size, is_empty=True))
 
-def _usual_partners(x: Coded, y: Coded, rows: Integers) -> dict[Any, Any]:
-    groups = _groups(x.known[rows], y.known[rows], len(y.names)).known(0.8).with_one_partner()
-    pairs = zip(groups.level.tolist(), groups.usual.tolist(), strict=True)
-    return {x.names[level]: y.names[usual] for level, usual in pairs}
+    def _ask_of_different(self, rule: Dependency, rows: Integers) -> None:
+        x = self.columns[rule.source]
+        y = self.columns[rule.target]
+        pairs, of_pair = np.unique(x.codes[rows] * y.k + y.codes[rows], return_inverse=True)
+        total = sum(sum(each.values()) for each in rule.others.values()) + self.own
+        for at, pair in enumerate(pairs.tolist()):
+            level = x.names[pair // y.k]
+            vote = self._weigh(rule, level, pair % y.k, total)
+            for row in rows[of_pair == at].tolist():
+                self.cells[rule.target, row].append(vote)
 
+    def _weigh(self, rule: Dependency, level: str, code: int, total: int) -> Vote:
+        """Log-odds that the group's value was meant, against an exception of its own."""
+        y = self.columns[rule.target]
+        written = y.names[code]
+        meant, n_meant, size = rule.usual[level]
+        count = rule.others.get(level, {}).get(written, 0) + self.own
+        eps = rule.exceptions
+        evidence = (n_meant - (count - 1)) * math.log((1 - eps) / eps * 4)
+        evidence = min(max(evidence, -CAP), CAP)
+        is_meant = -math.log1p(math.exp(-evidence))
+        is_own = -math.log1p(math.exp(evidence))
+        elsewhere = int(y.counts[code]) - count
+        if elsewhere > 0:
+            price = math.log(elsewhere / y.n)
+        else:
+            price = y.price(code) if count <= 1 else math.log(count / y.n)
+        edits = edits_between(written, meant)
+        slip = self._slip(written, meant, edits, price, int(y.counts[code]), total)
+        trace = price + math.log(min(8.0, max(0.1, _SWAP / eps)))
+        wrong = is_meant + float(np.logaddexp(math.log(RATE) + slip, math.log(eps / 2) + trace))
+        odds = wrong - float(np.logaddexp(is_own, math.log(eps) + price))
+        return Vote(rule.source, odds, meant, n_meant, edits)
 
-def _judge_rows(rule: Dependency, x: Coded, y: Coded) -> _State:
-    place = {name: code for code, name in enumerate(y.names)}
-    usual = np.full(len(x.names) + 1, _UNKNOWN)  # the last is for what is missing
-    for code, name in enumerate(x.names):
-        if name in rule.usual:
-            usual[code] = place.get(rule.usual[name], _NOWHERE)
-    expected = usual[x.seen]
-    can_tell = (expected != _UNKNOWN) & (y.seen >= 0)
-    broken = np.flatnonzero(can_tell & (y.seen != expected))
-    if len(broken) > RARE * len(x.seen):
-        broken = broken[:0]
-    return _State(rule, broken, can_tell & (y.seen == expected))
+    def _slip(
+        self, written: str, meant: str, edits: list[Edit] | None, price: float, count: int, total: int
+    ) -> float:
+        """log P of what is written, by a slip; one that was made before is likely to be made again."""
+        if edits is None:
+            return -math.inf
+        log_p = self.keyboard.log_p(edits, len(meant))
+        if are_of_digits(edits):
+            return min(log_p, price + 1)  # neighbouring codes are different things
+        if len(written) >= 5 and count > 1:
+            again = math.log(_AGAIN * (count - 1) / max(total, count))
+            log_p = float(np.logaddexp(log_p, again))
+        return log_p
 
+    def _count_vouchers(self) -> None:
+        """Of each cell in doubt: how many dependencies on other columns it agrees with."""
+        doubted = defaultdict(set)
+        for name, row in self.cells:
+            doubted[name].add(row)
+        for name, parts in self.agreeing.items():
+            if name in doubted:
+                rows = np.array(sorted(doubted[name]))
+                for part in parts:
+                    for row in rows[np.isin(rows, part)].tolist():
+                        self.vouched[name, row] += 1
 
-def _guilty(everything: list[_State], state: _State) -> list[str]:
-    """Of each broken row: the column that breaks most dependencies and keeps fewest; in doubt the target."""
-    one = state.rule
-    score = {}
-    for name in (one.target, one.source):
-        votes = np.zeros(len(state.broken))
-        for other in everything:
-            if name in (other.rule.source, other.rule.target) and other is not state:
-                votes += np.isin(state.broken, other.broken)
-                votes -= other.holds[state.broken]
-        score[name] = votes
-    return [
-        one.source if s > t else one.target for s, t in zip(score[one.source], score[one.target], strict=True)
-    ]
+    def log_odds(self, cell: tuple[str, int]) -> float:
+        """The median of what the determinants of a cell say."""
+        found = [vote.log_odds for vote in self.cells[cell]]
+        return float(np.median(found + [_VOUCHED] * self.vouched[cell]))
 
+    def slips(self) -> list[list[Edit]]:
+        """Edits of cells that are beyond doubt another value, written wrongly."""
+        found = []
+        for cell, votes in self.cells.items():
+            best = max(votes, key=lambda vote: vote.log_odds)
+            if best.edits and self.log_odds(cell) > CONFIDENT and not are_of_digits(best.edits):
+                found.append(best.edits)
+        return found
 
-def _finding(seen: Facts, columns: dict[str, Coded], one: Dependency, guilty: str, rows: Integers) -> Finding:
-    x = columns[one.source]
-    y = columns[one.target]
-    level = x.names[x.seen[rows[0]]]
-    usual = one.usual[level]
-    is_same = y.seen == (y.names.index(usual) if usual in y.names else _NOWHERE)
-    same = int((is_same & (x.seen == x.seen[rows[0]])).sum())
-    mistake = BROKEN_DEPENDENCY
-    if one.target in seen.numbers and guilty == one.target:
-        values = seen.numbers[one.target].values[rows]
-        if _are_slips(values, [one.usual[x.names[code]] for code in x.seen[rows]]):
-            mistake = DECIMAL_SLIP
-    names = (guilty, one.source if guilty == one.target else one.target)
-    pair = {"level": level, "expected": usual, "n": same}
-    facts = {"source": one.source, "target": one.target}
-    others = {**pair, "are_several": len(np.unique(x.seen[rows])) > 1}
-    return mistake.report(seen, names, rows, facts, others, form="dependency", surprise=one.evidence)
+    def claims(self) -> Iterator[Claim | Support]:
+        """Claims on the cells that do not follow, and support for those that do."""
+        for (name, row), votes in self.cells.items():
+            best = max(votes, key=lambda vote: vote.log_odds)
+            odds = self.log_odds((name, row))
+            a, b = _FITTED_EMPTY if best.is_empty else _FITTED
+            yield Claim(
+                BROKEN_DEPENDENCY,
+                (name, best.source),
+                np.array([row]),
+                np.array([a + b * odds]),
+                expected=[best.meant],
+                facts={"source": best.source, "target": name},
+                form="missing_cell" if best.is_empty else "dependency",
+                own=[{"level": self._level(best.source, row), "n": best.n}],
+            )
+        for name, parts in self.agreeing.items():
+            rows = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+            doubted = [row for column, row in self.cells if column == name]
+            free = rows[~np.isin(rows, doubted)]
+            if len(free):
+                yield Support(name, free, np.full(len(free), _SUPPORT))
 
-
-def _are_slips(values: Floats, usual: list[float]) -> bool:
-    """Whether all values are ten, a hundred or a thousand times what is usual, or such a part of it."""
-    should = np.array(usual, dtype=np.float64)
-    with np.errstate(all="ignore"):
-        power = np.log10(values / should)
-    is_slip = np.isfinite(power) & (np.abs(power) > 0.5) & (np.abs(power - np.round(power)) < 0.002)
-    return bool(is_slip.all())
-
-
-_FEWEST = 20
-_MOST_LEVELS = 100
-_RARE = 0.03  # of a level's rows
-_OFTEN = 0.5  # share of filled cells that some other level has
-
-
-def find_filled_cells(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
-    """Columns that are empty for a level of a label, but for a few rows."""
-    labels = {name: values for name, values in seen.labels.items() if len(values.names) <= _MOST_LEVELS}
-    findings: list[Finding] = []
-    for column in seen.frame.columns:
-        is_filled = seen.frame[column].notna().to_numpy()
-        if not 0.02 * seen.n <= is_filled.sum() <= 0.98 * seen.n:
-            continue
-        for name, values in labels.items():
-            if name != column:
-                findings += _of_label(seen, column, is_filled, name, values)
-    return findings
-
-
-def _of_label(
-    seen: Facts, column: str, is_filled: np.ndarray, name: str, labels: Labels
-) -> Iterator[Finding]:
-    total = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.names))
-    filled = np.bincount(labels.codes[is_filled & (labels.codes >= 0)], minlength=len(labels.names))
-    share = filled / np.maximum(total, 1)
-    if not (share[total >= _FEWEST] > _OFTEN).any():
-        return
-    tried = math.log(len(seen.frame.columns) * max(len(seen.labels), 1) * len(labels.names))
-    for code in np.flatnonzero((total >= _FEWEST) & (filled > 0) & (share <= _RARE)):
-        empty = int(total[code] - filled[code])
-        evidence = agreement(empty, int(total[code]), 1 - float(is_filled.mean())) - tried
-        if evidence <= LEVEL:
-            continue
-        yield BROKEN_DEPENDENCY.report(
-            seen,
-            (column, name),
-            np.flatnonzero(is_filled & (labels.codes == code)),
-            {"level": labels.names[code]},
-            {"n": empty},
-            form="filled_cell",
-            surprise=evidence,
-        )
+    def _level(self, source: str, row: int) -> str:
+        column = self.columns[source]
+        return column.names[column.codes[row]]

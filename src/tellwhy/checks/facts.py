@@ -14,7 +14,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 
+from tellwhy.checks.copies import first_of_copies, hashed_cells
 from tellwhy.checks.mistakes import MISTAKES
+from tellwhy.checks.writing import Writing, write_column
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import has_id_name
@@ -129,6 +131,8 @@ class Facts:
     raw: pd.DataFrame  # as written, before columns were read
     copies: frozenset[int] = frozenset()  # rows that repeat another row
     rules: dict[str, Any] = field(default_factory=dict)  # what checks learned from these rows
+    explained: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # cells that findings emptied
+    writings: dict[str, Writing] = field(default_factory=dict)  # columns as written, once asked for
 
     @property
     def n(self) -> int:
@@ -167,6 +171,19 @@ class Facts:
         """Columns of numbers and of dates."""
         return {**self.numbers, **self.dates}
 
+    def writing(self, column: str) -> Writing:
+        """A column as it was written, without the cells that a finding explains."""
+        if column not in self.writings:
+            cells = self.raw[column] if column in self.raw else self.frame[column]
+            gone = np.array(self.explained.get(column, ()), dtype=np.int64)
+            self.writings[column] = write_column(cells, gone, self.voices)
+        return self.writings[column]
+
+    @cached_property
+    def voices(self) -> np.ndarray | None:
+        """Which rows are counted: of rows that are copies of each other only the first; None for all."""
+        return first_of_copies([hashed_cells(self.frame[name]) for name in self.frame.columns])
+
     def recall(self, learn: Callable[[Facts], Rule]) -> Rule:
         """Return what a check learned from these rows; it learns when it is first asked."""
         if learn.__name__ not in self.rules:
@@ -197,6 +214,8 @@ class Facts:
         return replace(
             self,
             rules={},
+            writings={},
+            explained={c: (*self.explained.get(c, ()), *gone.get(c, ())) for c in {*self.explained, *gone}},
             copies=frozenset(copies),
             numbers={c: _emptied_numbers(v, gone.get(c)) for c, v in self.numbers.items()},
             dates={c: _emptied_numbers(v, gone.get(c)) for c, v in self.dates.items()},

@@ -150,8 +150,13 @@ BROKEN_ORDER = declare(
 )
 BROKEN_DEPENDENCY = declare(
     "broken_dependency",
-    {"dependency": "source target", "filled_cell": "level"},
-    empties="dependency filled_cell",
+    {
+        "dependency": "source target",
+        "report": "source target",
+        "missing_cell": "source target",
+        "filled_cell": "level",
+    },
+    empties="dependency report filled_cell",
 )
 MISSPELLING = declare("misspelling", {"misspelling": "level meant"}, "misspelling", is_of_one_value=True)
 NEW_LEVEL = declare(

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from tellwhy.checks.chance import LEVEL, many
+from tellwhy.checks.copies import Hashes, added_hashes, hashed_cells, n_equal_pairs, pairs_by_chance
 from tellwhy.checks.dependencies import dependent_columns
 from tellwhy.checks.facts import Facts, day_text
 from tellwhy.checks.mistakes import BURST, DUPLICATE
@@ -37,7 +37,6 @@ def dependents(seen: Facts, known: Facts) -> set[str]:
     return following
 
 
-Hashes = NDArray[np.uint64]
 _NOT_COMPARED = ("identifier", "constant", "empty")
 FEWEST_OF_BURST = 5  # equal rows from which they are a burst
 _OWN = 0.98  # share of different values from which a column tells rows apart
@@ -56,15 +55,15 @@ def _copies(seen: Facts, known: Facts) -> Iterator[Finding]:
     columns = [c for c in seen.frame.columns if seen.roles[c].kind not in _NOT_COMPARED][:_MOST_COLUMNS]
     if not columns or seen.n < 2:
         return
-    hashes = {column: _hashed(seen.frame[column]) for column in columns}
-    whole = _added(list(hashes.values()))
-    n_pairs = _n_pairs(whole)
+    hashes = {column: hashed_cells(seen.frame[column]) for column in columns}
+    whole = added_hashes(list(hashes.values()))
+    n_pairs = n_equal_pairs(whole)
     if not n_pairs:
         return
     # Columns that follow from others agree by themselves, and would make chance look too rare.
     following = dependents(seen, known)
     own = [one for column, one in hashes.items() if column not in following] or list(hashes.values())
-    evidence = many(n_pairs, _by_chance(own, n_pairs)) - math.log(len(columns))
+    evidence = many(n_pairs, pairs_by_chance(own, n_pairs)) - math.log(len(columns))
     groups = _later_copies(whole)
     if evidence > LEVEL and sum(map(len, groups)) <= _COMMON * seen.n:
         yield from _told(seen, columns, groups, evidence)
@@ -82,46 +81,6 @@ def _told(seen: Facts, columns: list[str], groups: list[Integers], surprise: flo
     for mistake, rows, n in told:
         shown = seen.cells(columns[:_SHOWN], int(rows[0]))
         yield mistake.report(seen, columns, rows, facts, surprise=surprise, cells=shown, n=n)
-
-
-def _added(hashes: list[Hashes]) -> Hashes:
-    """A number for each row, equal for rows that are equal in all of these columns."""
-    whole = np.zeros(len(hashes[0]), dtype=np.uint64)
-    for one in hashes:
-        whole += one
-    return whole
-
-
-def _hashed(series: pd.Series) -> Hashes:
-    """A number for each cell, equal for equal cells."""
-    try:
-        return np.asarray(pd.util.hash_pandas_object(series, index=False).to_numpy(), dtype=np.uint64)
-    except TypeError:  # lists, dicts
-        text = series.map(str)
-        return np.asarray(pd.util.hash_pandas_object(text, index=False).to_numpy(), dtype=np.uint64)
-
-
-def _n_pairs(hashes: Hashes) -> int:
-    """How many pairs of rows are equal."""
-    counts = np.diff(np.flatnonzero(np.r_[True, np.diff(np.sort(hashes)) != 0, True])).astype(np.float64)
-    return int((counts * (counts - 1) / 2).sum())
-
-
-def _by_chance(hashes: list[Hashes], n_pairs: int) -> float:
-    """How many pairs would be equal by chance, from pairs that are equal in all columns but one.
-
-    Pairs equal elsewhere agree in a column with its own probability c of a coincidence; so c/(1 − c) of the
-    pairs that differ only there would have been equal by chance. Copies leave no pairs that nearly agree.
-    """
-    expected = 0.0
-    whole = _added(hashes)
-    all_pairs = len(whole) * (len(whole) - 1) / 2
-    for one in hashes:
-        nearly = _n_pairs(whole - one) - n_pairs
-        if nearly > 0:
-            chance = min(_n_pairs(one) / all_pairs, 0.999)
-            expected = max(expected, nearly * chance / (1 - chance))
-    return max(expected, _n_pairs(whole) - n_pairs)
 
 
 def _later_copies(hashes: Hashes) -> list[Integers]:

@@ -1,80 +1,195 @@
-"""Labels that are another label, written wrongly: 'germany', 'Germny' beside 'Germany'."""
+"""Labels that are another label, written wrongly: 'germany', 'Germny' beside 'Germany'.
+
+A rare label x near a common one v is a slip with odds
+
+    ρ · P(v) · P(x | v) / P(x is a new label of its own),
+
+where a label of its own is spelt as the others are, or is a neighbour of one of them as often as common labels
+are neighbours of each other: Payne and Wayne are both counties.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from tellwhy.checks.facts import Coded, Facts, coded_labels
+from tellwhy.checks.contest import Claim
+from tellwhy.checks.keyboard import Edit, Keyboard, Near, are_of_digits, edits_between
 from tellwhy.checks.mistakes import MISSPELLING
+from tellwhy.checks.writing import Writing
 from tellwhy.core.score import Integers
 from tellwhy.data.reading.cells import as_utf8
 from tellwhy.data.reading.survey import SINGLE_BYTE
-from tellwhy.results.result import Finding
 
-_RATIO = 20  # a misspelling is so many times rarer than what is meant
-_COMMON = 20
-_MOST_LEVELS = 5000
-_ODD = 0.02  # a spelling of more rows than this is a second way of writing, told but not odd
-_SHORTEST = 5
-_LONG = 9
-_FARTHEST = 4  # two changed letters: two more of some, two fewer of others
-_DIGIT = re.compile(r"\d")
+RATE = 0.01  # P that a cell is written wrongly, before anything is known of the table
+CONFIDENT = 3.0  # log-odds from which a slip teaches which characters come in
+_NUMBERS = 0.8  # a column with more numbers is no column of labels
+_FEWEST = 4
+_COMMON = 0.004
+_RARE = 0.01
+_MOST_COMMON = 1500
+_MOST_RARE = 5000
+_RATIO = 5  # a slip is so many times rarer than what is meant
+_SHORT = 4
+_PROBED = 200  # common labels on which neighbours are counted
+_NEIGHBOURS = 0.3  # neighbours, and labels, that a column is taken to have besides
+_LABELS = 10.0
+_SHORT_CODE = -2.0
+_FIRST_LETTER = -1.5
+_FITTED = (0.6, 1.08)  # log-odds that came true in tables with planted mistakes: a + b·l
 _MEANING = frozenset("<>=≤≥+±%#&*")  # signs that tell labels apart: '>50K' is no way to write '<=50K'
+_DIGITS = re.compile(r"\d+")
 
 
-def find_misspellings(seen: Facts, known: Facts) -> list[Finding]:
-    """Rare labels that differ from a common one in letter case, blanks or a letter or two."""
-    findings: list[Finding] = []
-    for column in seen.labels:
-        coded = coded_labels(seen, known, column)
-        if 2 <= len(coded.names) <= _MOST_LEVELS and seen.roles[column].kind != "boolean":
-            findings += _of_column(seen, column, coded)
-    return findings
+@dataclass(frozen=True, eq=False)
+class Slip:
+    """A label, the one that was meant, the log-odds of it, and the edits between."""
+
+    code: int
+    meant: int
+    log_odds: float
+    edits: list[Edit]
 
 
-def _of_column(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
-    here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
-    counts = np.maximum(here, coded.counts())
-    common = [int(i) for i in np.argsort(-counts, kind="stable") if counts[i] >= _COMMON]
-    for code, meant in _pairs(coded.names, counts, common):
-        if not here[code]:
+def is_of_labels(column: Writing) -> bool:
+    """Whether a column holds labels, of which one may be another, written wrongly."""
+    return column.is_text and column.k >= 2 and column.number_share <= _NUMBERS
+
+
+def misspelt_labels(column: Writing, keyboard: Keyboard) -> list[Slip]:
+    """Rare labels near a common one, with their log-odds."""
+    if not is_of_labels(column):
+        return []
+    counts = column.counts
+    is_label = ~column.is_mark & (counts > 0)
+    common = np.flatnonzero(is_label & (counts >= max(_FEWEST, _COMMON * column.n)))
+    rare = np.flatnonzero(is_label & (counts <= max(2, _RARE * column.n)))
+    if not 0 < len(common) <= _MOST_COMMON or not 0 < len(rare) <= _MOST_RARE:
+        return []
+    near = Near.of(column.names[code] for code in common)
+    neighbours = _neighbour_share(near)
+    found = (_of_label(column, int(code), common, near, neighbours, keyboard) for code in rare)
+    return [slip for slip in found if slip is not None]
+
+
+def _neighbour_share(near: Near) -> float:
+    """How often a common label is one edit away from another."""
+    probed = near.names[:_PROBED]
+    some = Near.of(probed)
+    n_near = sum(any(_is_neighbour(name, probed[at]) for at in some.places(name)) for name in probed)
+    return (n_near + _NEIGHBOURS) / (len(probed) + _LABELS)
+
+
+def _is_neighbour(name: str, other: str) -> bool:
+    edits = edits_between(name, other)
+    return edits is not None and len(edits) <= 1 and not are_of_digits(edits)
+
+
+def _of_label(
+    column: Writing, code: int, common: Integers, near: Near, neighbours: float, keyboard: Keyboard
+) -> Slip | None:
+    name = column.names[code]
+    count = int(column.counts[code])
+    found: list[tuple[float, float, int, list[Edit]]] = []
+    for at in near.places(name):
+        meant = int(common[at])
+        if meant == code or column.counts[meant] < _RATIO * count:
             continue
-        rows = np.flatnonzero(coded.seen == code)
-        is_odd = len(rows) <= _ODD * seen.n
-        yield MISSPELLING.report(
-            seen,
-            column,
-            rows,
-            {"level": coded.names[code], "meant": coded.names[meant]},
-            {"n": int(counts[meant])},
-            surprise=math.log(seen.n / len(rows)) if is_odd else 0.0,
-            # What many rows have is not taken from them: they would lose a column to a guess about spelling.
-            is_told_only=not is_odd,
-        )
+        edits = edits_between(name, near.names[at])
+        if edits is None or are_of_digits(edits) or edits[0].kind == "case":
+            continue
+        is_usual = any(keyboard.is_usual(edit.came) for edit in edits if edit.came)
+        if not is_usual and _is_variant(name, near.names[at]):
+            continue
+        log_p = keyboard.log_p(edits, len(near.names[at]))
+        found.append((log_p + math.log(column.counts[meant] / column.n), log_p, meant, edits))
+    if not found:
+        return None
+    best, log_p, meant, edits = max(found, key=lambda each: each[0])
+    slips = math.log(RATE) + float(np.logaddexp.reduce([each[0] for each in found]))
+    own = math.log(neighbours / len(common)) + log_p
+    new = math.log(column.new_share + count / column.n)
+    odds = slips - new - float(np.logaddexp(column.spelling.log_p(name), own))
+    return Slip(code, meant, odds + _likeness(name, column.names[meant], edits, keyboard), edits)
 
 
-def _pairs(names: tuple[str, ...], counts: Integers, common: list[int]) -> Iterator[tuple[int, int]]:
-    """(misspelled, meant): codes of labels."""
-    folded = [folded_text(well_encoded(name)) for name in names]
-    letters = np.array([letter_counts(folded[code]) for code in common]).reshape(len(common), 32)
-    first: dict[str, int] = {}
-    for code in common:
-        first.setdefault(folded[code], code)
-    for code in map(int, np.flatnonzero(counts)):
-        same = first.get(folded[code])
-        if same is not None and same != code and counts[same] > 2 * counts[code]:
-            yield code, same
-        if same is None and len(common):
-            # Texts that differ in so many letters are not compared one by one, which is slow.
-            apart = np.abs(letters - letter_counts(folded[code])).sum(axis=1)
-            near = [common[i] for i in np.flatnonzero(apart <= _FARTHEST)]
-            if (meant := _near(code, names, folded, counts, near)) is not None:
-                yield code, meant
+def _likeness(name: str, meant: str, edits: list[Edit], keyboard: Keyboard) -> float:
+    """What short codes and first letters take off the odds."""
+    if any(keyboard.is_usual(edit.came) for edit in edits if edit.came):
+        return 0.0
+    # Short codes lie near each other by nature; slips seldom strike the first letter.
+    taken = _SHORT_CODE if len(name) <= _SHORT else 0.0
+    is_first = len(name) == len(meant) and name[:1] != meant[:1]
+    return taken + (_FIRST_LETTER if is_first else 0.0)
+
+
+def claim_misspelt(name: str, column: Writing, slips: list[Slip]) -> Iterator[Claim]:
+    """Claims of slips of a column."""
+    for slip in slips:
+        if slip.log_odds > -CONFIDENT:
+            yield _claim(name, column, slip.code, slip.meant, slip.log_odds)
+
+
+def _claim(name: str, column: Writing, code: int, meant: int, odds: float) -> Claim:
+    rows = column.rows_of(code)
+    level = column.names[code]
+    other = column.names[meant]
+    return Claim(
+        MISSPELLING,
+        (name,),
+        rows,
+        np.full(len(rows), _FITTED[0] + _FITTED[1] * odds),
+        expected=[other] * len(rows),
+        facts={"level": level, "meant": other},
+        usual={"n": int(column.counts[meant])},
+        # A second way of writing is one habit, however many rows have it.
+        is_one=True,
+    )
+
+
+def claim_written_otherwise(name: str, column: Writing) -> Iterator[Claim]:
+    """Labels that are another one but for case, blanks, punctuation, or bytes read in the wrong encoding."""
+    if not is_of_labels(column) or column.k > _MOST_RARE * 4:
+        return
+    groups: dict[str, list[int]] = defaultdict(list)
+    for code in np.flatnonzero(~column.is_mark & (column.counts > 0)).tolist():
+        folded = folded_text(well_encoded(column.names[code]))
+        if folded and not folded.isdigit():
+            groups[folded].append(code)
+    counts = column.counts
+    many = sum(counts[codes].sum() > _FEWEST for codes in groups.values())
+    # Labels both of whose spellings are well supported say that the column mixes them by its nature.
+    mixed = sum(len(codes) > 1 and np.sort(counts[codes])[-2] > 2 for codes in groups.values())
+    for folded, codes in groups.items():
+        if len(codes) > 1:
+            codes.sort(key=lambda code: -counts[code])
+            yield from _second_spellings(name, column, folded, codes, (mixed - _is_mixed(counts[codes])) / max(many, 1))
+
+
+def _is_mixed(counts: Integers) -> bool:
+    return bool(np.sort(counts)[-2] > 2)
+
+
+def _second_spellings(
+    name: str, column: Writing, folded: str, codes: list[int], mixed: float
+) -> Iterator[Claim]:
+    top = int(column.counts[codes[0]])
+    usual = column.names[codes[0]]
+    for code in codes[1:]:
+        written = column.names[code]
+        count = int(column.counts[code])
+        if top <= count or _DIGITS.findall(written) != _DIGITS.findall(usual):
+            continue
+        odds = 1.0 + min(2.0, math.log(top / count)) - 3.0 * mixed - (1.0 if top < 3 else 0.0)
+        if len(folded) < 3 and written.lower() != usual.lower():
+            odds -= 1.0
+        yield _claim(name, column, code, codes[0], odds)
 
 
 def well_encoded(text: str) -> str:
@@ -85,19 +200,9 @@ def well_encoded(text: str) -> str:
     >>> well_encoded("ZÃ¼rich"), well_encoded("Zürich"), well_encoded("Ã")
     ('Zürich', 'Zürich', 'Ã')
     """
+    if text.isascii():
+        return text
     return next((meant for codec in SINGLE_BYTE if (meant := as_utf8(text, codec))), text)
-
-
-def letter_counts(text: str) -> Integers:
-    """How often each letter occurs; letters beyond a to z share their places.
-
-    Examples
-    --------
-    >>> letter_counts("abba")[:3].tolist()
-    [2, 2, 0]
-    """
-    places = np.array([(ord(letter) - ord("a")) % 32 for letter in text], dtype=np.int64)
-    return np.bincount(places, minlength=32)
 
 
 def folded_text(text: str) -> str:
@@ -113,23 +218,6 @@ def folded_text(text: str) -> str:
     return letters or text
 
 
-def _near(
-    code: int, names: tuple[str, ...], folded: list[str], counts: Integers, common: list[int]
-) -> int | None:
-    """The common label that is one letter away (two in long words), where none of them are digits."""
-    text = folded[code]
-    if len(text) < _SHORTEST - 1 or _DIGIT.search(text):
-        return None
-    for meant in common:
-        other = folded[meant]
-        if counts[meant] < _RATIO * counts[code] or len(other) < _SHORTEST or _DIGIT.search(other):
-            continue
-        allowed = 2 if min(len(text), len(other)) >= _LONG else 1
-        if abs(len(text) - len(other)) <= allowed and edits(text, other) <= allowed:
-            return None if _is_variant(names[code], names[meant]) else meant
-    return None
-
-
 def _is_variant(one: str, other: str) -> bool:
     """Whether two labels differ in a word of one letter, as 'size a' and 'size b' do: names of two things.
 
@@ -140,23 +228,3 @@ def _is_variant(one: str, other: str) -> bool:
     if len(shorter) < len(longer) and all(word in longer for word in shorter):
         return True
     return any(a != b and len(a) <= 2 and len(b) <= 2 for a, b in zip(*words, strict=False))
-
-
-def edits(one: str, other: str) -> int:
-    """Least number of letters to add, drop, change or swap with their neighbour.
-
-    Examples
-    --------
-    >>> edits("germny", "germany"), edits("gremany", "germany"), edits("france", "franke")
-    (1, 1, 1)
-    """
-    rows = [list(range(len(other) + 1))]
-    for i, letter in enumerate(one, start=1):
-        row = [i]
-        for j, wanted in enumerate(other, start=1):
-            least = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (letter != wanted))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
-                least = min(least, rows[-2][j - 2] + 1)
-            row.append(least)
-        rows.append(row)
-    return rows[-1][-1]
