@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tellwhy.checks.chance import LEVEL
 from tellwhy.checks.contest import Claim
 from tellwhy.checks.dependencies import Columns, Groups
 from tellwhy.checks.facts import Facts
@@ -30,8 +31,7 @@ _CONTESTED = 0.85  # κ below which reports on a thing are contested
 _NOISY = 0.6
 _AGREES = 0.15
 _COPY = 0.003  # a copy differs in such a share of contested reports, and
-_OTHER = 0.3  # a good source in such a share
-_COPIED = math.log(20.0)
+_OTHER = 0.2  # a good source in such a share
 _EMPTY_WEIGHT = 0.5  # of two sources that are both silent: it says little
 _ROUNDS = 40
 _START = 0.7
@@ -39,7 +39,7 @@ _MOST_THINGS = 2_000  # on which copies are looked for
 _TEMPER = 0.3
 _SILENT = 0.97  # P that an empty report should have had the value
 _BLIND = 0.03  # P that the winning value is wrong all the same
-_DIFFER = 3.0  # how much more than chance sources differ in reliability
+_DIFFER = 2.0  # in how many standard deviations by chance sources differ in reliability, at least
 _MOST_COLUMNS = 40
 
 
@@ -189,7 +189,8 @@ def voices_of(attributes: list[Attribute], n_sources: int) -> Floats:
             same[at] += equal * weight
             both[at] += weight
     evidence = same * math.log((1 - _COPY) / (1 - _OTHER)) + (both - same) * math.log(_COPY / _OTHER)
-    is_copy = evidence > _COPIED
+    # Chance may make no pair of sources look like copies.
+    is_copy = evidence > LEVEL + math.log(max(n_sources * (n_sources - 1) / 2, 1))
     np.fill_diagonal(is_copy, True)
     return np.asarray(1 / is_copy.sum(axis=1))
 

@@ -36,7 +36,7 @@ _RARE = 0.01
 _MOST_COMMON = 1500
 _MOST_RARE = 5000
 _RATIO = 5  # a slip is so many times rarer than what is meant
-_RECURS = 2.0  # a slip is made once, a label of its own as often as it likes: what each doubling costs
+_RECURS = 2.0  # a slip is seldom made twice, a label of its own is: the power of how often it occurs
 _SHORT = 4
 _PROBED = 200  # common labels on which neighbours are counted
 _NEIGHBOURS = 0.3  # neighbours, and labels, that a column is taken to have besides
@@ -115,7 +115,9 @@ def _of_label(
     best, log_p, meant, edits = max(found, key=lambda each: each[0])
     slips = math.log(RATE) + float(np.logaddexp.reduce([each[0] for each in found]))
     own = math.log(neighbours / len(common)) + log_p
-    new = math.log(column.new_share + 1 / column.n) + _RECURS * math.log(count)
+    # Where slips bring in one character, the same slip is soon made again.
+    is_usual = any(keyboard.is_usual(edit.came) for edit in edits if edit.came)
+    new = math.log(column.new_share + 1 / column.n) + (1.0 if is_usual else _RECURS) * math.log(count)
     odds = slips - new - float(np.logaddexp(column.spelling.log_p(name), own))
     return Slip(code, meant, odds + _likeness(name, column.names[meant], edits, keyboard), edits)
 
