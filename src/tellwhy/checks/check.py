@@ -20,7 +20,6 @@ from tellwhy.checks.gaps import find_empty_rows, find_gaps
 from tellwhy.checks.labels import (
     find_changed_constants,
     find_levels,
-    find_odd_patterns,
     find_rare_pairs,
     learn_scales,
 )
@@ -110,7 +109,6 @@ CHECKS: tuple[Check, ...] = (
     Check(find_wrong_cells),
     Check(find_levels, learn_scales, str),
     Check(find_changed_constants),
-    Check(find_odd_patterns),
     Check(find_rare_pairs),
 )
 

@@ -11,7 +11,9 @@ from tellwhy.checks.contest import Claim, Support
 from tellwhy.checks.dependencies import Dependency, Votes, learn_dependencies
 from tellwhy.checks.entities import claim_reports
 from tellwhy.checks.facts import Facts
+from tellwhy.checks.formats import claim_formats
 from tellwhy.checks.keyboard import Edit, Keyboard
+from tellwhy.checks.places import claim_misplaced
 from tellwhy.checks.spelling import CONFIDENT, claim_misspelt, claim_written_otherwise, misspelt_labels
 from tellwhy.checks.writing import Writing
 
@@ -32,6 +34,9 @@ def claim_texts(seen: Facts, known: Facts) -> list[Claim | Support]:
     for name, column in columns.items():
         found += claim_misspelt(name, column, misspelt_labels(column, keyboard))
         found += claim_written_otherwise(name, column)
+        is_read = name in seen.numbers or name in seen.dates
+        found += claim_formats(name, column, keyboard, is_read=is_read)
+    found += claim_misplaced(columns)
     return found
 
 
