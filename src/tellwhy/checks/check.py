@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tellwhy.checks.bounds import find_fractions, find_out_of_bounds, find_sign_flips
+from tellwhy.checks.clusters import support_clusters
 from tellwhy.checks.contest import Claim, Support, decide
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
 from tellwhy.checks.dependencies import Dependency, learn_dependencies
@@ -88,7 +89,8 @@ def find_wrong_cells(seen: Facts, known: Facts) -> list[Finding]:
     """Cells of which some explanation wins against being ordinary and against all other explanations."""
     told = [each for claimant in CLAIMANTS for each in claimant.claim(seen, known)]
     claims = [each for each in told if isinstance(each, Claim)]
-    return decide(seen, claims, [each for each in told if isinstance(each, Support)])
+    supports = [each for each in told if isinstance(each, Support)]
+    return decide(seen, claims, [*supports, *support_clusters(seen, claims)])
 
 
 # In this order: what makes cells useless for others (placeholders) before what compares them.

@@ -52,6 +52,8 @@ class Claim:
         What is to be told of each cell for itself; empty where the facts say all.
     is_one
         Whether it is one mistake, whatever the number of its cells: a column written in two ways.
+    is_of_group
+        Whether it was made by comparing rows of one group, so that it may fill the group.
     """
 
     mistake: Mistake
@@ -64,6 +66,7 @@ class Claim:
     form: str = ""
     own: Sequence[Mapping[str, Any]] = ()
     is_one: bool = False
+    is_of_group: bool = False
 
 
 @dataclass(frozen=True, eq=False)

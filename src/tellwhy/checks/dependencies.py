@@ -24,7 +24,7 @@ from tellwhy.checks.contest import CAP, Claim, Support
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.keyboard import Edit, Keyboard, are_of_digits, edits_between
 from tellwhy.checks.mistakes import BROKEN_DEPENDENCY
-from tellwhy.checks.spelling import CONFIDENT, RATE
+from tellwhy.checks.spelling import CONFIDENT, RATE, Slip
 from tellwhy.checks.writing import Writing
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.params import Fit, are_finite, are_texts
@@ -40,6 +40,7 @@ _SWAP = 0.02  # P of a cell that is wrong and looks right
 _AGAIN = 0.5  # P that a slip is one that was made before
 _VOUCHED = -4.0
 _SUPPORT = 4.0
+_OTHER_THING = 5.0
 _MOST_DIFFERENT = 20_000
 _FITTED = (-0.5, 0.8)  # log-odds that came true in tables with planted mistakes: a + b·l
 _FITTED_EMPTY = (0.8, 0.5)
@@ -342,6 +343,7 @@ class Votes:
                 facts={"source": best.source, "target": name},
                 form="missing_cell" if best.is_empty else "dependency",
                 own=[{"level": self._level(best.source, row), "n": best.n}],
+                is_of_group=best.is_empty,
             )
         for name, parts in self.agreeing.items():
             rows = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
@@ -349,6 +351,22 @@ class Votes:
             free = rows[~np.isin(rows, doubted)]
             if len(free):
                 yield Support(name, free, np.full(len(free), _SUPPORT))
+
+    def support(self, name: str, slips: list[Slip]) -> Iterator[Support]:
+        """Support for labels near another whose rows have other things beside them: two counties, both real."""
+        column = self.columns[name]
+        rules = [rule for rule in self.rules if rule.source == name]
+        for slip in slips:
+            meant = column.names[slip.meant]
+            rows = column.rows_of(slip.code)
+            same = np.zeros(len(rows))
+            for rule in rules:
+                if meant in rule.usual:
+                    target = self.columns[rule.target]
+                    codes = target.codes[rows]
+                    alike = codes == target.place.get(rule.usual[meant][0], target.k)
+                    same += np.where(codes < 0, 0, np.where(alike, 1, -1))
+            yield Support(name, rows, np.where(same < 0, _OTHER_THING, 0.0))
 
     def _level(self, source: str, row: int) -> str:
         column = self.columns[source]

@@ -276,4 +276,5 @@ def _claim(
         facts={"source": reports.thing, "target": name},
         form=form,
         own=own,
+        is_of_group=True,
     )

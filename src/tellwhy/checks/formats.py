@@ -38,6 +38,7 @@ _MOST_TEXTS = 3_000  # different cells from which words are no longer told apart
 _PROBED = 1_500
 _MOST_WORDS = 60
 _DIVERSITY = 1.5  # what each doubling of the number of rare formats that recur takes off the odds
+_RECURS = 2.0
 _NUMBERS = 0.9
 _FITTED = (0.15, 1.3)  # log-odds that came true in tables with planted mistakes: a + b·l
 Pattern = tuple[str, ...]
@@ -288,6 +289,8 @@ def _example(column: Writing, formats: Formats, is_many: bool) -> str:
 
 def _odd(name: str, column: Writing, code: int, odds: float, usual: str) -> Claim:
     rows = column.rows_of(code)
+    # What is written again and again is a label of its own.
+    odds -= _RECURS * math.log(max(int(column.counts[code]), 1))
     fitted = _FITTED[0] + _FITTED[1] * odds
     facts = {"value": column.names[code]}
     return _claim(RARE_LEVEL, name, rows, fitted, facts, {"value": usual}, form="odd_pattern")

@@ -30,9 +30,12 @@ def claim_texts(seen: Facts, known: Facts) -> list[Claim | Support]:
     contested = {claim.columns[0] for claim in reports}
     rules = _open(known.recall(learn_dependencies), seen, contested)
     found: list[Claim | Support] = [*reports]
-    found += Votes(columns, rules, keyboard, is_same=seen is known).claims()
+    votes = Votes(columns, rules, keyboard, is_same=seen is known)
+    found += votes.claims()
     for name, column in columns.items():
-        found += claim_misspelt(name, column, misspelt_labels(column, keyboard))
+        slips = misspelt_labels(column, keyboard)
+        found += claim_misspelt(name, column, slips)
+        found += votes.support(name, slips)
         found += claim_written_otherwise(name, column)
         is_read = name in seen.numbers or name in seen.dates
         found += claim_formats(name, column, keyboard, is_read=is_read)

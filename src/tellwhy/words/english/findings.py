@@ -166,6 +166,30 @@ def _tell_fahrenheit(_f: Finding, subject: str) -> str:
     return f"{subject} fits the others if it is read as °F: another unit?"
 
 
+@says("misplaced", begins="cell")
+def _tell_misplaced(f: Finding, _subject: str) -> str:
+    home = f"which belongs to {f.facts['home']}{_compare(f, 'n', 'there in', ' rows')}"
+    return f"{_name(f)} = {value_words(f.facts['value'])}, {home}"
+
+
+@says("two_values", begins="subject")
+def _tell_two_values(f: Finding, subject: str) -> str:
+    return f"{subject} also holds {value_words(f.facts['value'])}, which belongs to the empty {f.facts['home']}"
+
+
+@says("second_convention")
+def _tell_second_convention(f: Finding, _subject: str) -> str:
+    usual = f.facts["usual"]
+    others = f"with {usual!r}" if usual else "without a unit"
+    written = f"with {f.facts['written']!r}" if f.facts["written"] else "without a unit"
+    return f"{_name(f)} is written {written}, elsewhere {others}{_compare(f, 'n', 'in', ' rows')}"
+
+
+@says("damaged_text", begins="subject")
+def _tell_damaged_text(_f: Finding, subject: str) -> str:
+    return f"{subject} has letters that were read in the wrong encoding"
+
+
 @says("odd_cell", begins="subject")
 def _tell_odd_cell(_f: Finding, subject: str) -> str:
     return f"{subject} is odd: several mistakes could have made it"
@@ -233,13 +257,35 @@ def _tell_order(f: Finding, _subject: str) -> str:
 
 @says("dependency")
 def _tell_dependency(f: Finding, _subject: str) -> str:
-    source = f.facts["source"]
-    target = f.facts["target"]
-    example = "for example, " if f.usual["are_several"] else ""
-    others = f"in {f.usual['n']:,} other rows" if "n" in f.usual else "elsewhere"
-    level = f"{source} = {value_words(f.usual['level'])}"
-    usual = f"{level} has {target} = {value_words(f.usual['expected'])} {others}"
-    return f"{target} does not match {source} as it does elsewhere ({example}{usual})"
+    return f"{f.facts['target']} does not match {f.facts['source']}{_tell_expected(f)}"
+
+
+@says("missing_cell")
+def _tell_missing_cell(f: Finding, _subject: str) -> str:
+    return f"{_name(f)} is empty where {f.facts['source']} tells it{_tell_expected(f)}"
+
+
+@says("report")
+def _tell_report(f: Finding, _subject: str) -> str:
+    n = f"{f.usual['n']:,} of {f.usual['n_reports']:,} reports say so" if "n" in f.usual else ""
+    return f"{_name(f)} is not what more reliable sources say{_tell_expected(f, n)}"
+
+
+def _tell_expected(f: Finding, others: str = "") -> str:
+    """What was expected of the first row, or of the only one, and why."""
+    if "level" not in f.usual:
+        return ""
+    example = "for example, " if f.n_rows > 1 and len(f.own) != 1 else ""
+    if not others and "n" in f.usual:
+        others = rows_have(f.usual["n"])
+    level = f"{f.facts['source']} = {value_words(f.usual['level'])}"
+    expected = f"{f.facts['target']} = {value_words(f.usual['expected'])}"
+    return f" ({example}{level} goes with {expected}{f': {others}' if others else ''})"
+
+
+def rows_have(n: int) -> str:
+    """'49 rows have it'."""
+    return f"{rows_words(n)} {'has' if n == 1 else 'have'} it"
 
 
 @says("filled_cell")
