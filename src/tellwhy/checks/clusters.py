@@ -38,16 +38,19 @@ def support_clusters(seen: Facts, claims: Sequence[Claim]) -> Iterator[Support]:
 def _in_filled_levels(seen: Facts, name: str, rows: Integers) -> np.ndarray:
     """Which of these rows stand in a level of another column whose rows are claimed, and hardly any others."""
     filled = np.zeros(len(rows), dtype=np.bool_)
+    # Copies of a row would fill a level by themselves.
+    counted = rows if seen.voices is None else rows[seen.voices[rows]]
     for other in seen.frame.columns[:_MOST_COLUMNS]:
         column = seen.writing(other)
-        if other == name or not 2 <= column.k <= 0.3 * seen.n:
+        if other == name or not 2 <= column.k <= 0.3 * column.n:
             continue
-        codes = column.codes[rows]
-        total = np.bincount(column.codes[column.codes >= 0], minlength=column.k)
+        codes = column.codes[counted]
+        total = column.counts
         hit = np.bincount(codes[codes >= 0], minlength=column.k)
-        rest = (len(rows) - hit) / np.maximum(seen.n - total, 1)
+        rest = (len(counted) - hit) / np.maximum(column.n - total, 1)
         most = (hit >= 0.6 * total) & (rest < 0.2)
         is_filled = (hit >= _FEWEST) & (most | (hit >= 0.45 * total) & (rest < 0.05))
         is_filled &= ~column.is_mark
+        codes = column.codes[rows]
         filled |= (codes >= 0) & is_filled[codes]
     return filled

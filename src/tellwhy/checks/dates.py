@@ -18,7 +18,7 @@ from tellwhy.results.result import Finding
 _LOOKS_LIKE_DATE = re.compile(
     r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{8})([T ].*)?\s*"
 )
-_MOST_UNREAD = 0.02  # more unreadable dates than this are another way of writing dates
+MOST_UNREAD = 0.02  # more unreadable dates than this are another way of writing dates
 
 
 def find_unread_cells(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
@@ -27,7 +27,7 @@ def find_unread_cells(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG0
     for column, values in seen.measured().items():
         written = seen.raw[column] if column in seen.raw.columns else seen.frame[column]
         unread = np.flatnonzero(seen.frame[column].isna().to_numpy() & written.notna().to_numpy())
-        if not 0 < len(unread) <= max(_MOST_UNREAD * seen.n, 1) or len(values.filled) < 2:
+        if not 0 < len(unread) <= max(MOST_UNREAD * seen.n, 1) or len(values.filled) < 2:
             continue
         is_date = [_LOOKS_LIKE_DATE.fullmatch(str(cell)) is not None for cell in written.iloc[unread]]
         impossible = np.array(is_date) & (column in seen.dates)

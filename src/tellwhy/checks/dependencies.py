@@ -33,14 +33,17 @@ from tellwhy.core.score import Integers
 AGREES = 0.8  # κ from which a column follows from another
 _MOST_COLUMNS = 40
 _FEWEST_ROWS = 20
-_FEWEST_LEVELS = 5  # groups of three rows at least
+_FEWEST_LEVELS = 5  # groups of three rows at least, or
+_LARGE = 20  # two groups of so many rows
 _PROBED = 20_000
 _HINT = 0.6  # κ in a sample, from which all rows are asked
-_SWAP = 0.02  # P of a cell that is wrong and looks right
+_STRICT = 0.008  # share of exceptions below which a dependency has none by its nature
+_MOST_WRONG = 40.0
 _AGAIN = 0.5  # P that a slip is one that was made before
 _VOUCHED = -4.0
 _SUPPORT = 4.0
 _OTHER_THING = 5.0
+_OFTEN = 0.7
 _MOST_DIFFERENT = 20_000
 _FITTED = (-0.5, 0.8)  # log-odds that came true in tables with planted mistakes: a + b·l
 _FITTED_EMPTY = (0.8, 0.5)
@@ -117,7 +120,8 @@ class Groups:
     def kappa(self) -> float:
         """Agreement beyond chance; 0 where there are too few groups to tell."""
         big = self.sizes >= 3
-        if big.sum() < _FEWEST_LEVELS or self.sizes[big].sum() < 0.3 * self.count.sum():
+        is_enough = big.sum() >= _FEWEST_LEVELS or (self.sizes >= _LARGE).sum() >= 2
+        if not is_enough or self.sizes[big].sum() < 0.3 * self.count.sum():
             return 0.0
         found = _kappa(self)
         if found < 0.9 and self.exceptions < 0.1:
@@ -167,7 +171,7 @@ def learn_dependencies(known: Facts) -> list[Dependency]:
 
 
 def _is_source(column: Writing, n: int) -> bool:
-    return _FEWEST_LEVELS <= column.k <= 0.5 * n <= column.n
+    return 2 <= column.k <= 0.5 * n <= column.n
 
 
 def _learned(source: str, target: str, columns: Columns, groups: Groups) -> Dependency:
@@ -249,7 +253,8 @@ class Votes:
 
     def _ask_of_empty(self, rule: Dependency, rows: Integers) -> None:
         x = self.columns[rule.source]
-        odds = min(2.5, math.log((1 - rule.exceptions) / rule.exceptions) - 1.0)
+        # A column that is often empty is so by its nature.
+        odds = min(2.5, math.log((1 - rule.exceptions) / rule.exceptions) - 1.0) - _OFTEN * math.log(len(rows))
         for row in rows.tolist():
             value, _, size = rule.usual[x.names[x.codes[row]]]
             self.cells[rule.target, row].append(Vote(rule.source, odds, value, size, is_empty=True))
@@ -283,7 +288,7 @@ class Votes:
             price = y.price(code) if count <= 1 else math.log(count / y.n)
         edits = edits_between(written, meant)
         slip = self._slip(written, meant, edits, price, int(y.counts[code]), total)
-        trace = price + math.log(min(8.0, max(0.1, _SWAP / eps)))
+        trace = price + math.log(min(_MOST_WRONG, (_STRICT / eps) ** 2))
         wrong = is_meant + float(np.logaddexp(math.log(RATE) + slip, math.log(eps / 2) + trace))
         odds = wrong - float(np.logaddexp(is_own, math.log(eps) + price))
         return Vote(rule.source, odds, meant, n_meant, edits)
@@ -330,21 +335,17 @@ class Votes:
 
     def claims(self) -> Iterator[Claim | Support]:
         """Claims on the cells that do not follow, and support for those that do."""
+        alike: dict[tuple[str, str, int, float], list[int]] = defaultdict(list)
+        best: dict[tuple[str, str, int, float], Vote] = {}
         for (name, row), votes in self.cells.items():
-            best = max(votes, key=lambda vote: vote.log_odds)
+            vote = max(votes, key=lambda each: each.log_odds)
+            code = int(self.columns[name].codes[row])
             odds = self.log_odds((name, row))
-            a, b = _FITTED_EMPTY if best.is_empty else _FITTED
-            yield Claim(
-                BROKEN_DEPENDENCY,
-                (name, best.source),
-                np.array([row]),
-                np.array([a + b * odds]),
-                expected=[best.meant],
-                facts={"source": best.source, "target": name},
-                form="missing_cell" if best.is_empty else "dependency",
-                own=[{"level": self._level(best.source, row), "n": best.n}],
-                is_of_group=best.is_empty,
-            )
+            key = (name, self._level(vote.source, row), code, round(odds, 9))
+            best.setdefault(key, vote)
+            alike[key].append(row)
+        for key, rows in alike.items():
+            yield _claim(best[key], key[0], key[1], key[3], rows)
         for name, parts in self.agreeing.items():
             rows = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
             doubted = [row for column, row in self.cells if column == name]
@@ -371,3 +372,20 @@ class Votes:
     def _level(self, source: str, row: int) -> str:
         column = self.columns[source]
         return column.names[column.codes[row]]
+
+
+def _claim(vote: Vote, name: str, level: str, odds: float, rows: list[int]) -> Claim:
+    """The claim on cells of one group that hold the same: one mistake, which was repeated."""
+    a, b = _FITTED_EMPTY if vote.is_empty else _FITTED
+    return Claim(
+        BROKEN_DEPENDENCY,
+        (name, vote.source),
+        np.array(rows),
+        np.full(len(rows), a + b * odds),
+        expected=[vote.meant] * len(rows),
+        facts={"source": vote.source, "target": name},
+        form="missing_cell" if vote.is_empty else "dependency",
+        own=[{"level": level, "n": vote.n}] * len(rows),
+        is_one=True,
+        is_of_group=vote.is_empty,
+    )

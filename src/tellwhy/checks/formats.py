@@ -293,7 +293,7 @@ def _odd(name: str, column: Writing, code: int, odds: float, usual: str) -> Clai
     odds -= _RECURS * math.log(max(int(column.counts[code]), 1))
     fitted = _FITTED[0] + _FITTED[1] * odds
     facts = {"value": column.names[code]}
-    return _claim(RARE_LEVEL, name, rows, fitted, facts, {"value": usual}, form="odd_pattern")
+    return _claim(RARE_LEVEL, name, rows, fitted, facts, {"value": usual}, form="odd_pattern", is_one=True)
 
 
 def _claim(mistake, name, rows: Integers, odds: float, facts, usual, form: str = "", is_one: bool = False) -> Claim:  # type: ignore[no-untyped-def]
@@ -320,7 +320,7 @@ def _second_units(name: str, column: Writing) -> Iterator[Claim]:
         if unit == top:
             continue
         shared = sum(column.counts[code] for code in codes if _number(column.names[code]) in known) / n[unit]
-        odds = 1.5 * (shared > 0.6) + 1.5 * (_stem(unit) == _stem(top)) - 1.5
+        odds = 1.5 * (shared > 0.6) + 1.5 * (_stem(unit) == _stem(top)) - 2.0
         odds += min(1.5, 0.5 * math.log(n[top] / n[unit]))
         rows = np.concatenate([column.rows_of(code) for code in codes])
         facts = {"written": unit.strip(), "usual": top.strip()}

@@ -189,9 +189,9 @@ def _second_spellings(
         count = int(column.counts[code])
         if top <= count or _DIGITS.findall(written) != _DIGITS.findall(usual):
             continue
-        odds = 1.0 + min(2.0, math.log(top / count)) - 3.0 * mixed - (1.0 if top < 3 else 0.0)
+        odds = 1.0 + min(2.0, math.log(top / count)) - 3.0 * mixed - (2.0 if top < 3 else 0.0)
         if len(folded) < 3 and written.lower() != usual.lower():
-            odds -= 1.0
+            odds -= 3.0  # grades A and A-
         yield _claim(name, column, code, codes[0], odds)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tellwhy.checks.contest import Claim, Support
+from tellwhy.checks.dates import MOST_UNREAD
 from tellwhy.checks.dependencies import Dependency, Votes, learn_dependencies
 from tellwhy.checks.entities import claim_reports
 from tellwhy.checks.facts import Facts
@@ -37,10 +38,16 @@ def claim_texts(seen: Facts, known: Facts) -> list[Claim | Support]:
         found += claim_misspelt(name, column, slips)
         found += votes.support(name, slips)
         found += claim_written_otherwise(name, column)
-        is_read = name in seen.numbers or name in seen.dates
-        found += claim_formats(name, column, keyboard, is_read=is_read)
+        found += claim_formats(name, column, keyboard, is_read=_is_read(seen, name, column))
     found += claim_misplaced(columns)
     return found
+
+
+def _is_read(seen: Facts, name: str, column: Writing) -> bool:
+    """Whether cells of a column that are no number are told as unread ones."""
+    if name not in seen.numbers and name not in seen.dates:
+        return False
+    return int(column.counts[~column.is_number].sum()) <= MOST_UNREAD * seen.n
 
 
 def _open(rules: list[Dependency], seen: Facts, contested: set[str]) -> list[Dependency]:
