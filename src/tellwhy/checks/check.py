@@ -17,6 +17,7 @@ from tellwhy.checks.contest import Claim, Support, decide
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
 from tellwhy.checks.dependencies import Dependency, learn_dependencies
 from tellwhy.checks.facts import Facts, HasKind, facts_of
+from tellwhy.checks.filled import claim_filled
 from tellwhy.checks.gaps import find_empty_rows, find_gaps
 from tellwhy.checks.labels import (
     find_changed_constants,
@@ -81,6 +82,7 @@ class Claimant:
 
 
 CLAIMANTS: tuple[Claimant, ...] = (
+    Claimant(claim_filled),
     Claimant(claim_texts, ((learn_dependencies, Dependency), (learn_keyboard, Keyboard))),
 )
 

@@ -7,9 +7,9 @@ log-odds l against an ordinary cell, a rare but legitimate one among them. With 
 
 Of one kind of mistake only the best claim on a cell counts, with at most e^12 to 1: what one rule is sure of
 is no surer than the rule. Cells are told, the most probable first, while the mean of 1 − P over what is told
-is at most 10 % (the Bayesian false discovery rate) and P is at least one half. The best explanation is told
-where it has most of P(wrong); otherwise the cell is odd, without a story. Cells are treated as missing where
-P is at least .9, all others are suspects.
+is at most 10 % (the Bayesian false discovery rate) and P is at least one half; others with such a P are told
+too, but make no row odd. The best explanation is told where it has most of P(wrong); otherwise the cell is odd,
+without a story. Cells are treated as missing where P is at least .9, all others are suspects.
 """
 
 from __future__ import annotations
@@ -200,12 +200,12 @@ def choose(wrong: Floats, is_one: np.ndarray, claim: Integers) -> np.ndarray:
 def _findings(seen: Facts, claims: Sequence[Claim], found: Posterior, told: np.ndarray) -> list[Finding]:
     """Cells with one cause together, those that are sure apart from suspects."""
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for at in np.flatnonzero(told).tolist():
+    for at in np.flatnonzero(found.wrong >= TOLD).tolist():
         claim = claims[found.claim[at]]
         is_told = found.part[at] >= TOLD
         cause = (claim.mistake.kind, claim.form, claim.columns, repr(sorted(claim.facts.items())))
         key = cause if is_told else (ODD_CELL.kind, "", claim.columns[:1], "")
-        groups.setdefault((*key, bool(found.wrong[at] >= SURE)), []).append(at)
+        groups.setdefault((*key, bool(told[at]), bool(told[at] and found.wrong[at] >= SURE)), []).append(at)
     return [_finding(seen, claims, found, np.array(group), key) for key, group in groups.items()]
 
 
@@ -226,7 +226,7 @@ def _finding(
         {} if is_odd else first.facts,
         {} if is_odd else first.usual,
         form="" if is_odd else first.form,
-        surprise=float(-np.log1p(-np.minimum(found.wrong[at], 1 - 1e-9)).max()),
+        surprise=float(-np.log1p(-np.minimum(found.wrong[at], 1 - 1e-9)).max()) if key[-2] else 0.0,
         is_told_only=not key[-1],
         probabilities=tuple(round(float(p), 4) for p in found.wrong[at]),
         expected=tuple(expected) if is_known else (),

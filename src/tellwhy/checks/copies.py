@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tellwhy.checks.chance import LEVEL, many
 
 Hashes = NDArray[np.uint64]
-_OWN = 0.98  # share of different cells from which a column numbers the rows
+_DIFFERENT = 0.1  # share of different rows from which rows are told apart at all
 
 
 def hashed_cells(series: pd.Series) -> Hashes:
@@ -58,7 +58,7 @@ def pairs_by_chance(hashes: Sequence[Hashes], n_pairs: int) -> float:
 def first_of_copies(hashes: Sequence[Hashes]) -> np.ndarray | None:
     """Which rows are no copies of an earlier one; None where no copies are more than chance.
 
-    Columns that number the rows are left aside: copies may have numbers of their own.
+    Nor where hardly any rows differ: columns of few labels repeat themselves.
 
     Examples
     --------
@@ -67,14 +67,16 @@ def first_of_copies(hashes: Sequence[Hashes]) -> np.ndarray | None:
     >>> first_of_copies(rows) is None, int(first_of_copies([np.tile(one, 5) for one in rows]).sum())
     (True, 200)
     """
-    telling = [one for one in hashes if len(np.unique(one)) < _OWN * len(one)]
-    if not telling:
+    if not hashes:
         return None
-    whole = added_hashes(telling)
+    whole = added_hashes(hashes)
     n_pairs = n_equal_pairs(whole)
-    if not n_pairs or many(n_pairs, pairs_by_chance(telling, n_pairs)) - math.log(len(telling)) <= LEVEL:
+    if not n_pairs:
         return None
     _, first = np.unique(whole, return_index=True)
+    is_chance = many(n_pairs, pairs_by_chance(hashes, n_pairs)) - math.log(len(hashes)) <= LEVEL
+    if is_chance or len(first) < _DIFFERENT * len(whole):
+        return None
     is_first = np.zeros(len(whole), dtype=np.bool_)
     is_first[first] = True
     return is_first

@@ -23,9 +23,9 @@ import numpy as np
 from tellwhy.checks.contest import CAP, Claim, Support
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.keyboard import Edit, Keyboard, are_of_digits, edits_between
-from tellwhy.checks.mistakes import BROKEN_DEPENDENCY
+from tellwhy.checks.mistakes import BROKEN_DEPENDENCY, DECIMAL_SLIP
 from tellwhy.checks.spelling import CONFIDENT, RATE, Slip
-from tellwhy.checks.writing import Writing
+from tellwhy.checks.writing import NUMBER, Writing
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Integers
@@ -37,15 +37,19 @@ _FEWEST_LEVELS = 5  # groups of three rows at least, or
 _LARGE = 20  # two groups of so many rows
 _PROBED = 20_000
 _HINT = 0.6  # κ in a sample, from which all rows are asked
-_STRICT = 0.008  # share of exceptions below which a dependency has none by its nature
+_STRICT = 0.01  # share of exceptions below which a dependency has none by its nature
+_SECOND = 5  # rows with the same other target, and share of their level, from which it is usual too
+_SECOND_SHARE = 0.05
 _MOST_WRONG = 40.0
 _AGAIN = 0.5  # P that a slip is one that was made before
 _VOUCHED = -4.0
 _SUPPORT = 4.0
 _OTHER_THING = 5.0
 _OFTEN = 0.7
+_SLIPPED_POINT = 0.05  # P that a number that is wrong is off by a power of ten
 _MOST_DIFFERENT = 20_000
-_FITTED = (-0.5, 0.8)  # log-odds that came true in tables with planted mistakes: a + b·l
+_MOST_BROKEN = 0.02  # of new rows
+_FITTED = (0.0, 0.8)  # log-odds that came true in tables with planted mistakes: a + b·l
 _FITTED_EMPTY = (0.8, 0.5)
 Columns = Mapping[str, Writing]
 
@@ -186,7 +190,17 @@ def _learned(source: str, target: str, columns: Columns, groups: Groups) -> Depe
             others[x[level]][y[value]] = count
         else:
             usual[x[level]] = [y[value], count, int(groups.sizes[level])]
-    return Dependency(source, target, groups.kappa(), groups.exceptions, usual, dict(others))
+    # Of a level with a second target that is usual, nothing follows.
+    for level, counts in others.items():
+        if _has_second(counts, usual[level][2]):
+            usual[level][2] = 0
+    rare = sum(sum(counts.values()) for level, counts in others.items() if usual[level][2])
+    exceptions = max(rare / max(sum(told[2] for told in usual.values()), 1), 1e-4)
+    return Dependency(source, target, groups.kappa(), exceptions, usual, dict(others))
+
+
+def _has_second(counts: Mapping[str, int], size: int) -> bool:
+    return any(count >= _SECOND and count > _SECOND_SHARE * size for count in counts.values())
 
 
 def dependent_columns(seen: Facts, known: Facts) -> list[tuple[str, str]]:
@@ -208,6 +222,7 @@ class Vote:
     n: int
     edits: list[Edit] | None = None
     is_empty: bool = False
+    is_slip: bool = False  # of the decimal point
 
 
 class Votes:
@@ -245,7 +260,8 @@ class Votes:
         agrees = can_tell & (expected == y.codes)
         self.agreeing[rule.target].append(np.flatnonzero(agrees & (most[x.codes] > 0.6 * sizes[x.codes])))
         differs = np.flatnonzero(can_tell & ~is_empty & ~agrees)
-        if len(differs) <= max(0.3 * len(x.codes), 10) and len(differs) <= _MOST_DIFFERENT:
+        # A dependency that holds no longer is not told row by row.
+        if len(differs) <= (max(_MOST_BROKEN * len(x.codes), 1) if self.own else _MOST_DIFFERENT):
             self._ask_of_different(rule, differs)
         known = can_tell & is_empty & (most[x.codes] >= 0.8 * sizes[x.codes])
         if known.any():
@@ -288,10 +304,13 @@ class Votes:
             price = y.price(code) if count <= 1 else math.log(count / y.n)
         edits = edits_between(written, meant)
         slip = self._slip(written, meant, edits, price, int(y.counts[code]), total)
-        trace = price + math.log(min(_MOST_WRONG, (_STRICT / eps) ** 2))
+        trace = price + math.log(min(_MOST_WRONG, (_STRICT / eps) ** 3))
+        times = _power_of_ten(written, meant)
+        if times:
+            slip = math.log(_SLIPPED_POINT)
         wrong = is_meant + float(np.logaddexp(math.log(RATE) + slip, math.log(eps / 2) + trace))
         odds = wrong - float(np.logaddexp(is_own, math.log(eps) + price))
-        return Vote(rule.source, odds, meant, n_meant, edits)
+        return Vote(rule.source, odds, meant, n_meant, edits, is_slip=bool(times))
 
     def _slip(
         self, written: str, meant: str, edits: list[Edit] | None, price: float, count: int, total: int
@@ -378,7 +397,7 @@ def _claim(vote: Vote, name: str, level: str, odds: float, rows: list[int]) -> C
     """The claim on cells of one group that hold the same: one mistake, which was repeated."""
     a, b = _FITTED_EMPTY if vote.is_empty else _FITTED
     return Claim(
-        BROKEN_DEPENDENCY,
+        DECIMAL_SLIP if vote.is_slip else BROKEN_DEPENDENCY,
         (name, vote.source),
         np.array(rows),
         np.full(len(rows), a + b * odds),
@@ -389,3 +408,17 @@ def _claim(vote: Vote, name: str, level: str, odds: float, rows: list[int]) -> C
         is_one=True,
         is_of_group=vote.is_empty,
     )
+
+
+def _power_of_ten(written: str, meant: str) -> int:
+    """How many places the decimal point slipped between two numbers; 0 for others.
+
+    Examples
+    --------
+    >>> _power_of_ten("150", "1.5"), _power_of_ten("1.5", "1.7"), _power_of_ten("ten", "1")
+    (2, 0, 0)
+    """
+    if not (NUMBER.fullmatch(written) and NUMBER.fullmatch(meant)) or not float(meant) * float(written):
+        return 0
+    places = math.log10(abs(float(written) / float(meant)))
+    return round(places) if abs(places - round(places)) < 1e-6 and float(written) * float(meant) > 0 else 0

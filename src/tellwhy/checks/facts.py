@@ -181,8 +181,12 @@ class Facts:
 
     @cached_property
     def voices(self) -> np.ndarray | None:
-        """Which rows are counted: of rows that are copies of each other only the first; None for all."""
-        return first_of_copies([hashed_cells(self.frame[name]) for name in self.frame.columns])
+        """Which rows are counted: of rows that are copies of each other only the first; None for all.
+
+        Copies may have numbers of their own.
+        """
+        names = [name for name in self.frame.columns if self.roles[name].kind != "identifier"]
+        return first_of_copies([hashed_cells(self.frame[name]) for name in names])
 
     def recall(self, learn: Callable[[Facts], Rule]) -> Rule:
         """Return what a check learned from these rows; it learns when it is first asked."""

@@ -320,6 +320,8 @@ def _second_units(name: str, column: Writing) -> Iterator[Claim]:
         if unit == top:
             continue
         shared = sum(column.counts[code] for code in codes if _number(column.names[code]) in known) / n[unit]
+        if shared <= 0.6 and min(len(codes), len(units[top])) < 3:
+            continue  # '1. none', '2. some': the number says which word follows
         odds = 1.5 * (shared > 0.6) + 1.5 * (_stem(unit) == _stem(top)) - 2.0
         odds += min(1.5, 0.5 * math.log(n[top] / n[unit]))
         rows = np.concatenate([column.rows_of(code) for code in codes])

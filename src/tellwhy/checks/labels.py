@@ -1,10 +1,8 @@
-"""New and rare labels, pairs and patterns.
+"""New and rare labels, and rare pairs of them.
 
 Levels that are new, gone, or far rarer than every other level of their column.
 
 Two common levels that hardly ever come together: country = US with payment = invoice.
-
-Codes that are written otherwise than all others: 'AB-12X' where every code has four digits.
 
 Another value in a column that never varied in the reference.
 """
@@ -254,70 +252,6 @@ def _stands_alone(table: Integers, expected: Floats, i: int, j: int) -> bool:
         return False
     mostly = float((both > _USUAL).mean()) >= 0.7
     return mostly or bool(((both > _USUAL) | (both <= _FORBIDDEN)).all())
-
-
-_FEWEST_LEVELS = 30
-_MOST_PATTERNS = 8
-_RATIO_OF_PATTERNS = 30
-_MOST_RARE_PATTERNS = 5
-_RARE_PATTERN = 0.005
-
-
-def find_odd_patterns(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG001
-    """Texts whose letters, digits and signs follow another pattern than those of all other rows."""
-    columns = [c for c in seen.frame.columns if seen.roles[c].kind in ("category", "text", "identifier")]
-    findings: list[Finding] = []
-    for column in columns:
-        series = seen.frame[column]
-        if not pd.api.types.is_numeric_dtype(series.dtype):
-            findings += _of_column(seen, column, len(columns))
-    return findings
-
-
-def _of_column(seen: Facts, column: str, n_columns: int) -> Iterator[Finding]:
-    try:
-        codes, levels = pd.factorize(seen.frame[column])
-    except TypeError:  # cells that cannot be hashed
-        return
-    if len(levels) < _FEWEST_LEVELS or not all(isinstance(level, str) for level in levels):
-        return
-    for is_short in (False, True):
-        pattern_of, patterns = pd.factorize(patterns_of(pd.Series(levels), is_short=is_short))
-        if len(patterns) <= _MOST_PATTERNS:
-            yield from _told(seen, column, np.append(pattern_of, -1)[codes], n_columns)
-            return
-
-
-def patterns_of(texts: pd.Series, *, is_short: bool = False) -> pd.Series:
-    """Capital letters as A, others as a, digits as 9; runs of them as one where short.
-
-    Examples
-    --------
-    >>> patterns_of(pd.Series(["DE-1234", "fr_7"])).tolist()
-    ['AA-9999', 'aa_9']
-    >>> patterns_of(pd.Series(["DE-1234", "fr_7"]), is_short=True).tolist()
-    ['A-9', 'a_9']
-    """
-    marks = texts.str.replace(r"[0-9]", "9", regex=True)
-    marks = marks.str.replace(r"[A-Z]", "A", regex=True).str.replace(r"[^\W\d_A]", "a", regex=True)
-    if not is_short:
-        return marks
-    for mark in "9Aa":  # one by one: strings that Arrow keeps know no back references
-        marks = marks.str.replace(f"{mark}+", mark, regex=True)
-    return marks
-
-
-def _told(seen: Facts, column: str, codes: np.ndarray, n_columns: int) -> Iterator[Finding]:
-    counts = np.bincount(codes[codes >= 0])
-    for code in rare_codes(counts, _MOST_RARE_PATTERNS, _RATIO_OF_PATTERNS, fewest=1):
-        rows = np.flatnonzero(codes == code)
-        surprise = math.log(counts.sum() / len(rows)) - math.log(n_columns)
-        if surprise < _SURE or len(rows) > max(_RARE_PATTERN * seen.n, 1):
-            continue
-        usual = seen.frame[column].iloc[int(np.argmax(codes == np.argmax(counts)))]
-        facts = {"value": seen.frame[column].iloc[rows[0]]}
-        others = {"value": usual}
-        yield RARE_LEVEL.report(seen, column, rows, facts, others, form="odd_pattern", surprise=surprise)
 
 
 _NEW_USUAL = 0.5  # values of a larger share of the rows are the new usual ones, and no errors

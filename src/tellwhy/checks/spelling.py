@@ -43,6 +43,7 @@ _NEIGHBOURS = 0.3  # neighbours, and labels, that a column is taken to have besi
 _LABELS = 10.0
 _SHORT_CODE = -2.0
 _FIRST_LETTER = -1.5
+_MISREAD = 4.0  # bytes that were read in the wrong encoding are no label of their own
 _FITTED = (0.6, 1.08)  # log-odds that came true in tables with planted mistakes: a + b·l
 _MEANING = frozenset("<>=≤≥+±%#&*")  # signs that tell labels apart: '>50K' is no way to write '<=50K'
 _DIGITS = re.compile(r"\d+")
@@ -172,11 +173,7 @@ def claim_written_otherwise(name: str, column: Writing) -> Iterator[Claim]:
     for folded, codes in groups.items():
         if len(codes) > 1:
             codes.sort(key=lambda code: -counts[code])
-            yield from _second_spellings(name, column, folded, codes, (mixed - _is_mixed(counts[codes])) / max(many, 1))
-
-
-def _is_mixed(counts: Integers) -> bool:
-    return bool(np.sort(counts)[-2] > 2)
+            yield from _second_spellings(name, column, folded, codes, mixed / max(many, 1))
 
 
 def _second_spellings(
@@ -187,11 +184,13 @@ def _second_spellings(
     for code in codes[1:]:
         written = column.names[code]
         count = int(column.counts[code])
-        if top <= count or _DIGITS.findall(written) != _DIGITS.findall(usual):
+        if top <= 2 * count or _DIGITS.findall(written) != _DIGITS.findall(usual):
             continue
         odds = 1.0 + min(2.0, math.log(top / count)) - 3.0 * mixed - (2.0 if top < 3 else 0.0)
         if len(folded) < 3 and written.lower() != usual.lower():
             odds -= 3.0  # grades A and A-
+        if well_encoded(written) != written:
+            odds = _MISREAD
         yield _claim(name, column, code, codes[0], odds)
 
 

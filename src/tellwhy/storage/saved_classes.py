@@ -125,6 +125,7 @@ PLACES: Mapping[str, str] = {
     "StringCounts": "tellwhy.detectors.texts.letter_surprise",
     "Calibration": "tellwhy.verdicts.alarms",
     "Dependency": "tellwhy.checks.dependencies",
+    "Keyboard": "tellwhy.checks.keyboard",
     "Order": "tellwhy.checks.orders",
     "Relation": "tellwhy.checks.relation_forms",
 }

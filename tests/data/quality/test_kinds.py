@@ -172,7 +172,9 @@ def test_a_city_in_the_wrong_country(rng):
     found = odd(frame)
     assert {(f.kind, f.rows) for f in found} == {("broken_dependency", tuple(map(int, rows)))}
     assert set(found[0].columns) == {"city", "country"}
-    assert "city = Rome has country = IT" in found[0].text
+    assert "city = Rome goes with country = IT" in found[0].text
+    assert set(found[0].expected) == {"IT"}
+    assert min(found[0].probabilities) > 0.9
 
 
 def test_a_price_of_another_product_scale(rng):

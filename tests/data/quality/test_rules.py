@@ -8,7 +8,7 @@ import pytest
 
 import tellwhy
 from tellwhy.checks import relations
-from tellwhy.checks.check import CHECKS, are_rules, check_table, learn_rules
+from tellwhy.checks.check import CHECKS, CLAIMANTS, are_rules, check_table, learn_rules
 from tellwhy.checks.facts import facts_of
 from tellwhy.workflow import fit_model
 
@@ -50,7 +50,10 @@ def test_each_check_learns_its_rules(model):
     rules = model.rules
     assert [set(each.columns) for each in rules["learn_relations"]] == [{"total", "price", "pieces"}]
     assert [(each.low, each.high) for each in rules["learn_orders"]] == [("start_km", "end_km")]
-    pairs = {(each.source, each.target): each.usual for each in rules["learn_dependencies"]}
+    pairs = {
+        (each.source, each.target): {level: told[0] for level, told in each.usual.items()}
+        for each in rules["learn_dependencies"]
+    }
     assert pairs["city", "country"] == CITIES
     assert pairs["country", "city"] == {country: city for city, country in CITIES.items()}
     assert "rating" in rules["learn_scales"]
@@ -102,4 +105,6 @@ def test_rules_that_no_check_learns_are_refused(rules):
 def test_what_a_check_learns_has_a_type():
     rules = learn_rules(facts_of(visits(600), None))
     assert are_rules(rules)
-    assert set(rules) == {check.learn.__name__ for check in CHECKS if check.learn}
+    learned = {check.learn.__name__ for check in CHECKS if check.learn}
+    learned |= {learn.__name__ for claimant in CLAIMANTS for learn, _ in claimant.learned}
+    assert set(rules) == learned
