@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from tellwhy.checks.dependencies import Dependency, learn_dependencies
 from tellwhy.checks.facts import Facts, HasKind, facts_of
 from tellwhy.checks.filled import claim_filled
 from tellwhy.checks.gaps import find_empty_rows, find_gaps
+from tellwhy.checks.keyboard import Keyboard
 from tellwhy.checks.labels import (
     find_changed_constants,
     find_levels,
@@ -30,7 +31,6 @@ from tellwhy.checks.placeholders import find_placeholders
 from tellwhy.checks.relations import Relation, find_broken_relations, learn_relations
 from tellwhy.checks.repeats import find_repeats
 from tellwhy.checks.slips import find_slips
-from tellwhy.checks.keyboard import Keyboard
 from tellwhy.checks.stuck import find_stuck_values
 from tellwhy.checks.texts import claim_texts, learn_keyboard
 from tellwhy.core.progress import stage
@@ -77,7 +77,7 @@ class Claimant:
     learn from the latter, each with the type of its rules.
     """
 
-    claim: Callable[[Facts, Facts], list[Claim | Support]]
+    claim: Callable[[Facts, Facts], Sequence[Claim | Support]]
     learned: tuple[tuple[Callable[[Facts], list[Any]], type], ...] = ()
 
 

@@ -80,7 +80,9 @@ class Attribute:
         """The different values of each thing."""
         n_values = int(self.value.max(initial=0)) + 1
         keys, at, n = np.unique(
-            self.thing[self.filled] * n_values + self.value[self.filled], return_inverse=True, return_counts=True
+            self.thing[self.filled] * n_values + self.value[self.filled],
+            return_inverse=True,
+            return_counts=True,
         )
         thing = keys // n_values
         first = np.flatnonzero(np.r_[True, np.diff(thing) > 0]) if len(thing) else np.zeros(0, np.int64)
@@ -130,7 +132,9 @@ def find_reports(columns: Columns, n: int) -> Iterator[Reports]:
         attributes = [name for name, kappa in kappas.items() if kappa > _AGREES]
         if sum(kappas[name] < _CONTESTED for name in attributes) < 2:
             continue
-        source = next((s for s in columns if s != thing and _is_source(columns, thing, s, attributes, n)), None)
+        source = next(
+            (s for s in columns if s != thing and _is_source(columns, thing, s, attributes, n)), None
+        )
         if source is not None:
             taken |= {thing, *attributes}
             yield Reports(thing, source, tuple(attributes))
@@ -140,7 +144,12 @@ def _is_source(columns: Columns, thing: str, name: str, attributes: list[str], n
     """Whether a column names who reports: once for each thing, and nothing follows from it."""
     x = columns[thing]
     s = columns[name]
-    if name in attributes or not 4 <= s.k <= min(0.5 * n, n / 4) or s.number_share > 0.5 or (s.codes < 0).any():
+    if (
+        name in attributes
+        or not 4 <= s.k <= min(0.5 * n, n / 4)
+        or s.number_share > 0.5
+        or (s.codes < 0).any()
+    ):
         return False
     if len(np.unique(x.codes * s.k + s.codes)) < 0.95 * n:
         return False
@@ -169,7 +178,9 @@ def _reported(x: Writing, s: Writing, y: Writing, rows: Integers) -> Attribute:
     is_known = (codes >= 0) & ~np.append(y.is_mark, True)[codes]
     kept = x.codes[rows] >= 0
     value = np.where(is_known, codes, -1)[kept]
-    return Attribute(rows[kept], x.codes[rows][kept], s.codes[rows][kept], value, Groups.of(x, y, rows).kappa())
+    return Attribute(
+        rows[kept], x.codes[rows][kept], s.codes[rows][kept], value, Groups.of(x, y, rows).kappa()
+    )
 
 
 def voices_of(attributes: list[Attribute], n_sources: int) -> Floats:
@@ -229,52 +240,50 @@ def p_of_values(attribute: Attribute, reliable: Floats, weights: Floats) -> Floa
     return pairs.shared(np.exp(score - np.repeat(best, pairs.lengths)), np.exp(-best - 2))
 
 
-def _of_attribute(reports: Reports, name: str, columns: Columns, told: Attribute, p: Floats) -> Iterator[Claim]:
+@dataclass(frozen=True, eq=False)
+class _Verdict:
+    """Of each report of an attribute: the pair that is probable, P(wrong), and how many report on its thing."""
+
+    chosen: Integers
+    wrong: Floats
+    n_reports: Integers
+
+    @classmethod
+    def of(cls, told: Attribute, p: Floats) -> _Verdict:
+        """Judge the reports by P of each (thing, value)."""
+        pairs = told.pairs
+        # Camps of copies that were not recognised are fewer witnesses than reports.
+        tempered = (1 - _BLIND) * pairs.shared(p**_TEMPER)
+        best = np.full(int(told.thing.max()) + 1, -1)
+        best[pairs.thing[pairs.first]] = np.lexsort((p, pairs.thing))[np.cumsum(pairs.lengths) - 1]
+        n_reports = np.zeros(len(best), dtype=np.int64)
+        np.add.at(n_reports, pairs.thing, pairs.n)
+        wrong = np.full(len(told.row), _SILENT)
+        wrong[told.filled] = 1 - tempered[pairs.of_report]
+        return cls(best[told.thing], wrong, n_reports[told.thing])
+
+
+def _of_attribute(
+    reports: Reports, name: str, columns: Columns, told: Attribute, p: Floats
+) -> Iterator[Claim]:
     """Claims of the reports that differ from the most probable value of their thing, and of empty ones."""
-    pairs = told.pairs
-    # Camps of copies that were not recognised are fewer witnesses than reports.
-    tempered = (1 - _BLIND) * pairs.shared(p**_TEMPER)
-    order = np.lexsort((p, pairs.thing))
-    best = np.full(int(told.thing.max()) + 1, -1)
-    best[pairs.thing[pairs.first]] = order[np.cumsum(pairs.lengths) - 1]
-    n_reports = np.zeros(len(best), dtype=np.int64)
-    np.add.at(n_reports, pairs.thing, pairs.n)
-    chosen = best[told.thing]
-    wrong = np.full(len(told.row), _SILENT)
-    wrong[told.filled] = 1 - tempered[pairs.of_report]
-    is_told = (chosen >= 0) & (n_reports[told.thing] >= 2) & (told.value != pairs.value[chosen])
-    for is_empty, form in ((told.value < 0, "missing_cell"), (told.value >= 0, "report")):
-        at = np.flatnonzero(is_told & is_empty)
-        if len(at):
-            yield _claim(reports, name, columns, told, chosen, at, wrong, form, n_reports)
-
-
-def _claim(
-    reports: Reports,
-    name: str,
-    columns: Columns,
-    told: Attribute,
-    chosen: Integers,
-    at: Integers,
-    wrong: Floats,
-    form: str,
-    n_reports: Integers,
-) -> Claim:
-    pairs = told.pairs
+    verdict = _Verdict.of(told, p)
+    is_told = (verdict.chosen >= 0) & (verdict.n_reports >= 2)
+    is_told &= told.value != told.pairs.value[verdict.chosen]
     things = columns[reports.thing].names
     values = columns[name].names
-    own = [
-        {"level": things[told.thing[i]], "n": int(pairs.n[chosen[i]]), "n_reports": int(n_reports[told.thing[i]])}
-        for i in at
-    ]
-    return Claim(
-        BROKEN_DEPENDENCY,
-        (name, reports.thing),
-        told.row[at],
-        log_odds(np.clip(wrong[at], 1e-4, 1 - 1e-4)),
-        expected=[values[pairs.value[chosen[i]]] for i in at],
-        facts={"source": reports.thing, "target": name},
-        form=form,
-        own=own,
-        is_of_group=True,
-    )
+    for is_such, form in ((told.value < 0, "missing_cell"), (told.value >= 0, "report")):
+        at = np.flatnonzero(is_told & is_such)
+        chosen = verdict.chosen[at]
+        own = zip(told.thing[at], told.pairs.n[chosen], verdict.n_reports[at], strict=True)
+        yield Claim(
+            BROKEN_DEPENDENCY,
+            (name, reports.thing),
+            told.row[at],
+            log_odds(np.clip(verdict.wrong[at], 1e-4, 1 - 1e-4)),
+            expected=[values[code] for code in told.pairs.value[chosen]],
+            facts={"source": reports.thing, "target": name},
+            form=form,
+            own=[{"level": things[thing], "n": int(n), "n_reports": int(of)} for thing, n, of in own],
+            is_of_group=True,
+        )

@@ -11,15 +11,16 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tellwhy.checks.contest import Claim
 from tellwhy.checks.keyboard import Keyboard
-from tellwhy.checks.mistakes import DAMAGED_TEXT, RARE_LEVEL, SECOND_CONVENTION
+from tellwhy.checks.mistakes import DAMAGED_TEXT, RARE_LEVEL, SECOND_CONVENTION, Mistake
 from tellwhy.checks.spelling import RATE
 from tellwhy.checks.writing import Writing
 from tellwhy.core.arrays import evenly_spread
@@ -176,7 +177,12 @@ def _levels(texts: dict[str, int], tokens: dict[str, list[str]]) -> list[Level]:
         often = frozenset(word for word, count in words.items() if count >= share * n)
         if often and len(often) <= _MOST_WORDS and len(texts) <= _MOST_TEXTS:
             chosen.append(often)
-    return [Level(lengths, cases, often) for often in chosen for lengths in (False, True) for cases in (False, True)]
+    return [
+        Level(lengths, cases, often)
+        for often in chosen
+        for lengths in (False, True)
+        for cases in (False, True)
+    ]
 
 
 def _bits(level: Level, texts: dict[str, int], tokens: dict[str, list[str]]) -> float:
@@ -215,10 +221,13 @@ def _no_numbers(name: str, column: Writing, keyboard: Keyboard) -> Iterator[Clai
     if not len(codes):
         return
     n = int(column.counts[codes].sum())
-    skeletons = {_skeleton(Level(False, False).pattern(_TOKEN.findall(column.names[code]))) for code in codes}
+    level = Level(has_lengths=False, has_cases=False)
+    skeletons = Counter(_skeleton(level.pattern(_TOKEN.findall(column.names[code]))) for code in codes)
+    recurring = sum(count >= 3 for count in skeletons.values())
     usual = column.names[int(np.argmax(column.counts * column.is_number))]
     for code in codes.tolist():
         odds = _PRIOR + math.log(column.n / n) + 3 - 0.5 * math.log(len(skeletons))
+        odds -= math.log(1 + recurring)
         yield _odd(name, column, code, odds + _gain(keyboard, column.names[code]), usual)
 
 
@@ -245,7 +254,9 @@ def _rare_formats(name: str, column: Writing, formats: Formats, keyboard: Keyboa
         if pattern not in formats.rare:
             continue
         if pattern not in likeness:
-            likeness[pattern] = base - math.log(formats.rare[pattern]) + _likeness(pattern, formats.usual, skeletons)
+            likeness[pattern] = (
+                base - math.log(formats.rare[pattern]) + _likeness(pattern, formats.usual, skeletons)
+            )
         odds = likeness[pattern]
         letters = [c for c in set(text) if c.isalpha() and keyboard.is_usual(c)]
         odds += sum(max(0.0, math.log(keyboard.p_came(c) / 0.05)) for c in letters)
@@ -270,7 +281,10 @@ def _likeness(pattern: Pattern, usual: list[Pattern], skeletons: set[Pattern]) -
     marks = {mark for each in usual for mark in each}
     if all(mark in marks for mark in pattern) and len(pattern) != min(map(len, usual)):
         odds -= 0.7
-    near = max(sum(a == b for a, b in zip(pattern, each, strict=False)) / max(len(pattern), len(each)) for each in usual)
+    near = max(
+        sum(a == b for a, b in zip(pattern, each, strict=False)) / max(len(pattern), len(each))
+        for each in usual
+    )
     return odds + (1.0 if near >= 0.5 and skeleton not in skeletons else 0.0)
 
 
@@ -293,13 +307,21 @@ def _odd(name: str, column: Writing, code: int, odds: float, usual: str) -> Clai
     odds -= _RECURS * math.log(max(int(column.counts[code]), 1))
     fitted = _FITTED[0] + _FITTED[1] * odds
     facts = {"value": column.names[code]}
-    return _claim(RARE_LEVEL, name, rows, fitted, facts, {"value": usual}, form="odd_pattern", is_one=True)
+    return _claim(RARE_LEVEL, name, rows, fitted, facts, usual={"value": usual}, form="odd_pattern")
 
 
-def _claim(mistake, name, rows: Integers, odds: float, facts, usual, form: str = "", is_one: bool = False) -> Claim:  # type: ignore[no-untyped-def]
-    return Claim(
-        mistake, (name,), rows, np.full(len(rows), odds), facts=facts, usual=usual, form=form, is_one=is_one
-    )
+def _claim(
+    mistake: Mistake,
+    name: str,
+    rows: Integers,
+    odds: float,
+    facts: Mapping[str, str],
+    *,
+    usual: Mapping[str, Any] | None = None,
+    form: str = "",
+) -> Claim:
+    log_odds = np.full(len(rows), odds)
+    return Claim(mistake, (name,), rows, log_odds, facts=facts, usual=usual or {}, form=form, is_one=True)
 
 
 def _second_units(name: str, column: Writing) -> Iterator[Claim]:
@@ -326,7 +348,7 @@ def _second_units(name: str, column: Writing) -> Iterator[Claim]:
         odds += min(1.5, 0.5 * math.log(n[top] / n[unit]))
         rows = np.concatenate([column.rows_of(code) for code in codes])
         facts = {"written": unit.strip(), "usual": top.strip()}
-        yield _claim(SECOND_CONVENTION, name, rows, odds, facts, {"n": n[top]}, is_one=True)
+        yield _claim(SECOND_CONVENTION, name, rows, odds, facts, usual={"n": n[top]})
 
 
 def _number(text: str) -> float:
@@ -347,7 +369,7 @@ def _damaged(name: str, column: Writing) -> Iterator[Claim]:
     codes = [c for c in np.flatnonzero(column.counts > 0).tolist() if _is_damaged(column.names[c])]
     if column.counts[codes].sum() <= 0.3 * column.n:
         for code in codes:
-            yield _claim(DAMAGED_TEXT, name, column.rows_of(code), 3.0, {}, {})
+            yield _claim(DAMAGED_TEXT, name, column.rows_of(code), 3.0, {})
 
 
 def _is_damaged(text: str) -> bool:

@@ -132,7 +132,9 @@ def _of_other_length(written: str, meant: str) -> list[Edit] | None:
 
 def _n_equal(one: str, other: str) -> int:
     """How many characters two texts begin with alike."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def _distances(written: str, meant: str) -> list[list[int]]:
@@ -188,7 +190,9 @@ class Near:
     def places(self, text: str) -> list[int]:
         """Places of the texts that may be a few edits away."""
         differ = np.bitwise_count(self.letters ^ np.uint64(_letters(text)))
-        return np.flatnonzero((np.abs(self.lengths - len(text)) <= _FARTHEST) & (differ <= 2 * _MOST)).tolist()
+        return np.flatnonzero(
+            (np.abs(self.lengths - len(text)) <= _FARTHEST) & (differ <= 2 * _MOST)
+        ).tolist()
 
 
 def _letters(text: str) -> int:

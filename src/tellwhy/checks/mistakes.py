@@ -162,9 +162,7 @@ MISSPELLING = declare("misspelling", {"misspelling": "level meant"}, "misspellin
 NEW_LEVEL = declare(
     "new_level", {"new_level": "level n", "new_levels": "level n"}, is_repairable=True, is_of_one_value=True
 )
-SECOND_CONVENTION = declare(
-    "second_convention", {"second_convention": "written usual"}, is_of_one_value=True
-)
+SECOND_CONVENTION = declare("second_convention", {"second_convention": "written usual"}, is_of_one_value=True)
 DAMAGED_TEXT = declare("damaged_text", {"damaged_text": ""}, is_repairable=True)
 MISPLACED = declare(
     "misplaced", {"misplaced": "value home", "two_values": "value home"}, "misplaced", is_of_one_value=True

@@ -33,9 +33,9 @@ def claim_misplaced(columns: Columns) -> Iterator[Claim]:
             text = column.names[code]
             for home, count in homes.get(text, ()):
                 if home != name and count >= _RATIO * column.counts[code] and shared[name, home] <= 1:
-                    yield _misplaced(name, column, code, home, count, columns[home])
+                    yield _misplaced(name, columns, code, home, count)
             if column.number_share <= 0.8 and len(text) >= 4 and (match := _TWO.fullmatch(text)):
-                yield from _two_values(name, column, code, match, homes, columns)
+                yield from _two_values(name, code, match, homes, columns)
 
 
 def _homes(columns: Columns) -> dict[str, list[tuple[str, int]]]:
@@ -60,7 +60,9 @@ def _shared(columns: Columns, homes: Mapping[str, list[tuple[str, int]]]) -> dic
     return shared
 
 
-def _misplaced(name: str, column: Writing, code: int, home: str, count: int, at_home: Writing) -> Claim:
+def _misplaced(name: str, columns: Columns, code: int, home: str, count: int) -> Claim:
+    column = columns[name]
+    at_home = columns[home]
     text = column.names[code]
     rows = column.rows_of(code)
     new = -0.7 * math.log(column.new_share + 1 / max(column.n, 1))
@@ -69,24 +71,28 @@ def _misplaced(name: str, column: Writing, code: int, home: str, count: int, at_
     # Where the other column has the same text, the row has merely the same twice.
     is_twice = at_home.codes[rows] == at_home.place[text]
     log_odds = _FITTED[0] + _FITTED[1] * (odds - is_twice.astype(np.float64))
-    return Claim(MISPLACED, (name, home), rows, log_odds, facts={"value": text, "home": home}, usual={"n": count})
+    return Claim(
+        MISPLACED, (name, home), rows, log_odds, facts={"value": text, "home": home}, usual={"n": count}
+    )
 
 
 def _two_values(
     name: str,
-    column: Writing,
     code: int,
     match: re.Match[str],
     homes: Mapping[str, list[tuple[str, int]]],
     columns: Columns,
 ) -> Iterator[Claim]:
+    column = columns[name]
     head, last = match.groups()
     for home, count in homes.get(last, ()):
         rows = column.rows_of(code)
         rows = rows[columns[home].codes[rows] < 0]
         if home == name or not len(rows):
             continue
-        odds = 1.5 + 0.3 * math.log(count / max(3, column.counts[code])) + (1.0 if head in column.place else 0.0)
+        odds = (
+            1.5 + 0.3 * math.log(count / max(3, column.counts[code])) + (1.0 if head in column.place else 0.0)
+        )
         yield Claim(
             MISPLACED,
             (name, home),

@@ -75,9 +75,18 @@ def misspelt_labels(column: Writing, keyboard: Keyboard) -> list[Slip]:
     if not 0 < len(common) <= _MOST_COMMON or not 0 < len(rare) <= _MOST_RARE:
         return []
     near = Near.of(column.names[code] for code in common)
-    neighbours = _neighbour_share(near)
-    found = (_of_label(column, int(code), common, near, neighbours, keyboard) for code in rare)
+    known = _Common(common, near, _neighbour_share(near))
+    found = (_of_label(column, int(code), known, keyboard) for code in rare)
     return [slip for slip in found if slip is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Common:
+    """The common labels of a column, and how often one is a neighbour of another."""
+
+    codes: Integers
+    near: Near
+    neighbours: float
 
 
 def _neighbour_share(near: Near) -> float:
@@ -93,39 +102,45 @@ def _is_neighbour(name: str, other: str) -> bool:
     return edits is not None and len(edits) <= 1 and not are_of_digits(edits)
 
 
-def _of_label(
-    column: Writing, code: int, common: Integers, near: Near, neighbours: float, keyboard: Keyboard
-) -> Slip | None:
+def _of_label(column: Writing, code: int, known: _Common, keyboard: Keyboard) -> Slip | None:
     name = column.names[code]
     count = int(column.counts[code])
     found: list[tuple[float, float, int, list[Edit]]] = []
-    for at in near.places(name):
-        meant = int(common[at])
+    for at in known.near.places(name):
+        meant = int(known.codes[at])
         if meant == code or column.counts[meant] < _RATIO * count:
             continue
-        edits = edits_between(name, near.names[at])
-        if edits is None or are_of_digits(edits) or edits[0].kind == "case":
+        edits = edits_between(name, known.near.names[at])
+        if edits is None or not _may_be_slip(name, known.near.names[at], edits, keyboard):
             continue
-        is_usual = any(keyboard.is_usual(edit.came) for edit in edits if edit.came)
-        if not is_usual and _is_variant(name, near.names[at]):
-            continue
-        log_p = keyboard.log_p(edits, len(near.names[at]))
+        log_p = keyboard.log_p(edits, len(known.near.names[at]))
         found.append((log_p + math.log(column.counts[meant] / column.n), log_p, meant, edits))
     if not found:
         return None
-    best, log_p, meant, edits = max(found, key=lambda each: each[0])
+    _, log_p, meant, edits = max(found, key=lambda each: each[0])
     slips = math.log(RATE) + float(np.logaddexp.reduce([each[0] for each in found]))
-    own = math.log(neighbours / len(common)) + log_p
+    own = math.log(known.neighbours / len(known.codes)) + log_p
     # Where slips bring in one character, the same slip is soon made again.
-    is_usual = any(keyboard.is_usual(edit.came) for edit in edits if edit.came)
-    new = math.log(column.new_share + 1 / column.n) + (1.0 if is_usual else _RECURS) * math.log(count)
+    recurs = 1.0 if _is_usual(edits, keyboard) else _RECURS
+    new = math.log(column.new_share + 1 / column.n) + recurs * math.log(count)
     odds = slips - new - float(np.logaddexp(column.spelling.log_p(name), own))
     return Slip(code, meant, odds + _likeness(name, column.names[meant], edits, keyboard), edits)
 
 
+def _is_usual(edits: list[Edit], keyboard: Keyboard) -> bool:
+    """Whether a character came in that comes in with most slips of this table."""
+    return any(keyboard.is_usual(edit.came) for edit in edits if edit.came)
+
+
+def _may_be_slip(name: str, meant: str, edits: list[Edit], keyboard: Keyboard) -> bool:
+    if are_of_digits(edits) or edits[0].kind == "case":
+        return False
+    return _is_usual(edits, keyboard) or not _is_variant(name, meant)
+
+
 def _likeness(name: str, meant: str, edits: list[Edit], keyboard: Keyboard) -> float:
     """What short codes and first letters take off the odds."""
-    if any(keyboard.is_usual(edit.came) for edit in edits if edit.came):
+    if _is_usual(edits, keyboard):
         return 0.0
     # Short codes lie near each other by nature; slips seldom strike the first letter.
     taken = _SHORT_CODE if len(name) <= _SHORT else 0.0

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from tellwhy.checks.contest import Claim, Support
 from tellwhy.checks.dates import MOST_UNREAD
-from tellwhy.checks.dependencies import Dependency, Votes, learn_dependencies
+from tellwhy.checks.dependencies import Dependency, learn_dependencies
 from tellwhy.checks.entities import claim_reports
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.formats import claim_formats
 from tellwhy.checks.keyboard import Edit, Keyboard
 from tellwhy.checks.places import claim_misplaced
 from tellwhy.checks.spelling import CONFIDENT, claim_misspelt, claim_written_otherwise, misspelt_labels
+from tellwhy.checks.votes import Votes
 from tellwhy.checks.writing import Writing
 
 _MOST_COLUMNS = 200
@@ -29,7 +30,7 @@ def claim_texts(seen: Facts, known: Facts) -> list[Claim | Support]:
     keyboard = known.recall(learn_keyboard)[0]
     reports = claim_reports(seen, known)
     contested = {claim.columns[0] for claim in reports}
-    rules = _open(known.recall(learn_dependencies), seen, contested)
+    rules = _open(known.recall(learn_dependencies), columns, contested)
     found: list[Claim | Support] = [*reports]
     votes = Votes(columns, rules, keyboard, is_same=seen is known)
     found += votes.claims()
@@ -50,10 +51,9 @@ def _is_read(seen: Facts, name: str, column: Writing) -> bool:
     return int(column.counts[~column.is_number].sum()) <= MOST_UNREAD * seen.n
 
 
-def _open(rules: list[Dependency], seen: Facts, contested: set[str]) -> list[Dependency]:
+def _open(rules: list[Dependency], columns: Mapping[str, Writing], contested: set[str]) -> list[Dependency]:
     """Dependencies that can be asked; attributes of a table of reports do not follow from each other."""
-    names = set(seen.frame.columns)
-    return [r for r in rules if {r.source, r.target} <= names and r.target not in contested]
+    return [r for r in rules if {r.source, r.target} <= set(columns) and r.target not in contested]
 
 
 def columns_beside(seen: Facts, known: Facts) -> Mapping[str, Writing]:
@@ -61,7 +61,8 @@ def columns_beside(seen: Facts, known: Facts) -> Mapping[str, Writing]:
     names = [name for name in seen.frame.columns[:_MOST_COLUMNS] if name in known.frame]
     if seen is known:
         return {name: seen.writing(name) for name in names}
-    return {name: _joined(seen.writing(name), known.writing(name)) for name in names}
+    both = {name: (seen.writing(name), known.writing(name)) for name in names}
+    return {name: _joined(*pair) for name, pair in both.items() if pair[0].is_text == pair[1].is_text}
 
 
 def _joined(new: Writing, known: Writing) -> Writing:
@@ -73,7 +74,7 @@ def _joined(new: Writing, known: Writing) -> Writing:
     counts = np.zeros(len(place), dtype=np.int64)
     counts[: known.k] = known.counts
     counts[lookup[:-1]] += 1
-    return Writing(lookup[new.codes], tuple(place), known.is_text or new.is_text, counts)
+    return Writing(lookup[new.codes], tuple(place), known.is_text, counts)
 
 
 def learn_keyboard(known: Facts) -> list[Keyboard]:
@@ -89,5 +90,3 @@ def learn_keyboard(known: Facts) -> list[Keyboard]:
     rules = known.recall(learn_dependencies)
     slips += Votes(columns, rules, plain, is_same=True).slips()
     return [Keyboard.learned(slips)]
-
-

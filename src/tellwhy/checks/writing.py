@@ -180,7 +180,9 @@ def write_column(series: pd.Series, gone: Integers, voices: np.ndarray | None = 
     voices
         Which rows are counted; all by default.
     """
-    is_text = not (pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series))
+    is_text = not (
+        pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series)
+    )
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(object)
     try:

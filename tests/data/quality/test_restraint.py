@@ -195,8 +195,8 @@ def test_a_second_partner_that_comes_again_and_again_breaks_no_dependency(rng):
     assert "broken_dependency" not in kinds(frame)
     lone = int(np.flatnonzero(frame.service == "web")[0])
     frame.loc[lone, "protocol"] = "udp"
-    (finding,) = check_table(frame).findings
-    assert (finding.kind, finding.rows) == ("broken_dependency", (lone,))
+    # A dependency that one service breaks again and again is not strict: the lone row is odd, and no more.
+    assert {finding.rows for finding in check_table(frame).findings} == {(lone,)}
 
 
 def test_a_slip_within_its_level_is_still_told(rng):

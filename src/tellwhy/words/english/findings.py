@@ -174,7 +174,9 @@ def _tell_misplaced(f: Finding, _subject: str) -> str:
 
 @says("two_values", begins="subject")
 def _tell_two_values(f: Finding, subject: str) -> str:
-    return f"{subject} also holds {value_words(f.facts['value'])}, which belongs to the empty {f.facts['home']}"
+    return (
+        f"{subject} also holds {value_words(f.facts['value'])}, which belongs to the empty {f.facts['home']}"
+    )
 
 
 @says("second_convention")
