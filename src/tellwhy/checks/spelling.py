@@ -76,8 +76,11 @@ def misspelt_labels(column: Writing, keyboard: Keyboard) -> list[Slip]:
         return []
     near = Near.of(column.names[code] for code in common)
     known = _Common(common, near, _neighbour_share(near))
-    found = (_of_label(column, int(code), known, keyboard) for code in rare)
-    return [slip for slip in found if slip is not None]
+    found = {int(code): _nearest(column, int(code), known, keyboard) for code in rare}
+    # Slips are met once, too: what is new by nature is counted on labels that are near no other.
+    far = sum(int(counts[code] == 1) for code, near_ones in found.items() if not near_ones)
+    new = far / (1 - known.neighbours) / column.n + 1 / column.n
+    return [_weigh(column, code, known, keyboard, found[code], new=new) for code in found if found[code]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,29 +105,47 @@ def _is_neighbour(name: str, other: str) -> bool:
     return edits is not None and len(edits) <= 1 and not are_of_digits(edits)
 
 
-def _of_label(column: Writing, code: int, known: _Common, keyboard: Keyboard) -> Slip | None:
+@dataclass(frozen=True, eq=False)
+class _Near:
+    """A common label that may have been meant: log P of what is written, given it, and the edits between."""
+
+    meant: int
+    log_p: float
+    edits: list[Edit]
+
+
+def _nearest(column: Writing, code: int, known: _Common, keyboard: Keyboard) -> list[_Near]:
+    """Common labels that may have been meant."""
     name = column.names[code]
-    count = int(column.counts[code])
-    found: list[tuple[float, float, int, list[Edit]]] = []
+    found = []
     for at in known.near.places(name):
         meant = int(known.codes[at])
-        if meant == code or column.counts[meant] < _RATIO * count:
+        if meant == code or column.counts[meant] < _RATIO * column.counts[code]:
             continue
         edits = edits_between(name, known.near.names[at])
-        if edits is None or not _may_be_slip(name, known.near.names[at], edits, keyboard):
-            continue
-        log_p = keyboard.log_p(edits, len(known.near.names[at]))
-        found.append((log_p + math.log(column.counts[meant] / column.n), log_p, meant, edits))
-    if not found:
-        return None
-    _, log_p, meant, edits = max(found, key=lambda each: each[0])
-    slips = math.log(RATE) + float(np.logaddexp.reduce([each[0] for each in found]))
-    own = math.log(known.neighbours / len(known.codes)) + log_p
+        if edits is not None and _may_be_slip(name, known.near.names[at], edits, keyboard):
+            found.append(_Near(meant, keyboard.log_p(edits, len(known.near.names[at])), edits))
+    return found
+
+
+def _weigh(
+    column: Writing, code: int, known: _Common, keyboard: Keyboard, found: list[_Near], *, new: float
+) -> Slip:
+    """Log-odds of a slip of any of these labels; the likeliest is the one that was meant."""
+    name = column.names[code]
+    slips = [each.log_p + math.log(column.counts[each.meant] / column.n) for each in found]
+    best = found[int(np.argmax(slips))]
+    own = math.log(known.neighbours / len(known.codes)) + float(
+        np.logaddexp.reduce([each.log_p for each in found])
+    )
     # Where slips bring in one character, the same slip is soon made again.
-    recurs = 1.0 if _is_usual(edits, keyboard) else _RECURS
-    new = math.log(column.new_share + 1 / column.n) + recurs * math.log(count)
-    odds = slips - new - float(np.logaddexp(column.spelling.log_p(name), own))
-    return Slip(code, meant, odds + _likeness(name, column.names[meant], edits, keyboard), edits)
+    recurs = 1.0 if _is_usual(best.edits, keyboard) else _RECURS
+    price = math.log(new) + recurs * math.log(int(column.counts[code]))
+    price += float(np.logaddexp(column.spelling.log_p(name), own))
+    odds = math.log(RATE) + float(np.logaddexp.reduce(slips)) - price
+    return Slip(
+        code, best.meant, odds + _likeness(name, column.names[best.meant], best.edits, keyboard), best.edits
+    )
 
 
 def _is_usual(edits: list[Edit], keyboard: Keyboard) -> bool:

@@ -31,7 +31,8 @@ _OTHER_THING = 5.0
 _OFTEN = 0.7
 _SLIPPED_POINT = 0.05  # P that a number that is wrong is off by a power of ten
 _MOST_DIFFERENT = 20_000
-_MOST_BROKEN = 0.02  # of new rows
+_MOST_BROKEN = 0.02  # of new rows, or so many
+_FEW_BROKEN = 3
 _FITTED = (0.0, 0.8)  # log-odds that came true in tables with planted mistakes: a + b·l
 _FITTED_EMPTY = (0.8, 0.5)
 
@@ -87,7 +88,7 @@ class Votes:
         self.agreeing[rule.target].append(np.flatnonzero(agrees & (most[x.codes] > 0.6 * sizes[x.codes])))
         differs = np.flatnonzero(can_tell & ~is_empty & ~agrees)
         # A dependency that holds no longer is not told row by row.
-        if len(differs) <= (max(_MOST_BROKEN * len(x.codes), 1) if self.own else _MOST_DIFFERENT):
+        if len(differs) <= (max(_MOST_BROKEN * len(x.codes), _FEW_BROKEN) if self.own else _MOST_DIFFERENT):
             self._ask_of_different(rule, differs)
         known = can_tell & is_empty & (most[x.codes] >= 0.8 * sizes[x.codes])
         if known.any():
