@@ -12,7 +12,6 @@ from tellwhy.words.english.findings import ROWS, SENTENCES, Sentence
 from tellwhy.words.english.notices import NOTICES, UNCERTAIN
 from tellwhy.words.numbers import cells_words, plain_words, rows_words
 
-SURE = 0.9  # from which a claim is no mere suspicion
 MOST_SURE = 0.995
 MOST_CELLS = 4  # of a row, told with what is wrong with them
 
@@ -36,7 +35,7 @@ def _sureness(found: Finding) -> str:
     """'97 % sure', or 'suspect (72 %)' where the cells were kept for that; of several rows the least sure."""
     least = min(found.probabilities)
     share = "> 99 %" if least > MOST_SURE else f"{100 * least:.0f} %"
-    if least < SURE:
+    if least < english.SURE:
         return f"suspect ({share})"
     return f"{share} sure" if len(found.probabilities) == 1 or least > MOST_SURE else f"≥ {share} sure"
 
@@ -96,7 +95,7 @@ def cause(found: Finding, subject: str = "") -> str:
 
 
 def of_row(found: Finding, cells: Mapping[str, Any]) -> str:
-    """Tell a finding of one of its rows, whose cells come first.
+    """Tell a finding of one of its rows, whose cells come first; how sure it is stands beside a reason.
 
     Parameters
     ----------
@@ -105,6 +104,7 @@ def of_row(found: Finding, cells: Mapping[str, Any]) -> str:
     cells
         Of the row, by column: those that the finding is about.
     """
+    found = replace(found, probabilities=())
     told = _cell_and_others(cells)
     begins = _sentence_of(found).begins
     if not told or begins == "cell":
