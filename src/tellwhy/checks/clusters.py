@@ -1,4 +1,4 @@
-"""Claims that fill a level of another column: not so many mistakes, but a legitimate difference of that level.
+"""Claims that fill a level of another column: a legitimate difference of that level, not so many mistakes.
 
 If nearly all cells that are claimed in a column stand in the rows of one station, and nearly all rows of that
 station are claimed, the station writes otherwise; nobody slipped so often.
@@ -36,7 +36,7 @@ def support_clusters(seen: Facts, claims: Sequence[Claim]) -> Iterator[Support]:
 
 
 def _in_filled_levels(seen: Facts, name: str, rows: Integers) -> np.ndarray:
-    """Which of these rows stand in a level of another column whose rows are claimed, and hardly any others."""
+    """Which rows stand in a level of another column whose rows are claimed, and hardly any others."""
     filled = np.zeros(len(rows), dtype=np.bool_)
     # Copies of a row would fill a level by themselves.
     counted = rows if seen.voices is None else rows[seen.voices[rows]]

@@ -8,8 +8,8 @@ log-odds l against an ordinary cell, a rare but legitimate one among them. With 
 Of one kind of mistake only the best claim on a cell counts, with at most e^12 to 1: what one rule is sure of
 is no surer than the rule. Cells are told, the most probable first, while the mean of 1 − P over what is told
 is at most 10 % (the Bayesian false discovery rate) and P is at least one half; others with such a P are told
-too, but make no row odd. The best explanation is told where it has most of P(wrong); otherwise the cell is odd,
-without a story. Cells are treated as missing where P is at least .9, all others are suspects.
+too, but make no row odd. The best explanation is told where it has most of P(wrong); otherwise the cell is
+odd, without a story. Cells are treated as missing where P is at least .9, all others are suspects.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class Dependency:
     kappa, exceptions
         How far rows agree beyond chance, and share of rows that differ from their group.
     usual
-        Of each level of the source: the target that most of its rows have, how many have it, and how many there
-        are.
+        Of each level of the source: the target that most of its rows have, how many have it, and how many
+        there are.
     others
         The other targets of a level, and how many rows have each.
     """

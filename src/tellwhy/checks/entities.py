@@ -1,7 +1,7 @@
 """Many sources report on the same things: which reports are wrong.
 
-A table of reports has a source column, at most one row for each thing and source, and attributes on which reports
-of one thing agree more than chance, but not always. Each thing has one true value of each attribute; source s
+A table of reports has a source column, at most one row for each thing and source, and attributes on which
+reports of one thing agree more than chance, but not always. Each thing has one true value of each attribute; source s
 reports it rightly with probability q_s. Values and reliabilities are learnt together (Dawid and Skene, 1979):
 
     P(v | reports) ∝ Π_s (K q_s/(1 − q_s))^{w_s [s reports v]},    q_s = mean of P(the value that s reports).
@@ -79,15 +79,16 @@ class Attribute:
     def pairs(self) -> Pairs:
         """The different values of each thing."""
         n_values = int(self.value.max(initial=0)) + 1
-        keys, at, n = np.unique(
+        found = np.unique(
             self.thing[self.filled] * n_values + self.value[self.filled],
             return_inverse=True,
             return_counts=True,
         )
+        keys = found[0]
         thing = keys // n_values
         first = np.flatnonzero(np.r_[True, np.diff(thing) > 0]) if len(thing) else np.zeros(0, np.int64)
         lengths = np.diff(np.r_[first, len(thing)])
-        return Pairs(thing, keys % n_values, n, at, first, lengths)
+        return Pairs(thing, keys % n_values, found[2], found[1], first, lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +243,7 @@ def p_of_values(attribute: Attribute, reliable: Floats, weights: Floats) -> Floa
 
 @dataclass(frozen=True, eq=False)
 class _Verdict:
-    """Of each report of an attribute: the pair that is probable, P(wrong), and how many report on its thing."""
+    """Of each report: the pair that is probable, P(wrong), and how many report on its thing."""
 
     chosen: Integers
     wrong: Floats

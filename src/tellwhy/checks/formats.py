@@ -1,4 +1,4 @@
-"""Cells that are written otherwise than the rest of their column: codes of another form, units, damaged letters.
+"""Cells that are written otherwise than the rest of their column: codes of another form, units, letters.
 
 A column's cells are generalised in up to 12 ways: digits with or without their number, words with or without
 their case, words that occur often as themselves. The way of least description length says what the column's
@@ -186,7 +186,7 @@ def _levels(texts: dict[str, int], tokens: dict[str, list[str]]) -> list[Level]:
 
 
 def _bits(level: Level, texts: dict[str, int], tokens: dict[str, list[str]]) -> float:
-    """Description length: the words kept, the patterns, which one each row has, and what patterns leave open."""
+    """Description length: words kept, patterns, which one each row has, and what patterns leave open."""
     counts: Counter[Pattern] = Counter()
     bits = sum(4.7 * len(word) + 2 for word in level.words)
     for text, count in texts.items():

@@ -1,7 +1,7 @@
 """How people slip on a keyboard: P(x | v), the chance that v was meant where x is written.
 
-A slip is a few edits: a character for another, one too many, one too few, two swapped. Which character comes in
-by mistake is learnt from slips that are beyond doubt: a table in which every slip is an 'x' has one way to slip.
+A slip is a few edits: a character for another, one too many, one too few, two swapped. Which character comes
+in by mistake is learnt from slips that are beyond doubt: where every slip is an 'x', there is one way to slip.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FARTHEST = 2  # difference of lengths
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit: kind "replace", "add", "drop", "swap" or "case", the character meant, the one that came in."""
+    """One edit: "replace", "add", "drop", "swap" or "case", the character meant, the one that came in."""
 
     kind: str
     meant: str = ""

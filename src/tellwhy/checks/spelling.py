@@ -4,8 +4,8 @@ A rare label x near a common one v is a slip with odds
 
     ρ · P(v) · P(x | v) / P(x is a new label of its own),
 
-where a label of its own is spelt as the others are, or is a neighbour of one of them as often as common labels
-are neighbours of each other: Payne and Wayne are both counties.
+where a label of its own is spelt as the others are, or is a neighbour of one of them as often as common
+labels are neighbours of each other: Payne and Wayne are both counties.
 """
 
 from __future__ import annotations

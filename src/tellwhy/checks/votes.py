@@ -1,8 +1,8 @@
 """What dependencies say of cells that do not follow: Rome in Germany, an empty country of a known city.
 
 Of each cell that differs from its group, the odds are weighed that the group's value was meant and written
-wrongly, or not meant at all; the determinants of a cell are asked for the median. Groups that agree with a cell
-vouch for it. An empty cell whose group knows the value is missing by mistake.
+wrongly, or not meant at all; the determinants of a cell are asked for the median. Groups that agree with a
+cell vouch for it. An empty cell whose group knows the value is missing by mistake.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Votes:
             len(rows)
         )
         for row in rows.tolist():
-            value, _, size = rule.usual[x.names[x.codes[row]]]
-            self.cells[rule.target, row].append(Vote(rule.source, odds, value, size, is_empty=True))
+            told = rule.usual[x.names[x.codes[row]]]
+            self.cells[rule.target, row].append(Vote(rule.source, odds, told[0], told[2], is_empty=True))
 
     def _ask_of_different(self, rule: Dependency, rows: Integers) -> None:
         x = self.columns[rule.source]
@@ -119,7 +119,7 @@ class Votes:
         """Log-odds that the group's value was meant, against an exception of its own."""
         y = self.columns[rule.target]
         written = y.names[code]
-        meant, n_meant, _ = rule.usual[level]
+        meant, n_meant = rule.usual[level][:2]
         count = rule.others.get(level, {}).get(written, 0) + self.own
         eps = rule.exceptions
         evidence = (n_meant - (count - 1)) * math.log((1 - eps) / eps * 4)
@@ -200,7 +200,7 @@ class Votes:
                 yield Support(name, free, np.full(len(free), _SUPPORT))
 
     def support(self, name: str, slips: list[Slip]) -> Iterator[Support]:
-        """Support for labels near another whose rows have other things beside them: two counties, both real."""
+        """Support for labels near another whose rows have other things beside them: two real counties."""
         column = self.columns[name]
         rules = [rule for rule in self.rules if rule.source == name]
         for slip in slips:

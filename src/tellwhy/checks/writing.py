@@ -1,4 +1,4 @@
-"""A column as it was written: its different cells as texts, how often each occurs, and how new ones are spelt.
+"""A column as it was written: its different cells as texts, how often each occurs, how new ones are spelt.
 
 Everything is counted over different cells, not over rows: a table of a million rows has few different ones.
 """
@@ -19,10 +19,6 @@ from tellwhy.core.score import Floats, Integers
 MARK = re.compile(
     r"[\W_]*(#?n/?a|null|nan|nil|none|unknown|missing|tbd|undefined|unspecified|#ref!|#value!|#div/0!|#name\?"
     r"|(not|un)[ -]?(available|known|specified|applicable|given)|no data|\?+|-+|\.+)?[\W_]*",
-    re.IGNORECASE,
-)
-STRONG_MARK = re.compile(
-    r"[\W_]*(#?n/?a|null|nan|nil|#ref!|#value!|#div/0!|#name\?|not (available|applicable|specified)|no data)[\W_]*",
     re.IGNORECASE,
 )
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
