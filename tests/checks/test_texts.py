@@ -85,7 +85,7 @@ def test_two_values_in_one_cell_beside_an_empty_one():
 
 
 def test_counties_one_letter_apart_are_both_counties():
-    """Payne is no slip of Wayne where its rows have another code beside them, nor where such names are many."""
+    """Payne is no slip of Wayne where its rows have another code, nor where such names are many."""
     rng = np.random.default_rng(1)
     county = rng.choice(["Wayne", "Lincoln", "Monroe", "Jackson", "Franklin"], 900).astype(object)
     county[[4, 50, 77]] = "Payne"

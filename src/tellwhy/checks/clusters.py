@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tellwhy.checks.contest import Claim, Support
-from tellwhy.checks.facts import Facts
 from tellwhy.core.score import Integers
+
+if TYPE_CHECKING:
+    from tellwhy.checks.facts import Facts
 
 _LIKELY = -2.5  # log-odds from which a claim counts
 _FEWEST = 5

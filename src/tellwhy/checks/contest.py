@@ -16,14 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import ODD_CELL, Mistake
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Finding
+
+if TYPE_CHECKING:
+    from tellwhy.checks.facts import Facts
 
 CAP = 12.0  # log-odds of one kind of mistake
 SURE = 0.9  # P from which a cell tells nothing and is treated as missing

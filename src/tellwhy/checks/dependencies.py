@@ -13,15 +13,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellwhy.checks.facts import Facts
 from tellwhy.checks.writing import Writing
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Integers
+
+if TYPE_CHECKING:
+    from tellwhy.checks.facts import Facts
 
 AGREES = 0.8  # κ from which a column follows from another
 _MOST_COLUMNS = 40

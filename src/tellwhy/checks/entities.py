@@ -1,8 +1,9 @@
 """Many sources report on the same things: which reports are wrong.
 
 A table of reports has a source column, at most one row for each thing and source, and attributes on which
-reports of one thing agree more than chance, but not always. Each thing has one true value of each attribute; source s
-reports it rightly with probability q_s. Values and reliabilities are learnt together (Dawid and Skene, 1979):
+reports of one thing agree more than chance, but not always. Each thing has one true value of each attribute;
+source s reports it rightly with probability q_s. Both are learnt together (Dawid and Skene,
+1979):
 
     P(v | reports) ∝ Π_s (K q_s/(1 − q_s))^{w_s [s reports v]},    q_s = mean of P(the value that s reports).
 
@@ -15,16 +16,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tellwhy.checks.chance import LEVEL
 from tellwhy.checks.contest import Claim
 from tellwhy.checks.dependencies import Columns, Groups
-from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import BROKEN_DEPENDENCY
 from tellwhy.checks.writing import Writing, log_odds
 from tellwhy.core.score import Floats, Integers
+
+if TYPE_CHECKING:
+    from tellwhy.checks.facts import Facts
 
 VALUES = 8.0  # K, so many values a wrong report may have
 _CONTESTED = 0.85  # κ below which reports on a thing are contested

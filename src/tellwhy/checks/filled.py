@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tellwhy.checks.chance import LEVEL, agreement
 from tellwhy.checks.contest import Claim
-from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import BROKEN_DEPENDENCY
 from tellwhy.data.columns.reading import Labels
+
+if TYPE_CHECKING:
+    from tellwhy.checks.facts import Facts
 
 _FEWEST = 20
 _MOST_LEVELS = 100

@@ -1,7 +1,7 @@
 """How people slip on a keyboard: P(x | v), the chance that v was meant where x is written.
 
 A slip is a few edits: a character for another, one too many, one too few, two swapped. Which character comes
-in by mistake is learnt from slips that are beyond doubt: where every slip is an 'x', there is one way to slip.
+in by mistake is learnt from slips beyond doubt: where every slip is an 'x', there is one way to slip.
 """
 
 from __future__ import annotations
