@@ -9,8 +9,8 @@ import pytest
 
 from data.quality.clean_tables import orders, series
 from tellwhy.checks.check import check_table
-from tellwhy.checks.dependencies import _are_slips
 from tellwhy.checks.mistakes import MISTAKES
+from tellwhy.checks.votes import _power_of_ten
 from tellwhy.data.columns.roles import read_columns
 
 SEEDS = range(3)
@@ -458,8 +458,7 @@ def test_whole_days_that_are_off_by_a_day_or_two(rng, off):
 
 
 @pytest.mark.parametrize(
-    ("values", "is_told"),
-    [((578.0, 5.78), True), ((57.8, 57.8), False), ((578.0, 300.0), False), ((-578.0, 578.0), False)],
+    ("written", "places"), [("578", 1), ("5.78", -1), ("57.8", 0), ("300", 0), ("-578", 0), ("0", 0), ("x", 0)]
 )
-def test_a_slip_is_ten_a_hundred_or_a_thousand_times_what_is_usual(values, is_told):
-    assert _are_slips(np.array(values), [57.8, 57.8]) is is_told
+def test_a_slip_is_ten_a_hundred_or_a_thousand_times_what_is_usual(written, places):
+    assert _power_of_ten(written, "57.8") == places
