@@ -458,7 +458,8 @@ def test_whole_days_that_are_off_by_a_day_or_two(rng, off):
 
 
 @pytest.mark.parametrize(
-    ("written", "places"), [("578", 1), ("5.78", -1), ("57.8", 0), ("300", 0), ("-578", 0), ("0", 0), ("x", 0)]
+    ("written", "places"),
+    [("578", 1), ("5.78", -1), ("57.8", 0), ("300", 0), ("-578", 0), ("0", 0), ("x", 0)],
 )
 def test_a_slip_is_ten_a_hundred_or_a_thousand_times_what_is_usual(written, places):
     assert _power_of_ten(written, "57.8") == places
