@@ -106,6 +106,16 @@ def test_one_cause_in_several_channels_is_one_event():
     assert {told[0].feature, *told[0].facts["others"]} == {"x0", "x2"}
 
 
+def test_events_of_two_channels_shortly_after_each_other_are_two():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 2))
+    X[650:680, 0] = 4.0
+    X[850:, 1] += 4.0
+    found = explain_events(frame(X), time="when").anomalies
+    told = {(event.reasons[0].feature, event.reasons[0].facts["what"]) for event in found if event.is_alarm}
+    assert told == {("x0", "stuck"), ("x1", "shift_up")}
+
+
 def test_every_view_has_the_record(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=1000)
