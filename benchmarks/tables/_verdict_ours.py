@@ -98,7 +98,7 @@ def _by_command(path: Path, other: Path | None) -> Verdicts:
 
 def _by_check(path: Path, other: Path | None) -> Verdicts:
     """The quality pass alone: alarms are rows of findings that make a row odd."""
-    from tellwhy.kinds.table import check_file
+    from tellwhy.kinds.checked_file import check_file
 
     found = check_file(path, reference=other).quality.findings
     alarms = {int(row) for f in found if f.surprise > 0 for row in f.rows}

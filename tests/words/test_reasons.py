@@ -307,7 +307,7 @@ def test_chance_alarms_are_fewer_than_one_only_below_one(expected, said):
     ("values", "written_so"),
     [
         ((34.4712, 33.2, 9.05), ["34.47", "33.20", "9.05"]),
-        ((2e6, 3.0), [number(2e6), number(3.0)]),  # the largest says that decimals would not be aligned
+        ((2e6, 3.25), [number(2e6), number(3.25)]),  # the largest says that decimals would not be aligned
         ((0.5, 0.001), ["0.5000", "0.0010"]),
         ((0.009, 0.001), [number(0.009), number(0.001)]),
     ],

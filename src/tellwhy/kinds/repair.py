@@ -17,7 +17,7 @@ from tellwhy.data.places import file_of, line_of
 from tellwhy.data.rewriting import rewrite_delimited, write_like
 from tellwhy.data.sources import format_of_file
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.table import FileQuality, check_file
+from tellwhy.kinds.checked_file import FileQuality, check_file
 from tellwhy.storage.csv_cells import write_cells, write_copy
 from tellwhy.storage.folders import check_new_file, new_file
 from tellwhy.storage.overwriting import CHANGES_SIGN, NEVER

@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.checks.check import Quality, check_table
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.checks.check import check_table
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.core.running import one_blas_thread
 from tellwhy.core.score import Floats
 from tellwhy.data import Table, TableEncoder
-from tellwhy.data.columns.kinds import chosen_columns
 from tellwhy.data.columns.notices import left_out_notices
 from tellwhy.data.columns.roles import read_columns
-from tellwhy.data.places import file_of, line_of
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.drift import NewData, new_data_of
 from tellwhy.kinds.marks import Mark, held_back, without_marked
@@ -36,7 +34,6 @@ from tellwhy.kinds.table_rows import (
     Selection,
     as_source,
     count_emptied,
-    read_as_told,
     read_new_rows,
     reference_of,
     with_hours,
@@ -383,74 +380,3 @@ def draw_fitted_line(model: TableModel, n_rows: int) -> Alarms:
     """Where alarms begin for so many new rows: at the line that was drawn in fitting."""
     expected = float(n_rows * np.exp(-max(model.level, 0.0)))
     return Alarms(model.level, f"the line drawn in fitting: {model.rule}", expected, "fit")
-
-
-@dataclass(frozen=True, eq=False)
-class FileQuality:
-    """A table and what is wrong with it."""
-
-    table: Table
-    quality: Quality
-    notices: list[str]
-
-    def lines(self, finding: Finding, most: int | None = None) -> list[int]:
-        """Lines of the file (from 1) of a finding's rows; empty where the file has no lines."""
-        found = [line_of(self.table.frame, row) for row in finding.rows[:most]]
-        return [line for line in found if line is not None]
-
-    def files(self, finding: Finding, most: int | None = None) -> list[str]:
-        """File of each of these lines, where there are several files."""
-        frame = self.table.frame
-        known = [row for row in finding.rows[:most] if line_of(frame, row) is not None]
-        return [file for row in known if (file := file_of(frame, row)) is not None]
-
-
-def check_file(
-    data: str | Path | TableLike,
-    *,
-    reference: str | Path | TableLike | None = None,
-    exclude: Sequence[str] = (),
-    category: Sequence[str] = (),
-    number: Sequence[str] = (),
-    date: Sequence[str] = (),
-    text: Sequence[str] = (),
-) -> FileQuality:
-    """Read a table and check it as data: placeholders, repeats, broken relations, levels, dates.
-
-    Parameters
-    ----------
-    data
-        A file, or a table in memory.
-    reference
-        An earlier file of the same columns: levels, ranges and relations are learned from it.
-    exclude
-        Columns to leave out.
-    category, number, date, text
-        Columns that are to be read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
-    """
-    table = as_source(data)
-    other = None if reference is None else as_source(reference)
-    stage("reading columns")
-    names = chosen_columns(table.frame, None, exclude)
-    if not names:
-        raise InvalidInput(f"All columns of {table.source} are left out; expected at least one to check.")
-    told = {"category": category, "number": number, "date": date, "text": text}
-    read = read_as_told(table.frame[names], None, told)
-    same = (
-        None if other is None else read_as_told(other.frame[_shared(other, names, table)], read.roles, told)
-    )
-    stage("checking the data")
-    known = None if same is None else same.frame
-    quality = check_table(read.frame, read.roles, reference=known, raw=table.frame[names])
-    return FileQuality(table, quality, [*table.notices, *read.notices])
-
-
-def _shared(reference: Table, names: list[str], table: Table) -> list[str]:
-    """Columns of the checked table, all of which the reference must have."""
-    gone = [name for name in names if name not in reference.frame.columns]
-    if gone:
-        raise InvalidInput(
-            f"The reference {reference.source} lacks the columns {', '.join(map(repr, gone[:5]))} of "
-            f"{table.source}; expected the same columns. Rename or add them, or check without a reference."
-        )
-    return names

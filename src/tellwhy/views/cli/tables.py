@@ -20,9 +20,9 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import options, screen
 
 if TYPE_CHECKING:
+    from tellwhy.kinds.checked_file import FileQuality
     from tellwhy.kinds.drift import Difference
     from tellwhy.kinds.repair import Repaired
-    from tellwhy.kinds.table import FileQuality
     from tellwhy.verdicts.column_drift import Drift
 
 
@@ -49,7 +49,7 @@ def check_command(
 
     Example: `tellwhy check orders.csv --reference last_month.csv`
     """
-    from tellwhy.kinds.table import check_file
+    from tellwhy.kinds.checked_file import check_file
     from tellwhy.kinds.table_rows import named_source
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
