@@ -394,7 +394,15 @@ class Batch:
         scores = self.fitted.scores()
         reference = self.fitted.reference_scores(scores)
         learned = self.fitted.calibration(reference) if self.calibration is None else self.calibration
-        ranking = ranking_of(scores, learned, reference, self.request, self.found.added, drawn=self.drawn)
+        ranking = ranking_of(
+            scores,
+            learned,
+            reference,
+            self.request,
+            self.found.added,
+            drawn=self.drawn,
+            crowded=self.found.crowded(),
+        )
         return Judged(self, learned, ranking)
 
 

@@ -199,6 +199,7 @@ def ranking_of(
     added: Floats | None = None,
     *,
     drawn: Alarms | None = None,
+    crowded: NDArray[np.bool_] | None = None,
 ) -> Ranking:
     """Draw the line, and pick the rows to explain.
 
@@ -218,6 +219,8 @@ def ranking_of(
         Surprise that findings add to each row.
     drawn
         Where alarms begin, if that was decided before; `wanted` decides otherwise.
+    crowded
+        Rows that only say again what others say: where not all alarms can be explained, the others come first.
     """
     raised = scores if added is None else calibration.raised(scores, added)
     surprises = calibration.surprises(raised)
@@ -232,8 +235,14 @@ def ranking_of(
         fdr=wanted.fdr,
     )
     threshold = _threshold(raised, surprises > alarms.level, calibration.score_of(alarms.level))
-    n_explained = max(wanted.top, min(int((raised > threshold).sum()), EXPLAINED_ROWS))
-    positions = np.argsort(-raised, kind="stable")[:n_explained]
+    n_above = int((raised > threshold).sum())
+    n_explained = max(wanted.top, min(n_above, EXPLAINED_ROWS))
+    positions = np.argsort(-raised, kind="stable")
+    if crowded is not None and n_above > n_explained:
+        first = positions[:n_above]
+        first = first[np.argsort(crowded[first] & (scores[first] <= threshold), kind="stable")]
+        positions = first[:n_explained][np.argsort(-raised[first[:n_explained]], kind="stable")]
+    positions = positions[:n_explained]
     # "left" counts the reference rows that score lower: a row of the reference does not stand above itself.
     percentiles = 100.0 * np.searchsorted(np.sort(reference), raised[positions], "left") / len(reference)
     return Ranking(raised, surprises, scores, threshold, alarms, positions, percentiles, by_model)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tellwhy import checks as quality
 from tellwhy.checks.mistakes import GAP, ODD_TOGETHER
@@ -23,6 +24,7 @@ from tellwhy.words.numbers import is_number
 # once stands above what happened often; and enough for any alarm.
 MOST_ADDED = 25.0
 LEAST_ADDED = 12.0
+MOST_OF_ONE = 20  # rows of one finding that are explained before any other row, where not all can be
 GUILTY_PART = 0.6  # of what a finding adds, for its first column; the others share the rest
 
 
@@ -68,6 +70,17 @@ class RowFindings:
             replace(f, rows=tuple(place[list(f.rows)].tolist())) for old, f in pairs if f.rows or not old.rows
         ]
         return RowFindings(tuple(findings), self.added[kept])
+
+    def crowded(self) -> NDArray[np.bool_]:
+        """Rows that only say again what others of their finding say: those beyond the first of many."""
+        is_crowded = np.zeros(len(self.added), dtype=bool)
+        for finding in self.findings:
+            if addition(finding) > 0 and len(finding.rows) > MOST_OF_ONE:
+                is_crowded[list(finding.rows)[MOST_OF_ONE:]] = True
+        for finding in self.findings:
+            if addition(finding) > 0 and len(finding.rows) <= MOST_OF_ONE:
+                is_crowded[list(finding.rows)] = False
+        return is_crowded
 
     def by_row(self, positions: Integers) -> list[list[quality.Finding]]:
         """Findings that make each of these rows odd, the most surprising first."""

@@ -50,3 +50,19 @@ def test_sixty_rows_with_a_new_status_are_one_entry():
     (entry,) = entries_of([a for a in run.anomalies if a.is_alarm], run.usual)
     assert (entry.n_rows, len(entry.anomalies)) == (60, 60)
     assert run.headline[0].startswith("60 of 60 rows are alarms, all by one cause (")
+
+
+def test_rows_of_one_finding_crowd_nobody_out():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal([40, 50, 60], 5, size=(9000, 3)), columns=list("abc"))
+    table.loc[:299, "a"] = -999.0
+    table.loc[8000:8004, "b"] = [121.0, 122.0, 123.0, 124.0, 125.0]
+    run = explain_table(table)
+    assert run.n_flagged >= 305
+    told = {anomaly.row for anomaly in run.anomalies}
+    assert len(told) == 200
+    assert told >= set(range(8000, 8005))
+    scores = [anomaly.score for anomaly in run.anomalies]
+    assert scores == sorted(scores, reverse=True)
+    counts = {entry.first.reasons[0].feature: entry.n_rows for entry in entries_of(run.anomalies, run.usual)}
+    assert counts["a"] == 300
