@@ -220,7 +220,7 @@ def ranking_of(
     drawn
         Where alarms begin, if that was decided before; `wanted` decides otherwise.
     crowded
-        Rows that only say again what others say: where not all alarms can be explained, the others come first.
+        Rows that only say again what others say: where not all alarms are explained, the others come first.
     """
     raised = scores if added is None else calibration.raised(scores, added)
     surprises = calibration.surprises(raised)
