@@ -29,6 +29,8 @@ from tellwhy.words.english.events import how_sure, name_of
 WIDTH = 900.0
 HEIGHT = 120.0
 EDGE = 8.0  # free above and below a line
+SHORT = ("spike", "dip")
+BESIDE = 25.0  # of the dashed lines, before and after an event
 LEAST_BAND = 2.0  # of a mark's width
 
 
@@ -166,7 +168,7 @@ def _card(run: Result, k: int) -> Card:
 
 
 def _around(run: Result, k: int) -> Markup:
-    """The readings around an event, the event shaded, what is usual there between dashed lines."""
+    """The readings around an event, the event shaded, and a spike's usual readings."""
     reason = run.anomalies[k].reasons[0]
     values = np.asarray(run.array_of("data", k), dtype=np.float64)
     at = np.asarray(run.array_of("at", k), dtype=np.float64)
@@ -178,14 +180,12 @@ def _around(run: Result, k: int) -> Markup:
     marks = [
         element("rect", x=f"{left:.2f}", y=0, width=f"{wide:.2f}", height=HEIGHT, fill=ODD, fill_opacity=0.2)
     ]
-    for level in reason.typical:
+    # What is usual differs along a cycle: it is drawn where the event is, and only if this is short.
+    for level in reason.typical if reason.facts["what"] in SHORT else ():
         if bottom <= float(level) <= top:
             y = f"{_height(np.array([float(level)]), bottom, top)[0]:.1f}"
-            marks.append(
-                element(
-                    "line", x1=0, x2=WIDTH, y1=y, y2=y, stroke=ODD, stroke_width=1, stroke_dasharray="5 5"
-                )
-            )
+            ends = {"x1": f"{left - BESIDE:.1f}", "x2": f"{left + wide + BESIDE:.1f}", "y1": y, "y2": y}
+            marks.append(element("line", **ends, stroke=ODD, stroke_width=1, stroke_dasharray="3 3"))
     points = np.column_stack([(at - at[0]) / reach * WIDTH, _height(values, bottom, top)])
     marks.append(element("path", d=_path(points), fill="none", stroke=INK, stroke_width=1.4, class_="line"))
     return _svg(f"{wording.shortened(reason.feature, 60)} around event {k + 1}", marks, class_="node-plot")
