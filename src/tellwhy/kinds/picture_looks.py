@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LOOKS = ("network", "filters", "whole")
 LEAST = 5  # pictures that a look is learned from
 OTHER_THINGS = 3.0  # change of content from which each picture shows another thing
+SAME_THING = 1.0  # change of content below which pictures show the same thing in about the same place
+CLEARLY = 0.1  # of the AUROC, by which these need another look than that at each place
 HELD = 8  # good pictures, at most, that defects are planted in
 DEFECTS = 3  # of each
 BETTER = 0.02  # of the AUROC, by which two looks must be better than one
@@ -91,9 +93,14 @@ def learn_looks(pictures: Sequence[Floats], features: str, seed: int) -> Picture
     from tellwhy.detectors.patches.looks import NearestPlaces, PlaceGaussians, change_of_content
 
     kinds: dict[str, Any] = {"network": PlaceGaussians, "filters": NearestPlaces}
-    is_whole = features == "whole" or (features == "auto" and change_of_content(pictures) > OTHER_THINGS)
+    change = change_of_content(pictures) if features == "auto" else 0.0
+    is_whole = features == "whole" or change > OTHER_THINGS
     tried = _tried(kinds, pictures, seed) if features == "auto" and not is_whole else {}
-    names = ["whole"] if is_whole else (best_of(tried) if tried else features).split("+")
+    names = (
+        ["whole"]
+        if is_whole
+        else (best_of(tried, is_same_thing=change < SAME_THING) if tried else features).split("+")
+    )
     learned = [
         PlaceGaussians.learn(pictures, "whole") if name == "whole" else kinds[name].learn(pictures)
         for name in names
@@ -104,14 +111,19 @@ def learn_looks(pictures: Sequence[Floats], features: str, seed: int) -> Picture
     return PictureLooks(names, [look for look, _ in learned], middles, units, usual, tried)
 
 
-def best_of(tried: dict[str, float]) -> str:
+def best_of(tried: dict[str, float], *, is_same_thing: bool = False) -> str:
     """Return the way of looking with the largest AUROC; two together only where that is clearly better.
+
+    Of pictures of the same thing in about the same place, only a look at each place finds what is missing:
+    planted defects, which add something, must speak clearly against it.
 
     Examples
     --------
     >>> best_of({"network": 0.95, "filters": 0.7, "network+filters": 0.96})
     'network'
     """
+    if is_same_thing and max(tried.values()) < tried["network"] + CLEARLY:
+        return "network"
     singles = {name: value for name, value in tried.items() if "+" not in name}
     best = max(singles, key=lambda name: singles[name])
     return next((name for name in tried if "+" in name and tried[name] > singles[best] + BETTER), best)

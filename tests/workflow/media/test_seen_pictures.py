@@ -93,6 +93,10 @@ def test_without_the_weights_raw_patches_are_compared_and_it_is_told_once(place,
 def test_two_looks_are_taken_only_where_they_find_clearly_more():
     assert best_of({"network": 0.95, "filters": 0.7, "network+filters": 0.96}) == "network"
     assert best_of({"network": 0.7, "filters": 0.9, "network+filters": 0.96}) == "network+filters"
+    near = {"network": 0.96, "filters": 0.98, "network+filters": 0.98}
+    assert best_of(near) == "filters"
+    assert best_of(near, is_same_thing=True) == "network"
+    assert best_of({**near, "network": 0.8}, is_same_thing=True) == "filters"
 
 
 @pytest.mark.parametrize("seed", range(8))
