@@ -184,6 +184,7 @@ EXAMPLES = [
         probabilities=[0.92, 0.92],
     ),
     odd("damaged_text", ["town"], [7], {}, {}, {"town": "Z�rich"}, probabilities=[0.95]),
+    odd("swapped", ["height", "weight"], [4, 6], {}, {}, {"height": 71.0}, probabilities=[0.97, 0.93]),
     odd("odd_cell", ["note"], [4], {}, {}, {"note": "x?!"}, probabilities=[0.9712]),
     odd("odd_cell", ["note"], [4, 9], {}, {}, {"note": "x?!"}, probabilities=[0.9999, 0.55]),
     odd(

@@ -1,10 +1,8 @@
-"""Numbers below, above and of the wrong sign.
+"""Numbers below and above what others keep to.
 
 Values below 0 in a column that is otherwise never below 0.
 
 Values beyond a bound that all others keep: shares above 100 %, fractions among whole numbers.
-
-Signs that were flipped: −23.50 in a column of positive amounts that otherwise fits.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import numpy as np
 
 from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail
 from tellwhy.checks.facts import Facts, decimals_of
-from tellwhy.checks.mistakes import BROKEN_ORDER, DECIMAL_SLIP, SIGN_FLIP
+from tellwhy.checks.mistakes import BROKEN_ORDER, DECIMAL_SLIP
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Finding
@@ -148,24 +146,3 @@ def _fractions(seen: Facts, column: str) -> Iterator[Finding]:
     usual = {"n": n - len(rows)}
     surprise = math.log(n / len(rows))
     yield DECIMAL_SLIP.report(seen, column, rows, {}, usual, form="not_whole", surprise=surprise)
-
-
-def find_sign_flips(seen: Facts, known: Facts) -> list[Finding]:
-    """Negative values in a column of positive ones, whose sizes are as usual there."""
-    findings = []
-    for column, numbers in seen.numbers.items():
-        below = below_zero(numbers.values, known.numbers[column].values)
-        if not len(below.rows):
-            continue
-        size = -numbers.values[below.rows]
-        usual = np.quantile(below.rest, [0.005, 0.995])
-        fits = (size >= usual[0]) & (size <= usual[1])
-        evidence = below.evidence - math.log(len(seen.numbers))
-        if not (fits & (evidence > LEVEL)).any():
-            continue
-        chosen = fits  # one sure case says that the column is positive: then all of them are wrong
-        rows = below.rows[chosen]
-        others = seen.ends(column, below.rest)
-        surprise = float(evidence[chosen].max())
-        findings.append(SIGN_FLIP.report(seen, column, rows, {}, others, surprise=surprise))
-    return findings

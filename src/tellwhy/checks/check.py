@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tellwhy.checks.bounds import find_fractions, find_out_of_bounds, find_sign_flips
+from tellwhy.checks.bounds import find_fractions, find_out_of_bounds
 from tellwhy.checks.clusters import support_clusters
 from tellwhy.checks.contest import Claim, Support, decide
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
@@ -30,9 +30,10 @@ from tellwhy.checks.orders import Order, find_broken_orders, learn_orders
 from tellwhy.checks.placeholders import find_placeholders
 from tellwhy.checks.relations import Relation, find_broken_relations, learn_relations
 from tellwhy.checks.repeats import find_repeats
-from tellwhy.checks.slips import find_slips
+from tellwhy.checks.row_law import RowLaw, learn_row_law
 from tellwhy.checks.stuck import find_stuck_values
 from tellwhy.checks.texts import claim_texts, learn_keyboard
+from tellwhy.checks.wrong_numbers import find_wrong_numbers
 from tellwhy.core.progress import stage
 from tellwhy.core.registry import load_entry_points
 from tellwhy.results.result import MISSING, Finding
@@ -105,9 +106,8 @@ CHECKS: tuple[Check, ...] = (
     Check(find_empty_rows),
     Check(find_stuck_values),
     Check(find_broken_relations, learn_relations, Relation),
-    Check(find_sign_flips),
+    Check(find_wrong_numbers, learn_row_law, RowLaw),
     Check(find_out_of_bounds),
-    Check(find_slips),
     Check(find_fractions),
     Check(find_broken_orders, learn_orders, Order),
     Check(find_wrong_cells),

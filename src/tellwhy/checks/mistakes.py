@@ -136,6 +136,7 @@ DECIMAL_SLIP = declare(
 MIXED_UNITS = declare(
     "mixed_units", {"slip": "times label level", "fahrenheit": ""}, empties="slip fahrenheit"
 )
+SWAPPED = declare("swapped", {"swapped": ""}, empties="swapped")
 STUCK = declare(
     "stuck",
     {"stuck": "value", "stuck_reading": "first last is_clock value"},

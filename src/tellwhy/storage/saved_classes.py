@@ -128,6 +128,11 @@ PLACES: Mapping[str, str] = {
     "Keyboard": "tellwhy.checks.keyboard",
     "Order": "tellwhy.checks.orders",
     "Relation": "tellwhy.checks.relation_forms",
+    "CellLaw": "tellwhy.checks.row_law",
+    "ColumnMass": "tellwhy.checks.column_mass",
+    "Density": "tellwhy.checks.density",
+    "LevelLaw": "tellwhy.checks.level_law",
+    "RowLaw": "tellwhy.checks.row_law",
 }
 RENAMED: Mapping[str, str] = {
     "Observed": "ReferenceRows",

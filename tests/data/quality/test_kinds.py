@@ -186,16 +186,21 @@ def test_a_price_of_another_product_scale(rng):
     assert finding.columns == ("price", "product")
 
 
-def test_a_single_price_a_hundred_times_too_small_is_near_the_others_in_pounds_but_not_in_ratios():
-    found = 0
-    for seed in range(12):
-        rng = np.random.default_rng([seed, 9])
-        price = np.round(rng.lognormal(4.5, 0.35, 2_000), 2)
-        price[7] = np.round(price[7] / 100, 2)
-        findings = odd(pd.DataFrame({"price": price, "quantity": rng.integers(1, 9, 2_000)}))
-        assert all((f.kind, f.rows) == ("decimal_slip", (7,)) for f in findings)
-        found += len(findings)
-    assert found >= 9
+def test_prices_a_hundred_times_too_small_are_told_where_they_are_several(rng):
+    price = np.round(rng.lognormal(4.5, 0.35, 2_000), 2)
+    rows = some(rng, 2_000, 5)
+    price[rows] = np.round(price[rows] / 100, 2)
+    frame = pd.DataFrame({"price": price, "quantity": rng.integers(1, 9, 2_000)})
+    found = the_only(frame, "decimal_slip", "price", rows)
+    assert found.facts["times"] == 0.01
+    assert min(found.probabilities) > 0.9
+    assert np.abs(np.log(np.array(found.expected) / price[rows] / 100)).max() < 1e-9
+
+
+def test_one_price_alone_is_no_proof_of_a_slip(rng):
+    price = np.round(rng.lognormal(4.5, 0.35, 2_000), 2)
+    price[7] = np.round(price[7] / 10, 2)
+    assert not odd(pd.DataFrame({"price": price, "quantity": rng.integers(1, 9, 2_000)}))
 
 
 def test_minus_one_among_whole_numbers_that_thin_out_towards_zero(rng):

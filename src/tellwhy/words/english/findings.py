@@ -131,6 +131,11 @@ def _tell_sign_flip(f: Finding, subject: str) -> str:
     return f"{subject} is negative but otherwise of a usual size ({_tell_others(f)}): a flipped sign"
 
 
+@says("swapped")
+def _tell_swapped(f: Finding, _subject: str) -> str:
+    return f"{_name(f)} and {f.columns[1]} seem to be swapped"
+
+
 @says("beyond_bound", begins="subject")
 def _tell_beyond_bound(f: Finding, subject: str) -> str:
     bound = f"{f.facts['side']} {exact_number(f.facts['bound'])}"
