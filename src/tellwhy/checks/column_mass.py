@@ -1,7 +1,8 @@
-"""How probable each value of a column of numbers is: a probability, not a density, so that values can be compared.
+"""How probable each value of a column of numbers is: a probability, not a density, so values can be compared.
 
-A value is written on one of several lattices (thousands, tens, cents, …), and a lattice's share of the density around
-it is the value's. Values that come again and again where the density is thin have a probability of their own.
+A value is written on one of several lattices (thousands, tens, cents, …), and a lattice's share of the
+density around it is the value's. Values that come again and again where the density is thin have a
+probability of their own.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class ColumnMass:
     bend
         Numbers are looked at as arcsinh(x / bend); infinite where they are not bent.
     lattices, parts, parts_of_errors
-        Steps with which values are written, the finest last, and the part of the values written on each; the same
-        for values that are errors, of which nothing is known.
+        Steps with which values are written, the finest last, and the part of the values written on each;
+        the same for values that are errors, of which nothing is known.
     atoms, counts
         Different values and how often each occurred, where these may be common for themselves; else 0.
     n
@@ -101,11 +102,11 @@ class ColumnMass:
         own
             Whether they are among those learned from: each is then left out.
         is_meant
-            Whether they do not stand there but may have been meant. That one of them was seen before says something
-            only where values come from a list.
+            Whether they do not stand there but may have been meant. That one of them was seen before
+            says something only where values come from a list.
         stretch
-            How much wider steps are where these values were written: a value in pounds that is told in kilograms
-            stands for a wider piece.
+            How much wider steps are where these values were written: a value in pounds that is told in
+            kilograms stands for a wider piece.
         """
         smooth = np.exp(self._log_smooth(values, own=own) + self.log_steps(values, stretch=stretch))
         if is_meant and not self.is_list:
@@ -176,7 +177,7 @@ def log_digits(values: Floats) -> Floats:
     Examples
     --------
     >>> np.round(np.exp(log_digits(np.array([900_000.0, 0.12, 123.456]))), 6).tolist()
-    [0.016667, 0.002778, 0.0]
+    [0.016667, 0.003086, 0.0]
     """
     found = np.full(len(values), len(_DIGITS))
     sizes = np.abs(values)
@@ -186,11 +187,12 @@ def log_digits(values: Floats) -> Floats:
     for digits in range(len(_DIGITS), 0, -1):
         scaled = mantissas * 10 ** (digits - 1)
         found[np.abs(scaled - np.round(scaled)) < 1e-7 * scaled + 1e-12] = digits
-    return np.asarray(np.log(_DIGITS[found - 1]) - np.log(9.0) - (found - 1) * np.log(10.0))
+    n_numbers = np.where(found == 1, 9.0, 81.0 * 10.0 ** (found - 2))  # the last digit is not 0
+    return np.asarray(np.log(_DIGITS[found - 1] / n_numbers))
 
 
 def on_lattices(values: Floats, lattices: Floats) -> np.ndarray:
-    """Whether each value is a multiple of each step; all are of the last, which is finer than any rounding."""
+    """Whether each value is a multiple of each step; all are of the last, finer than any rounding."""
     found = np.ones((len(values), len(lattices)), dtype=np.bool_)
     for at, step in enumerate(lattices[:-1]):
         steps = values / step
@@ -245,9 +247,9 @@ def _bend(values: Floats, body: Floats) -> float:
     """At which scale logarithms begin, if the values are more like normal ones then; infinite if not."""
     if len(np.unique(body[:_PROBE])) < _FEW_VALUES:
         return np.inf
-    low, quarter, three, high = np.quantile(body, [0.03, 0.25, 0.75, 0.97])
+    middle, nearly_all = _ranges(body)
     has_one_sign = max(np.mean(values >= 0), np.mean(values <= 0)) >= 0.97
-    is_wide = high - low > 30 * max(three - quarter, 1e-300)
+    is_wide = nearly_all > 30 * max(middle, 1e-300)
     if not has_one_sign and not is_wide:
         return np.inf
     levels = np.linspace(0.03, 0.97, 39)
@@ -262,6 +264,12 @@ def _bend(values: Floats, body: Floats) -> float:
     return max(fits, key=lambda bend: float(fits[bend]))
 
 
+def _ranges(values: Floats) -> tuple[float, float]:
+    """How wide the middle half of the values is, and nearly all of them."""
+    ends = np.quantile(values, [0.03, 0.25, 0.75, 0.97])
+    return float(ends[2] - ends[1]), float(ends[3] - ends[0])
+
+
 def _likeness(quantiles: Floats) -> float:
     """Correlation of quantiles with those of normal values."""
     if np.ptp(quantiles) <= 0:
@@ -271,10 +279,10 @@ def _likeness(quantiles: Floats) -> float:
 
 
 def _lattices(body: Floats, different: Floats, counts: np.ndarray) -> tuple[Floats, Floats]:
-    """Steps with which the values are written, and the part of the values on each, by expectation-maximisation."""
-    low, quarter, three, high = np.quantile(body, [0.03, 0.25, 0.75, 0.97])
-    spread = max((three - quarter) / 1.349, (high - low) / 3.76 / 2, 1e-12)
-    fine = 1e-6 * min(spread, max(three - quarter, 1e-12 * spread))
+    """Steps with which values are written, and the part of the values on each (by EM)."""
+    middle, nearly_all = _ranges(body)
+    spread = max(middle / 1.349, nearly_all / 3.76 / 2, 1e-12)
+    fine = 1e-6 * min(spread, max(middle, 1e-12 * spread))
     chosen = _LATTICES[(2 * spread >= _LATTICES) & (10 * fine < _LATTICES)]
     lattices = np.append(chosen, fine)
     probe = np.unique(np.linspace(0, len(different) - 1, _PROBE).astype(np.int64))

@@ -1,7 +1,8 @@
 """How densely numbers lie on a line: a kernel estimate in the middle, Pareto tails of every plausible shape.
 
-A tail is an average of generalised Pareto tails, each weighed by how well it fits: from a few values nobody knows
-how heavy a tail is. The outermost values count as "beyond", not as where they are: errors do not make tails heavy.
+A tail is an average of generalised Pareto tails, each weighed by how well it fits: from a few values
+nobody knows how heavy a tail is. The outermost values count as "beyond", not as where they are: errors
+do not make tails heavy.
 """
 
 from __future__ import annotations
@@ -219,7 +220,8 @@ def _log_fall(excess: Floats, shape: Floats, scale: Floats) -> Floats:
 
 def _ranks(rising: Floats) -> tuple[Floats, Floats]:
     """Values and the normal scores of their middle ranks; of many values, every so-manieth."""
-    values, first, counts = np.unique(rising, return_index=True, return_counts=True)
+    values, counts = np.unique(rising, return_counts=True)
+    first = np.cumsum(counts) - counts
     kept = np.unique(np.linspace(0, len(values) - 1, _GRID).astype(np.int64))
     ranks = (first[kept] + counts[kept] / 2) / len(rising)
     return values[kept], ndtri(np.clip(ranks, 0.5 / len(rising), 1 - 0.5 / len(rising)))

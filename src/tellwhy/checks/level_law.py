@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellwhy.checks.facts import Facts
 from tellwhy.core.params import Fit, are_finite
 from tellwhy.core.score import Floats, Integers
+
+if TYPE_CHECKING:
+    from tellwhy.checks.facts import Facts
 
 _FEWEST_OF_LEVEL = 5
 _MOST_LEVELS = 2000
@@ -121,7 +124,7 @@ def learn_levels(facts: Facts, values: Floats, rows: Integers, ranges: tuple[flo
 
 
 def _telling_label(facts: Facts, values: Floats, rows: Integers, width: float) -> str:
-    """The label within whose levels values vary least, each left out of its level's mean; "" if none tells anything."""
+    """The label within whose levels values vary least, each left out of its mean; "" if none tells."""
     middle = float(np.median(values))
     own = np.clip(values, middle - _FARTHEST * width, middle + _FARTHEST * width)
     whole = float(np.var(own))

@@ -1,7 +1,7 @@
-"""What people do to numbers, and how likely each of these makes a cell: slips, signs, units, swaps, placeholders.
+"""What people do to numbers, and how likely it makes a cell: slips, signs, units, swaps, placeholders.
 
-A mistake turned a value z that fits its row into the x that stands there. With x = h(z), P(x | h) = P(z | its row), and
-steps that are as much wider as h stretches them.
+A mistake turned a value z that fits its row into the x that stands there. With x = h(z),
+P(x | h) = P(z | its row), and steps that are as much wider as h stretches them.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Suspects:
     beside
         What is known about them without looking at them.
     fits, wild
-        Log probability of the value given all that; and of a rare thing: half of these are usual in the column, but not
-        in their row, the others lie anywhere.
+        Log probability of the value given all that; and of a rare thing: half of these are usual in the
+        column, but not in their row, the others lie anywhere.
     """
 
     rows: Integers
@@ -145,8 +145,8 @@ def _likely(
 ) -> Floats:
     """Log probability of the suspects where `meant` stood there before.
 
-    Multiplied with a power of ten, values keep their probability, for each goes to one, or are rounded anew; converted
-    ones are rounded anew.
+    Multiplied with a power of ten, values keep their probability, for each goes to one, or are rounded
+    anew; converted ones are rounded anew.
     """
     # What is 0 stays 0 whatever it is multiplied with.
     possible = (suspects.values != 0) & np.isfinite(meant) & (np.abs(meant - suspects.values) > 1e-12)
@@ -165,7 +165,7 @@ def _likely(
 
 
 def _is_fine(law: CellLaw, meant: Floats) -> np.ndarray:
-    """Whether values had so many units of the last decimal that a factor can be seen, and were not of a short list."""
+    """Whether values had enough units of the last decimal for a factor to be seen, and are no short list."""
     grain = law.mass.lattices[int(np.argmax(law.mass.parts))]
     if len(law.mass.atoms) < _FEWEST_VALUES:
         return np.zeros(len(meant), dtype=np.bool_)
@@ -173,7 +173,7 @@ def _is_fine(law: CellLaw, meant: Floats) -> np.ndarray:
 
 
 def _has_room(law: CellLaw, factor: float) -> bool:
-    """Whether a column ends on the side of a slip: one that has every size there has no slips that could be told."""
+    """Whether a column ends on the side of a slip: of one that has every size there none could be told."""
     middle = abs(law.mass.quantile(0.5))
     low, high = sorted(abs(law.mass.quantile(share)) for share in (0.03, 0.97))
     if factor < 1:

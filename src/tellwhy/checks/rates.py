@@ -1,8 +1,9 @@
-"""How often a table errs in some way, learned from the table: most tables hardly ever, some in one cell of a hundred.
+"""How often a table errs in some way, learned from it: most hardly ever, some in one cell of a hundred.
 
-The rate of a kind of mistake in a column has two humps: about what untouched tables have, or about one in a hundred.
-How likely the second is follows from all cells of the column that the mistake would explain, and from the other columns:
-where one column has a mistake, others of the table have it more often too.
+The rate of a kind of mistake in a column has two humps: about what untouched tables have, or about one
+in a hundred. How likely the second is follows from all cells of the column that the mistake would
+explain, and from the other columns: where one column has a mistake, others of the table have it more
+often too.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def learn_rates(
     Parameters
     ----------
     gains
-        Of each column: log of how much likelier the mistake makes those cells that it may explain. The other cells are
-        taken to be impossible under it.
+        Of each column: log of how much likelier the mistake makes those cells that it may explain. The
+        other cells are taken to be impossible under it.
     sizes
         Number of cells of each column.
     usual

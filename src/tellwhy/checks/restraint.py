@@ -1,21 +1,25 @@
 """What a column says against claims on its cells together: things of another kind are no errors.
 
-A claim on one cell may be right where the same claim on many of the column is not: where rows that follow each other, or
-that share a label, are all "ten times too large", they are something else; so are columns in which values are too large and
-too small by every power of ten, and ones in which the claims would be many.
+A claim on one cell may be right where the same claim on many of the column is not: where rows that
+follow each other, or that share a label, are all "ten times too large", they are something else; so are
+columns in which values are too large and too small by every power of ten, and ones in which the claims
+would be many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import PLACEHOLDER
-from tellwhy.checks.number_errors import Story, Suspects
 from tellwhy.core.score import Floats, Integers
+
+if TYPE_CHECKING:
+    from tellwhy.checks.facts import Facts
+    from tellwhy.checks.number_errors import Story, Suspects
 
 _CLAIMED = 0.0  # log-odds from which a cell counts as claimed
 _NEXT = 2  # rows from one to the next, of cells that come together
@@ -127,7 +131,7 @@ def are_of_level(seen: Facts, rows: Integers) -> np.ndarray:
 
 
 def told_together(seen: Facts, weighed: Sequence[Weighed]) -> list[Weighed]:
-    """Restrain each column; and all of a table in which most columns seem to err in one way: its law does not hold."""
+    """Restrain each column; and all of a table in which most columns seem to err in one way."""
     calm = [restrained(seen, each) for each in weighed]
     counts: dict[str, int] = {}
     for each in calm:

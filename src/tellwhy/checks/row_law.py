@@ -1,8 +1,9 @@
 """How probable a number is beside the rest of its row, the rows around it, and the other rows of its label.
 
-Columns become normal scores. Given the rest, a score is one of four things: independent of it; about what a linear
-rule of the other scores says; like the row before or after; like the other rows with the same label. The parts of these
-four are learned, with a law of its own for how far scores are away from each.
+Columns become normal scores. Given the rest, a score is one of four things: independent of it; about
+what a linear rule of the other scores says; like the row before or after; like the other rows with the
+same label. The parts of these four are learned, with a law of its own for how far scores are away from
+each.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class CellLaw:
     mass
         The probabilities of its values.
     marginal, residual, step, within
-        Densities of its normal scores; of their distance from the linear rule; from the next rows; and of the distance
-        of (bent) values from the mean of their level, in its spreads.
+        Densities of its normal scores; of their distance from the linear rule; from the next rows; and
+        of the distance of (bent) values from the mean of their level, in its spreads.
     slopes
         Of a constant, what the other columns say, and the mean of the rows before and after.
     parts
@@ -77,7 +78,7 @@ class CellLaw:
         yield "farthest", self.farthest.shape, (2,)
 
     def score(self, values: Floats) -> Floats:
-        """Normal scores, kept where the column has been seen: ratios of extrapolated densities mean nothing."""
+        """Normal scores, kept where the column was seen: ratios of extrapolated densities mean nothing."""
         return np.clip(self.mass.normal_score(values), *self.farthest)
 
 
@@ -115,7 +116,7 @@ class RowLaw:
         yield "size", len(self.size), len(self.marks)
 
     def expected(self, scores: Floats, marks: Floats) -> Floats:
-        """What the linear rule says of each score, given the others of its row; missing ones count as usual."""
+        """What the linear rule says of each score given the others of its row; missing ones are usual."""
         filled = np.clip(np.nan_to_num(scores), -_FARTHEST, _FARTHEST)
         return expected_scores(self.precision, filled, marks)
 
@@ -197,8 +198,8 @@ def linear(law: CellLaw, beside: Beside) -> Floats:
 
 
 def _linear(slopes: Floats, beside: Beside) -> Floats:
-    constant, other, near = slopes
-    return constant + other * beside.expected + near * (beside.before + beside.after) / 2
+    near = (beside.before + beside.after) / 2
+    return np.asarray(slopes[0] + slopes[1] * beside.expected + slopes[2] * near)
 
 
 def log_ratio(law: CellLaw, values: Floats, beside: Beside, *, own: bool = False) -> Floats:
@@ -228,7 +229,7 @@ def log_given(
 ) -> Floats:
     """Log probability of values given all else that is known of their cells (see `ColumnMass.log_mass`)."""
     mass = law.mass.log_mass(values, own=own, is_meant=is_meant, stretch=stretch)
-    # Values that recur have a probability, their scores a density: together they must not come to more than 1.
+    # Values that recur have a probability, scores a density: together they must not exceed 1.
     return np.minimum(mass + log_ratio(law, values, beside, own=own), 0.0)
 
 
@@ -254,7 +255,7 @@ def _marks(facts: Facts, marks: Sequence[tuple[str, str]]) -> Floats:
 
 
 def learn_row_law(facts: Facts) -> list[RowLaw]:
-    """Learn the law of the numbers of a table, from a sample of many rows; none of a table that is too small."""
+    """Learn the law of the numbers of a table, from a sample of many rows; none of a small table."""
     names = [name for name, numbers in facts.numbers.items() if _is_told(numbers)][:_MOST_COLUMNS]
     if not names:
         return []
@@ -304,7 +305,7 @@ def _chosen_marks(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _precision(table: Floats) -> Floats:
-    """Inverse of the correlations, drawn to independence the more, the fewer rows there are for each column."""
+    """Inverse of the correlations, drawn to independence the more, the fewer rows a column has."""
     n, p = table.shape
     table = table - table.mean(axis=0)
     size = np.sqrt((table**2).mean(axis=0)) + 1e-9
@@ -318,7 +319,7 @@ def _precision(table: Floats) -> Floats:
 def _learn_column(
     facts: Facts, mass: ColumnMass, values: Floats, rows: Integers, known: tuple[Floats, Floats]
 ) -> CellLaw:
-    """Learn the law of a column from some rows; `known` are normal scores, and what the others say of those rows."""
+    """Learn the law of a column; `known` are normal scores, and what the others say of the rows."""
     scores, expected = known
     told = ~np.isnan(scores[rows])
     here = rows[told]

@@ -1,8 +1,8 @@
 """Numbers that do not fit their row, and what may have happened to them: claims for the contest.
 
-A number is weighed against the law of its cell (`row_law`). One that is unlikely there is a rare value, an error of no
-known kind, or one of the mistakes in `number_errors`; how often each of these happens is learned (`rates`). What a
-mistake must beat is the number as it stands: ordinary, or rare but legitimate.
+A number is weighed against the law of its cell (`row_law`). One that is unlikely there is a rare value,
+an error of no known kind, or one of the mistakes in `number_errors`; how often each of these happens is
+learned (`rates`). What a mistake must beat is the number as it stands: ordinary, or rare but legitimate.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _judged(law: RowLaw, cells: Cells, column: int, rows: Integers, beside: Besi
 
 
 def _without_accomplices(law: RowLaw, cells: Cells, suspects: list[Suspects]) -> list[Suspects]:
-    """Judge the other cells of a row anew where one of it is clearly wrong: as if it were what is expected there.
+    """Judge the other cells of a row anew where one is clearly wrong: as if it were what is expected.
 
     One wrong cell makes those that depend on it look wrong too.
     """
@@ -206,7 +206,7 @@ def _claims(seen: Facts, law: RowLaw, weighed: Weighed) -> Iterator[Claim]:
 
 
 def _causes(weighed: Weighed, story: Story) -> Floats:
-    """What tells apart the causes of one story: which value stands there, or with which column cells were swapped."""
+    """What tells apart the causes of a story: the value there, or the column that cells were swapped with."""
     if story.partner is not None:
         return story.partner.astype(float)
     if story.mistake is PLACEHOLDER:
