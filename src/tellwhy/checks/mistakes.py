@@ -131,7 +131,7 @@ DECIMAL_SLIP = declare(
         "relation_slip": "equation is_first times",
         "dependency": "source target",
     },
-    empties="slip not_whole relation_slip dependency",
+    empties="slip relation_slip dependency",
 )
 MIXED_UNITS = declare(
     "mixed_units", {"slip": "times label level", "fahrenheit": ""}, empties="slip fahrenheit"
@@ -173,7 +173,6 @@ VANISHED_LEVEL = declare("vanished_level", {"vanished_level": "level"})
 RARE_LEVEL = declare(
     "rare_level",
     {"rare_level": "level", "off_scale": "values", "odd_pattern": "value"},
-    empties="off_scale",
     is_repairable=True,
     is_of_one_value=True,
 )
