@@ -17,6 +17,7 @@ import numpy as np
 from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail
 from tellwhy.checks.facts import Facts, decimals_of
 from tellwhy.checks.mistakes import BROKEN_ORDER, DECIMAL_SLIP
+from tellwhy.checks.restraint import are_next
 from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Finding
@@ -25,6 +26,7 @@ FEW = 0.01  # more exceptions than this are part of how the column is
 FEW_OF_OTHERS = 0.05  # where most cells have one value: of the others
 FEWEST = 30
 _HANDFUL = 10
+_FEW_ROWS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +119,9 @@ def _beyond(seen: Facts, known: Facts, column: str, bound: float, sign: float) -
     is_share = sign > 0 or _SHARE.search(f"{column} {getattr(seen.roles[column], 'words', '')}") is not None
     evidence = (below.evidence if is_share else below.edge) - math.log(3 * len(seen.numbers))
     chosen = evidence > LEVEL
-    if not chosen.any():
-        return
+    rows = below.rows[chosen]
+    if not len(rows) or (len(rows) > _FEW_ROWS and are_next(rows, len(here)).all()):
+        return  # rows that follow each other are of one thing, which is so large
     rising = np.sort(sign * below.rest + bound)
     yield BROKEN_ORDER.report(
         seen,

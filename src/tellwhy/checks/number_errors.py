@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellwhy.checks.mistakes import DECIMAL_SLIP, MIXED_UNITS, PLACEHOLDER, SIGN_FLIP, SWAPPED, Mistake
-from tellwhy.checks.row_law import Beside, CellLaw, Cells, RowLaw, beside_of, log_given
+from tellwhy.checks.row_law import BY_LABEL, Beside, CellLaw, Cells, RowLaw, beside_of, log_given
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import words_of
 
@@ -34,6 +34,7 @@ _UNITS_OF = {
 _UNNAMED = 0.1  # how much rarer °F are in a column whose name does not say that it holds temperatures
 _CELSIUS = (-60.0, 60.0)  # between which temperatures lie that people write down
 _EVERY_SIZE = 30.0  # times from the middle of a column to its end, from which sizes say nothing
+_TELLING = 0.5  # of the way to the factor: what a row may be otherwise takes up at most so much
 _FINEST = 10  # units of the last decimal that a value must have
 _FEWEST_VALUES = 15
 _TEMPERATURE = "temp temperature celsius fahrenheit tmax tmin"
@@ -129,7 +130,7 @@ def stories(law: RowLaw, cells: Cells, column: int, suspects: Suspects) -> Itera
             continue
         meant = own.mass.snapped(x / factor)
         likely = _likely(own, suspects, meant, stretch=1 / factor)
-        likely[~_is_fine(own, meant)] = -np.inf
+        likely[~_is_fine(own, meant) | _is_hidden(own, suspects, meant, factor)] = -np.inf
         yield Story(DECIMAL_SLIP, f"slip {factor:g}", _USUAL["slip"] * share, likely, meant, factor, "slip")
     likely = _likely(own, suspects, -x)
     likely[np.sign(-x) != _usual_sign(own)] = -np.inf
@@ -170,6 +171,22 @@ def _is_fine(law: CellLaw, meant: Floats) -> np.ndarray:
     if len(law.mass.atoms) < _FEWEST_VALUES:
         return np.zeros(len(meant), dtype=np.bool_)
     return np.asarray(np.abs(meant) >= _FINEST * grain)
+
+
+def _is_hidden(law: CellLaw, suspects: Suspects, meant: Floats, factor: float) -> np.ndarray:
+    """Whether values are usual in their column, and what is known of their row leaves room for a factor.
+
+    Pay differs by more than ten times among people of one degree: low pay is no slip there.
+    """
+    x = suspects.values
+    is_usual = (x >= law.mass.quantile(0.01)) & (x <= law.mass.quantile(0.99))
+    rule = law.residual.width * law.mass.density.width
+    spread = np.where(law.parts[BY_LABEL] > 0.5, np.minimum(suspects.beside.spread, rule), rule)
+    if np.isfinite(law.mass.bend):
+        spread = spread * np.sqrt(meant**2 + law.mass.bend**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wide = 4 * spread / np.abs(meant) > _TELLING * abs(np.log(factor))
+    return np.asarray(is_usual & wide)
 
 
 def _has_room(law: CellLaw, factor: float) -> bool:

@@ -20,6 +20,8 @@ LOWEST = 0.05  # share of the values whose range, from the smallest on, must be 
 COMMON = 0.05  # a placeholder in more rows than this is a habit of the table: such a row is not odd
 _NINES = [10.0**k - 1 for k in range(1, 10)] + [99.9, 999.9, 9999.9, 999.99, 9999.99]
 _OTHERS = [0, 7, 77, 777, 7777, 8, 88, 888, 8888, 32767, 65535, 2147483647, 123456, 1e10, 1e20, 1e30]
+_DIGITS = (7, 77, 777, 8, 88, 888, 9, 99)
+_NEXT = 0.25  # of the range of the others
 _LOWEST = [-32768, -2147483648]
 SENTINELS = tuple(sorted({-1, *_NINES, *_OTHERS, *_LOWEST, *(-v for v in (*_NINES, *_OTHERS))}))
 _EARLY = ["0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1904-01-01", "1970-01-01"]
@@ -56,6 +58,8 @@ def find_placeholders(seen: Facts, known: Facts) -> list[Finding]:
         ends = _ends(numbers, seen.measured()[column], column in known.dates)
         for value in (*ends.low, *ends.high):
             rows = np.flatnonzero(seen.measured()[column].values == value)
+            if _is_merely_next(ends.core, value):
+                continue
             is_low = value < ends.core[0]
             k = len(rows)
             if seen is not known:
@@ -68,6 +72,12 @@ def find_placeholders(seen: Facts, known: Facts) -> list[Finding]:
     for column, labels in seen.labels.items():
         findings += _words(seen, column, labels)
     return findings
+
+
+def _is_merely_next(core: Floats, value: float) -> bool:
+    """Whether a number of equal digits, such as 7 or 88, lies so near the others that it may be one of them."""
+    away = max(core[0] - value, value - core[-1]) if len(core) else 0.0
+    return value in _DIGITS and away < _NEXT * (core[-1] - core[0])
 
 
 def _ends(known: Numbers, seen: Numbers, is_date: bool) -> _Ends:

@@ -38,7 +38,7 @@ _NEAR = 0.05  # smaller parts of rows that are like the next are not believed
 _INDEPENDENT = 0
 _BY_RULE = 1
 _BY_ROW = 2
-_BY_LABEL = 3
+BY_LABEL = 3
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ _FEWEST_VALUES = 20
 _MOST_ORDERS = 3
 _MOST_LEVELS = 200
 _COMMON = 0.1
+_USUAL = 0.02  # of the rows: a value that so many others have is no sign of a reading that is stuck
 _LEAST = 0.1  # the chance of a repeat is taken to be at least this
 
 
@@ -88,7 +89,8 @@ def _of_column(
         length = int(runs.length[i])
         chance = _repeat_chance(runs, int(i))
         evidence = (length - 1) * -math.log(max(math.sqrt(chance), _LEAST)) - math.log(seen.n) - tried
-        if evidence <= LEVEL or length > _COMMON * seen.n:
+        n_elsewhere = int((values == runs.value[i]).sum()) - length
+        if evidence <= LEVEL or length > _COMMON * seen.n or n_elsewhere > max(length, _USUAL * seen.n):
             continue
         rows = np.sort(order[runs.start[i] + 1 : runs.start[i] + length])
         facts = {"value": float(runs.value[i])}
