@@ -75,7 +75,7 @@ def find_placeholders(seen: Facts, known: Facts) -> list[Finding]:
 
 
 def _is_merely_next(core: Floats, value: float) -> bool:
-    """Whether a number of equal digits, such as 7 or 88, lies so near the others that it may be one of them."""
+    """Whether a number of equal digits, such as 7 or 88, is so near the others that it may be one."""
     away = max(core[0] - value, value - core[-1]) if len(core) else 0.0
     return value in _DIGITS and away < _NEXT * (core[-1] - core[0])
 
