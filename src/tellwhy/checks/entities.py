@@ -121,13 +121,16 @@ def claim_reports(seen: Facts, known: Facts) -> list[Claim]:
         return []  # what one block of rows says of a thing is not all that was reported of it
     columns = {name: seen.writing(name) for name in seen.frame.columns[:_MOST_COLUMNS]}
     found: list[Claim] = []
-    for reports in find_reports(columns, seen.n):
-        found += _claims(seen, columns, reports)
+    # Copies of a row are no further reports.
+    rows = np.arange(seen.n) if seen.voices is None else np.flatnonzero(seen.voices)
+    for reports in find_reports(columns, rows):
+        found += _claims(seen, columns, reports, rows)
     return found
 
 
-def find_reports(columns: Columns, n: int) -> Iterator[Reports]:
+def find_reports(columns: Columns, rows: Integers) -> Iterator[Reports]:
     """Columns that are things, sources and contested attributes."""
+    n = len(rows)
     taken: set[str] = set()
     for thing, x in columns.items():
         if thing in taken or not 5 <= x.k <= 0.5 * n or x.n < 0.5 * n:
@@ -138,15 +141,16 @@ def find_reports(columns: Columns, n: int) -> Iterator[Reports]:
         if sum(kappas[name] < _CONTESTED for name in attributes) < 2:
             continue
         source = next(
-            (s for s in columns if s != thing and _is_source(columns, thing, s, attributes, n)), None
+            (s for s in columns if s != thing and _is_source(columns, thing, s, attributes, rows)), None
         )
         if source is not None:
             taken |= {thing, *attributes}
             yield Reports(thing, source, tuple(attributes))
 
 
-def _is_source(columns: Columns, thing: str, name: str, attributes: list[str], n: int) -> bool:
+def _is_source(columns: Columns, thing: str, name: str, attributes: list[str], rows: Integers) -> bool:
     """Whether a column names who reports: once for each thing, and nothing follows from it."""
+    n = len(rows)
     x = columns[thing]
     s = columns[name]
     if (
@@ -156,16 +160,15 @@ def _is_source(columns: Columns, thing: str, name: str, attributes: list[str], n
         or (s.codes < 0).any()
     ):
         return False
-    if len(np.unique(x.codes * s.k + s.codes)) < 0.95 * n:
+    if len(np.unique(x.codes[rows] * s.k + s.codes[rows])) < 0.95 * n:
         return False
     follows = [Groups.of(s, columns[other]).kappa() for other in (thing, *attributes)]
     return follows[0] <= 0.3 and max(follows[1:]) <= _AGREES
 
 
-def _claims(seen: Facts, columns: Columns, reports: Reports) -> Iterator[Claim]:
+def _claims(seen: Facts, columns: Columns, reports: Reports, rows: Integers) -> Iterator[Claim]:
     x = columns[reports.thing]
     s = columns[reports.source]
-    rows = np.arange(seen.n)
     attributes = {name: _reported(x, s, columns[name], rows) for name in reports.attributes}
     weights = voices_of(list(attributes.values()), s.k)
     noisy = [name for name, each in attributes.items() if each.kappa < _NOISY]
@@ -175,7 +178,8 @@ def _claims(seen: Facts, columns: Columns, reports: Reports) -> Iterator[Claim]:
         if apart < _DIFFER and block is noisy:
             return
         for name, p in zip(block, values, strict=True):
-            yield from _of_attribute(reports, name, columns, attributes[name], p)
+            told = _reported(x, s, columns[name], np.arange(seen.n))
+            yield from _of_attribute(reports, name, columns, told, p)
 
 
 def _reported(x: Writing, s: Writing, y: Writing, rows: Integers) -> Attribute:
