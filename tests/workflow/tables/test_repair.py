@@ -43,7 +43,7 @@ def surely(monkeypatch):
         p = 0.7 if f.facts["meant"] == "Bergen" else 0.99
         return replace(f, probabilities=[p] * len(f.rows), expected=[f.facts["meant"]] * len(f.rows))
 
-    monkeypatch.setattr("tellwhy.kinds.table.check_table", checked)
+    monkeypatch.setattr("tellwhy.kinds.checked_file.check_table", checked)
 
 
 def repair(*arguments, expect=0):
@@ -118,7 +118,7 @@ def test_a_repair_that_is_found_wrong_again_is_taken_back(file, monkeypatch):
         found = Finding("misspelling", ["city"], [0], probabilities=[1.0], expected=[wants])
         return replace(quality, findings=(found,))
 
-    monkeypatch.setattr("tellwhy.kinds.table.check_table", never_content)
+    monkeypatch.setattr("tellwhy.kinds.checked_file.check_table", never_content)
     repaired = repair_table(file)
     assert (repaired.changes, len(repaired.taken_back)) == ((), 1)
     assert repaired.frame.equals(repaired.table.frame)
@@ -145,3 +145,10 @@ def test_a_placeholder_is_emptied_and_what_is_only_told_stays():
     assert [(c.old, c.new) for c in sure_changes([empty], frame)] == [(999.0, None)]
     assert sure_changes([replace(empty, action="told only")], frame) == []
     assert sure_changes([finding("n", 0.99, None, kind="rare_level", action=MISSING)], frame) == []
+
+
+def test_what_the_checks_themselves_are_sure_of_is_repaired(file, tmp_path):
+    told = json.loads(repair(file, "--out", tmp_path / "clean.csv", "--json").stdout)
+    assert ("Lisbn", "Lisbon") in [(change["old"], change["new"]) for change in told["changes"]]
+    again = json.loads(repair(tmp_path / "clean.csv", "--out", tmp_path / "again.csv", "--json").stdout)
+    assert again["changes"] == []
