@@ -246,6 +246,7 @@ KNOWN = [
             replace(BILL, surprise=99.0),
             replace(BILL, probabilities=[0.62]),
             replace(BILL, probabilities=[0.97]),
+            replace(BILL, probabilities=[0.9999]),
         )
     ),
 ]

@@ -237,7 +237,8 @@ def tell_known(anomaly: Anomaly) -> str:
     found = next(reason.finding for reason in anomaly.reasons if reason.finding is not None)
     if found.probabilities:
         probability = max(found.probabilities)
-        return f"{'wrong' if probability >= SURE else 'suspect'} with {percent(probability)}"
+        much = "more than 99 %" if probability > 0.99 else f"{100 * probability:.0f} %"
+        return f"{'wrong' if probability >= SURE else 'suspect'} with {much}"
     return f"suspect by a rule{_tell_chance(found.surprise)}"
 
 
