@@ -136,6 +136,9 @@ def test_every_view_has_the_record(tmp_path):
     assert page.index("zoomable") < page.index("The event")
     assert "reasons that hold" not in page
     assert "style=" not in page
+    again = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "again.html")])
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
     shown = CliRunner().invoke(app, words)
     assert "quiet series" in shown.stdout
 

@@ -98,6 +98,7 @@ def _written_again(run_dir: Path, target: Path) -> Path:
     from tellwhy.results.network_run import load_network_run
     from tellwhy.results.node_picture import load_picture
     from tellwhy.verdicts.run_io import load_run
+    from tellwhy.views.page.events import write_events_report
     from tellwhy.views.page.media import NAMES, write_media_report
     from tellwhy.views.page.network import write_network_report
     from tellwhy.views.page.page import write_report
@@ -109,6 +110,8 @@ def _written_again(run_dir: Path, target: Path) -> Path:
         if network is not None:
             return write_network_report(network, target)
         run = load_run(run_dir)
+        if run.kind == "events":
+            return write_events_report(run, target)
         if run.kind in NAMES:
             return write_media_report(run, target)
         return write_report(run, target, load_picture(run_dir))
