@@ -54,8 +54,8 @@ def _shared(columns: Columns, homes: Mapping[str, list[tuple[str, int]]]) -> dic
     shared: dict[tuple[str, str], int] = defaultdict(int)
     for name, column in columns.items():
         for code in np.flatnonzero(~column.is_mark & ~column.is_number & (column.counts > 0)).tolist():
-            for home, count in homes.get(column.names[code], ()):
-                if home != name and column.counts[code] > 0.05 * count:
+            for home, _ in homes.get(column.names[code], ()):
+                if home != name:
                     shared[name, home] += 1
     return shared
 

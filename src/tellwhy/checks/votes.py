@@ -24,6 +24,7 @@ from tellwhy.core.score import Integers
 
 _STRICT = 0.01  # share of exceptions below which a dependency has none by its nature
 _MOST_WRONG = 40.0
+_LARGE = 10  # rows of a group
 _AGAIN = 0.5  # P that a slip is one that was made before
 _VOUCHED = -4.0
 _SUPPORT = 4.0
@@ -135,6 +136,8 @@ class Votes:
         times = _power_of_ten(written, meant)
         if times:
             slip = math.log(_SLIPPED_POINT)
+        # A handful of rows cannot tell a mistake from a change: people move, and learn.
+        trace += min(0.0, math.log(n_meant / _LARGE))
         wrong = is_meant + float(np.logaddexp(math.log(RATE) + slip, math.log(eps / 2) + trace))
         odds = wrong - float(np.logaddexp(is_own, math.log(eps) + price))
         return Vote(rule.source, odds, meant, n_meant, edits, is_slip=bool(times))
