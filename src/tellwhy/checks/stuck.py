@@ -25,7 +25,7 @@ _FEWEST_VALUES = 20
 _MOST_ORDERS = 3
 _MOST_LEVELS = 200
 _COMMON = 0.1
-_USUAL = 0.02  # of the rows: a value that so many others have is no sign of a reading that is stuck
+_USUAL = 0.01  # of the rows: a value that so many others have is no sign of a reading that is stuck
 _LEAST = 0.1  # the chance of a repeat is taken to be at least this
 
 
