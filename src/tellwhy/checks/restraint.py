@@ -2,8 +2,8 @@
 
 A claim on one cell may be right where the same claim on many of the column is not: where rows that
 follow each other, or that share a label, are all "ten times too large", they are something else; so are
-columns in which values are too large and too small by every power of ten, and ones in which the claims
-would be many.
+columns in which values are too large and too small by every power of ten, ones in which the claims
+would be many, and values that recur: an hour of 1 in thirty rows is an hour, not a slipped 10.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _FEWEST = 3
 _OF_LEVEL = 0.25  # of the rows of a label: more are what it is
 _OF_LEVELS = 0.04
 _HANDFUL = 10
+_RECURS = 3  # cells of one value: that many people do not make the same mistake with the same result
 _MOST_LEVELS = 200
 
 
@@ -77,14 +78,20 @@ def restrained(seen: Facts, weighed: Weighed) -> Weighed:
         same = [at for at, story in told if story.mistake.kind == kind]
         together = np.max([odds[at] for at in same], axis=0)
         claimed = np.flatnonzero(together > _CLAIMED)
-        against = np.zeros(len(rows), dtype=np.bool_)
+        against = _recur(weighed.suspects.values) & (together > _CLAIMED)
         if _goes_both_ways(weighed.stories, odds, same):
             against[:] = True
         else:
-            against[claimed] = are_next(rows[claimed], seen.n) | are_of_level(seen, rows[claimed])
+            against[claimed] |= are_next(rows[claimed], seen.n) | are_of_level(seen, rows[claimed])
         for at in same:
             odds[at] = odds[at] - _AGAINST * against
     return replace(weighed, log_odds=tuple(odds))
+
+
+def _recur(values: Floats) -> np.ndarray:
+    """Which values stand in several of the cells."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray(counts[place] >= _RECURS)
 
 
 def _goes_both_ways(stories: Sequence[Story], odds: Sequence[Floats], same: Sequence[int]) -> bool:

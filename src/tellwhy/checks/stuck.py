@@ -27,6 +27,7 @@ _MOST_LEVELS = 200
 _COMMON = 0.1
 _USUAL = 0.01  # of the rows: a value that so many others have is no sign of a reading that is stuck
 _LEAST = 0.1  # the chance of a repeat is taken to be at least this
+_MOST_RUNS = 2  # in a column that has more long runs, values come in runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +83,12 @@ def _of_column(
     seen: Facts, column: str, order: Integers, breaks: Integers, tried: float
 ) -> Iterator[Finding]:
     values = seen.numbers[column].values[order]
+    if _comes_in_order(values):
+        return
     runs = _runs(values, breaks)
     longest = np.flatnonzero(runs.length >= _SHORTEST)
     longest = longest[np.argsort(-runs.length[longest])][:20]
+    found: list[Finding] = []
     for i in longest:
         length = int(runs.length[i])
         chance = _repeat_chance(runs, int(i))
@@ -94,7 +98,15 @@ def _of_column(
             continue
         rows = np.sort(order[runs.start[i] + 1 : runs.start[i] + length])
         facts = {"value": float(runs.value[i])}
-        yield STUCK.report(seen, column, rows, facts, surprise=evidence, n=length)
+        found.append(STUCK.report(seen, column, rows, facts, surprise=evidence, n=length))
+    if len(found) <= _MOST_RUNS:
+        yield from found
+
+
+def _comes_in_order(values: Floats) -> bool:
+    """Whether a column rises or falls with the rows, as years and counters do: it stays as long as it must."""
+    steps = np.diff(values[~np.isnan(values)])
+    return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def _runs(values: Floats, breaks: Integers) -> _Runs:
