@@ -204,3 +204,15 @@ def test_few_labels_repeat_themselves_and_are_no_copies():
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"a": rng.choice(list("uv"), 500), "b": rng.choice(list("uvw"), 500)})
     assert first_of_copies([hashed_cells(frame[name]) for name in frame]) is None
+
+
+def test_a_cell_that_another_finding_emptied_is_not_told_as_empty():
+    table = visits()
+    table["price"] = table["city"].map({city: 3.5 + at for at, city in enumerate(CITIES)})
+    table.loc[7, "price"] = -999.0
+    findings = check_table(table).findings
+    assert [(f.kind, f.rows) for f in findings if "price" in f.columns] == [("placeholder", (7,))]
+    table.loc[7, "price"] = np.nan
+    empty = [f for f in check_table(table).findings if f.form == "missing_cell"]
+    assert [f.rows for f in empty] == [(7,)]
+    assert [float(value) for value in empty[0].expected] == [3.5 + list(CITIES).index(table["city"][7])]

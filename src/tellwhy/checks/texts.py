@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +41,26 @@ def claim_texts(seen: Facts, known: Facts) -> list[Claim | Support]:
         found += claim_written_otherwise(name, column)
         found += claim_formats(name, column, keyboard, is_read=_is_read(seen, name, column))
     found += claim_misplaced(columns)
-    return found
+    return list(_of_empty_cells(seen, found))
+
+
+def _of_empty_cells(seen: Facts, claims: Iterable[Claim | Support]) -> Iterator[Claim | Support]:
+    """Claims that a value is missing, of cells that are empty in the file: others were emptied by a finding."""
+    for claim in claims:
+        if not isinstance(claim, Claim) or claim.form != "missing_cell":
+            yield claim
+            continue
+        kept = np.flatnonzero(~np.isin(claim.rows, seen.explained.get(claim.columns[0], ())))
+        if len(kept) == len(claim.rows):
+            yield claim
+        elif len(kept):
+            yield replace(
+                claim,
+                rows=claim.rows[kept],
+                log_odds=claim.log_odds[kept],
+                expected=[claim.expected[at] for at in kept] if claim.expected else (),
+                own=[claim.own[at] for at in kept] if claim.own else (),
+            )
 
 
 def _is_read(seen: Facts, name: str, column: Writing) -> bool:
