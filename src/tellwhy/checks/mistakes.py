@@ -133,14 +133,15 @@ DECIMAL_SLIP = declare(
     },
     empties="slip relation_slip dependency",
 )
+# Of real tables, most cells that seem to be in another unit, swapped or stuck are only unusual: told, they stay.
 MIXED_UNITS = declare(
-    "mixed_units", {"slip": "times label level", "fahrenheit": ""}, empties="slip fahrenheit"
+    "mixed_units", {"slip": "times label level", "fahrenheit": ""}, is_repairable=True
 )
-SWAPPED = declare("swapped", {"swapped": ""}, empties="swapped")
+SWAPPED = declare("swapped", {"swapped": ""})
 STUCK = declare(
     "stuck",
     {"stuck": "value", "stuck_reading": "first last is_clock value"},
-    empties="stuck stuck_reading",
+    empties="stuck_reading",
 )
 BROKEN_RELATION = declare("broken_relation", {"relation": "equation is_first times"}, empties="relation")
 BROKEN_ORDER = declare(
