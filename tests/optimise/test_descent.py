@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tellwhy.counterfactuals.minimise import Surroundings
+from tellwhy.counterfactuals.minimise import MoveCost
 from tellwhy.optimise import descent as module
 from tellwhy.optimise._compiled_descent import (
     Line,
@@ -107,7 +107,7 @@ def test_walls_of_binary_columns(space):
     """[0, 1], and next to the end where a cell did not start, since the cross-entropy is infinite there."""
     scales, binary = np.array([1.0, 0.5, 2.0]), np.array([True, True, False])
     rows = np.array([[0.0, 1.0, 7.0], [0.25, 0.0, 7.0]])
-    around = Surroundings(space.array(scales), "squared", space.array(binary))
+    around = MoveCost(space.array(scales), "squared", space.array(binary))
     low, high = (on_host(wall) for wall in around.walls(space.array(rows), None))
     np.testing.assert_allclose(
         low, [[0.0, (1e-6 - 1.0) / 0.5, -np.inf], [1e-6 - 0.25, 0.0, -np.inf]], rtol=1e-12

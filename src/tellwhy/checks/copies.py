@@ -63,8 +63,9 @@ def first_of_copies(hashes: Sequence[Hashes]) -> np.ndarray | None:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> rows = [rng.integers(0, 50, 200).astype(np.uint64) for _ in range(4)]
-    >>> first_of_copies(rows) is None, int(first_of_copies([np.tile(one, 5) for one in rows]).sum())
+    >>> hashes = rng.integers(2**63, size=50).astype(np.uint64)
+    >>> rows = [hashes[rng.integers(0, 50, 200)] for _ in range(4)]
+    >>> first_of_copies(rows) is None, int(first_of_copies([np.tile(one, 2) for one in rows]).sum())
     (True, 200)
     """
     if not hashes:

@@ -133,10 +133,8 @@ DECIMAL_SLIP = declare(
     },
     empties="slip relation_slip dependency",
 )
-# Of real tables, most cells that seem to be in another unit, swapped or stuck are only unusual: told, they stay.
-MIXED_UNITS = declare(
-    "mixed_units", {"slip": "times label level", "fahrenheit": ""}, is_repairable=True
-)
+# In real tables most cells that seem to be in another unit, swapped or stuck are only unusual: they stay.
+MIXED_UNITS = declare("mixed_units", {"slip": "times label level", "fahrenheit": ""}, is_repairable=True)
 SWAPPED = declare("swapped", {"swapped": ""})
 STUCK = declare(
     "stuck",

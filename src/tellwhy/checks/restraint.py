@@ -90,8 +90,8 @@ def restrained(seen: Facts, weighed: Weighed) -> Weighed:
 
 def _recur(values: Floats) -> np.ndarray:
     """Which values stand in several of the cells."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray(counts[place] >= _RECURS)
+    different, counts = np.unique(values, return_counts=True)
+    return np.asarray(counts[np.searchsorted(different, values)] >= _RECURS)
 
 
 def _goes_both_ways(stories: Sequence[Story], odds: Sequence[Floats], same: Sequence[int]) -> bool:

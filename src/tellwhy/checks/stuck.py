@@ -104,7 +104,7 @@ def _of_column(
 
 
 def _comes_in_order(values: Floats) -> bool:
-    """Whether a column rises or falls with the rows, as years and counters do: it stays as long as it must."""
+    """Whether a column rises or falls with the rows, as years and counters do."""
     steps = np.diff(values[~np.isnan(values)])
     return bool((steps >= 0).all() or (steps <= 0).all())
 

@@ -45,7 +45,7 @@ def claim_texts(seen: Facts, known: Facts) -> list[Claim | Support]:
 
 
 def _of_empty_cells(seen: Facts, claims: Iterable[Claim | Support]) -> Iterator[Claim | Support]:
-    """Claims that a value is missing, of cells that are empty in the file: others were emptied by a finding."""
+    """Leave out claims that a value is missing where a finding emptied the cell."""
     for claim in claims:
         if not isinstance(claim, Claim) or claim.form != "missing_cell":
             yield claim

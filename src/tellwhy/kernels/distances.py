@@ -58,7 +58,10 @@ def finished_by_numpy(products: Floats, Z: Floats, V: Floats, zz: Floats, vv: Fl
             row, column = np.divmod(close, len(vv))
             difference = Z[rows][row] - V[column]
             # A running sum adds one feature after the other, as the loop does; numpy's sum adds in pairs.
-            S[row, column] = np.cumsum(difference * difference, axis=1)[:, -1]
+            with np.errstate(
+                over="ignore"
+            ):  # whoever asks looks for numbers that are not finite, as after the loop
+                S[row, column] = np.cumsum(difference * difference, axis=1)[:, -1]
 
 
 _finish = LoopWithTwin(finish_squared_distances, finished_by_numpy, PAYS_AFTER)

@@ -93,7 +93,7 @@ class Surprise:
         --------
         >>> ordinary = -np.log(np.linspace(0.003, 0.997, 280))
         >>> law = Surprise.of_middle(np.append(ordinary, np.full(20, 30.0)))
-        >>> bool(law.value(np.array([3.0]))[0] < 3.0 < 15.0 < law.value(np.array([30.0]))[0])
+        >>> bool(law.value(np.array([3.0]))[0] < 3.0 < 8.0 < law.value(np.array([30.0]))[0])
         True
         """
         levels = np.linspace(*MIDDLE, 28)

@@ -286,7 +286,7 @@ def test_a_model_that_cannot_be_read_leaves_no_folder(place, tmp_path):
 
 def test_a_block_that_kills_its_process_is_named(place, tmp_path, monkeypatch, small_blocks):
     """The pool tries it three times, the last time alone; the other blocks are delivered."""
-    monkeypatch.setattr("tellwhy.bulk.workers.explain_block", deadly)
+    monkeypatch.setattr("tellwhy.bulk.block.explain_block", deadly)
     result = explain_bulk(place / "big.parquet", model=place / "m.tellwhy", out=tmp_path / "out", workers=2)
     assert [words for words, _ in result.failed] == [f"row group 2 of {place / 'big.parquet'}"]
     assert "killed 3 times" in result.failed[0][1]

@@ -30,6 +30,7 @@ FITTING = {
     "AnomalyContribution": lambda: explainers.AnomalyContribution(KERNEL).fit(ROWS),
     "AnomalyShapley": lambda: explainers.AnomalyShapley(KERNEL, groups=[["a", "b"], ["c"]]).fit(FRAME),
     "Compensation": lambda: explainers.Compensation(KERNEL).fit(ROWS),
+    "CorruptionPosterior": lambda: explainers.CorruptionPosterior(KERNEL).fit(ROWS),
     "DMMMEN": lambda: explainers.DMMMEN(KERNEL, **SHORT).fit(ROWS),
     "GaussianNLL": lambda: explainers.GaussianNLL(KERNEL).fit(FRAME),
     "IntegratedGradients": lambda: explainers.IntegratedGradients(KERNEL).fit(ROWS),

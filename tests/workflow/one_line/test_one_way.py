@@ -21,6 +21,7 @@ ODD = X[:3] + 6 * np.eye(4)[:3]
 MODEL = OneClassSVM(nu=0.2).fit(X)
 IN_BATCHES = [
     "AnomalyContribution",
+    "CorruptionPosterior",
     "AnomalyShapley",
     "Compensation",
     "KernelShap",

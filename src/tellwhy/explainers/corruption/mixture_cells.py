@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
 from tellwhy.scoring.mixture_scores import Mixture
 
@@ -86,7 +87,13 @@ class MixtureCells:
     def __init__(self, mixture: Mixture, slab: Slab):
         self.slab = slab
         self.means = mixture.means
-        self.precisions = np.linalg.inv(mixture.covariances)
+        try:
+            self.precisions = np.linalg.inv(mixture.covariances)
+        except np.linalg.LinAlgError as error:
+            raise InvalidInput(
+                "CorruptionPosterior cannot invert a covariance of the mixture: columns differ too much in "
+                "size. Scale them."
+            ) from error
         half_log_volume = 0.5 * np.linalg.slogdet(mixture.covariances)[1]
         with np.errstate(divide="ignore"):  # a component of weight 0 adds exp(−∞), nothing
             log_weights = np.log(mixture.weights)
@@ -112,7 +119,12 @@ class MixtureCells:
         shares = []
         for _ in range(min(most, X.shape[1])):
             children, grown = self._extended(level, slopes, log_slab)
-            totals.append(logsumexp(grown, axis=(1, 2)))
+            totals.append(logsumexp(grown.reshape(len(X), -1), axis=1))
+            if not np.isfinite(totals).all():
+                raise InvalidInput(
+                    "CorruptionPosterior finds rows too far from the mixture, or columns too small: squared "
+                    "distances leave the range of numbers. Scale the columns, or leave these rows out."
+                )
             shares.append(_shares(level.members, grown, totals[-1], owner))
             level = _best(level, children, grown, n_kept)
         return WeighedSets(np.stack(totals, axis=1), np.stack(shares, axis=1))

@@ -72,7 +72,7 @@ class TriedValues:
         """Draw wrong values; shape (n, columns)."""
         if self.centre is None:
             return self.values[rng.integers(len(self.values), size=n)]
-        return self.centre + rng.uniform(-self.scale, self.scale, size=(n, 1))
+        return self.centre + self.scale * (2.0 * rng.random((n, 1)) - 1.0)
 
     def spread(self, n: int) -> Integers:
         """Places of at most n values, spread evenly among them."""
