@@ -10,7 +10,9 @@ from PIL import Image
 import tellwhy
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data.graphs import chain
+from tellwhy.data.table import frame_fingerprint
 from tellwhy.kinds.model import PLACES, Kind, find_kind
+from tellwhy.results.labelled_texts import Labelled, as_result
 from tellwhy.results.schema import to_plain
 from tellwhy.workflow import (
     explain_documents,
@@ -19,6 +21,7 @@ from tellwhy.workflow import (
     explain_pictures,
     explain_series,
     explain_table,
+    explain_texts,
 )
 
 WORDS = [
@@ -80,6 +83,14 @@ def nodes(seed=0):
     return pd.DataFrame({"t": np.arange(150), "level": level, "kind": rng.choice(["a", "b"], 150)})
 
 
+def mails(seed=0):
+    rng = np.random.default_rng(seed)
+    topics = np.where(np.arange(60) % 2, "house", "weather")
+    own = {"house": WORDS[:6], "weather": WORDS[7:12]}
+    texts = [" ".join([*rng.choice(own[topic], 3), *rng.choice(WORDS, 3)]) for topic in topics]
+    return pd.DataFrame({"body": texts, "topic": topics})
+
+
 def pictures(folder, seed=0):
     folder.mkdir()
     rng = np.random.default_rng(seed)
@@ -94,6 +105,21 @@ def pictures(folder, seed=0):
 SERIES = {"time": "t", "window": 15, "n_windows": 150}
 PICTURES = {"n_patches": 150}
 NODES = {"time": "t", "n_classes": 2}
+LABELS = {"text": "body", "label": "topic", "held_out": 0.3}
+
+
+def labelled(data, reference=None):
+    """Texts with their labels explained, those that were not trained on."""
+    model = tellwhy.fit(data if reference is None else reference, **LABELS)
+    new = data if reference is not None else data.iloc[model.trained_on_.held]
+    told = "Trained on 42 texts; those counted and shown here are 18 others, chosen at random."
+    notes = () if reference is not None else (told,)
+    found = explain_texts(
+        model, new["body"].tolist(), new["topic"], rows=new.index, source="pandas.DataFrame", notes=notes
+    )
+    leads = np.abs(model.decision_function(new["body"]))  # of one class over the other
+    fingerprint = frame_fingerprint(data)
+    return as_result(Labelled(found, np.asarray(new.index), leads, {}, fingerprint))
 
 
 def by_one_call(kind, source, **more):
@@ -106,6 +132,7 @@ def by_one_call(kind, source, **more):
         "series": lambda data, **rest: explain_series(data, **SERIES, **rest),
         "pictures": lambda data, **rest: explain_pictures(data, **PICTURES, **rest),
         "graph": lambda data, **rest: explain_graph(data, **NODES, **rest).run,
+        "labels": labelled,
     }
     return calls[kind](source, **more)
 
@@ -119,13 +146,21 @@ SETTINGS = {
     "series": SERIES,
     "pictures": PICTURES,
     "graph": NODES,
+    "labels": LABELS,
 }
 
 
 def source_of(kind, tmp_path, seed=0):
     if kind == "pictures":
         return pictures(tmp_path / f"pictures-{seed}", seed)
-    own = {"events": series, "texts": posts, "series": series, "graph": nodes, "text columns": with_texts}
+    own = {
+        "events": series,
+        "texts": posts,
+        "series": series,
+        "graph": nodes,
+        "text columns": with_texts,
+        "labels": mails,
+    }
     made = own.get(kind, table)
     return made(seed)
 

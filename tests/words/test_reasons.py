@@ -164,7 +164,13 @@ NODES = {
 }
 TEXTS = {"n": 60, "n_alarms": 2, "first": "row 7", "place": place(MEDIA_REASONS[3])}
 COMPARED = {"n": 1, "n_reference": 0, "patch": 7, "side": 256, "aligned_share": None, "share_of_places": 0.01}
+LABEL = {"label": "space", "rival": "autos", "came_with": "space"}
 MEDIA_SAID = [
+    *(Notice("labelled_texts", {"n": 40, "n_wrong": n}) for n in (None, 0, 1, 10)),
+    Notice("labelled_texts", {"n": 1, "n_wrong": 0}),
+    Notice("label_of_text", LABEL),
+    Notice("label_of_text", {**LABEL, "came_with": None}),
+    Notice("label_of_text", {**LABEL, "came_with": "hockey"}),
     Notice("odd_pictures", PICTURES),
     Notice("odd_pictures", {**PICTURES, "n_alarms": 3, "place": None}),
     Notice("odd_pictures", {**PICTURES, "n_alarms": 0}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,11 +18,28 @@ from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import takes_old_names
-from tellwhy.core.params import Fit, Rules, instance_of, integer, none, validate_parameters
-from tellwhy.core.score import Floats
+from tellwhy.core.params import Fit, Rules, are_texts, instance_of, integer, none, validate_parameters
+from tellwhy.core.score import Floats, Integers
 from tellwhy.storage.model_file import SavedModel
 
 Texts = Sequence[str] | ArrayLike  # a list or a column of texts
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedOn:
+    """The table whose texts a classifier learned from, its columns, and which of its rows were held out."""
+
+    source: str
+    fingerprint: str
+    text: str
+    label: str
+    n_texts: int  # that were trained on
+    held: Integers  # rows of the table
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "text", are_texts(self.source, self.fingerprint, self.text, self.label), True
+        yield "n_texts", type(self.n_texts) is int, True
+        yield "held", isinstance(self.held, np.ndarray) and self.held.dtype.kind == "i", True
 
 
 class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
@@ -48,6 +66,8 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         The fitted SVM.
     classes_
         Classes in order.
+    trained_on_
+        The table and its columns, of one that `tellwhy.fit` trained; `tellwhy.judge` takes it.
 
     Examples
     --------
@@ -61,6 +81,8 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     'moon'
     """
 
+    kind: ClassVar[str] = "labels"  # of the models that `tellwhy.judge` takes
+
     _parameters: ClassVar[dict[str, Rules]] = {
         "classifier": (none, instance_of(MulticlassSVM, words="an SVM of tellwhy.classifiers")),
         "ngrams": integer(1, 3),
@@ -68,6 +90,7 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         "max_words": (none, integer(1)),
     }
     classifier_: MulticlassSVM
+    trained_on_: TrainedOn
 
     def __init__(
         self,
@@ -81,6 +104,11 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         self.ngrams = ngrams
         self.min_texts = min_texts
         self.max_words = max_words
+
+    @property
+    def source(self) -> str:
+        """What it was trained on."""
+        return self.trained_on_.source if hasattr(self, "trained_on_") else "texts"
 
     def fit(self, X: Texts, y: ArrayLike) -> Self:
         """Learn the words of texts X, and weights for each class of y."""
@@ -106,6 +134,8 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     def adopt(self, classifier: MulticlassSVM) -> Self:
         """Take an SVM that was trained on the features that `learn_words` gave."""
+        if hasattr(self, "trained_on_"):
+            del self.trained_on_  # it may be another table now
         self.classifier_ = classifier
         self.classes_ = classifier.classes_
         return self
@@ -180,6 +210,7 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         yield "classifier_", self.classifier_.n_features_in_, n_words
         yield "rarities_", self.rarities_.shape, (n_words,)
         yield "classes_", np.array_equal(self.classifier_.classes_, self.classes_), True
+        yield "trained_on_", isinstance(getattr(self, "trained_on_", None), TrainedOn | None), True
 
 
 def checked_texts(X: Texts) -> list[str]:

@@ -67,13 +67,15 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     ('texts', 'events')
     >>> choose_kind("cube.npz", {}), choose_kind("a.csv", {"time": "t", "n_classes": 2})
     ('graph', 'graph')
-    >>> choose_kind("model.pt2", {})
-    'network'
+    >>> choose_kind("model.pt2", {}), choose_kind("mails.csv", {"text": "body", "label": "topic"})
+    ('network', 'labels')
     """
     several = isinstance(source, (list, tuple)) and all(isinstance(each, (str, Path)) for each in source)
     named = list(source) if several else [source] if isinstance(source, (str, Path)) else []
     names = [str(name) for name in named]
     text = settings.get("text")
+    if isinstance(text, str) and settings.get("label") is not None:
+        return "labels"
     if isinstance(text, str) or is_texts(names, text, settings.get("columns")):
         return "texts"
     if len(names) == 1 and names[0].lower().endswith(EXPORTED):

@@ -1,11 +1,10 @@
-"""From a table with a column of texts and a column of labels to a trained model and explained labels."""
+"""Texts with labels: a classifier of their words is trained, and the labels that it gives are explained."""
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,63 @@ from scipy import sparse
 
 from tellwhy.classifiers.svm import solver as checkpoint
 from tellwhy.classifiers.svm.training.job import ESTIMATORS, Job
-from tellwhy.classifiers.text_classifier import TextClassifier, checked_texts
-from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.classifiers.text_classifier import TextClassifier, TrainedOn, checked_texts
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.estimator_rows import class_labels
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data import read_table
+from tellwhy.data import Table
 from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance, linear_parts, weights_of_all
+from tellwhy.kinds.marked_text import marked_text
+from tellwhy.kinds.model import kind
+from tellwhy.kinds.table_rows import as_source
+from tellwhy.results.labelled_texts import (
+    ClassWords,
+    Labelled,
+    TextLabels,
+    TextReasons,
+    as_result,
+)
+from tellwhy.results.result import Result
 from tellwhy.storage.model_file import check_place
 
 MOST_HELD = 10_000
+MOST_SHOWN = 60
+BATCH = 1_000  # texts scored at once
+MOST_CLASSES = 60
+WORDS_OF_CLASS = 8
+WORDS_OF_TEXT = 6
+CHANGEABLE = ("text", "label", "top")
+TRAINING = {field.name for field in fields(Job)} - {"data", "out", "label", "scale", "aside"}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelsRequest:
+    """What is asked of texts with labels.
+
+    Attributes
+    ----------
+    text, label
+        Names of the columns of texts and of labels.
+    ngrams
+        1: single words; 2 or 3: also pairs, triples of words that follow each other.
+    held_out
+        Share of the rows that are not trained on, at most 10,000 rows. With 0, all are, and judging the same
+        table shows labels of texts that were trained on.
+    out
+        Where the model is written as soon as it is trained, and beside which checkpoints are kept.
+    show
+        Is told the solver's certificates.
+    """
+
+    text: str
+    label: str | None = None
+    ngrams: int = 1
+    held_out: float = 0.1
+    out: str | Path | None = None
+    show: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -34,93 +78,161 @@ class TextColumns:
     """Texts and labels of a table, and what to know of how they were read."""
 
     texts: list[str]
-    labels: NDArray[Any]
+    labels: NDArray[Any] | None
     rows: Integers  # of the table
-    notes: tuple[str, ...]
+    source: str
+    notes: tuple[str, ...] = ()
+    fingerprint: str = ""
 
 
-@dataclass(frozen=True)
-class TextRun:
-    """A trained model, the texts that explain it, and notes for the user."""
+@dataclass(frozen=True, eq=False)
+class LabelledTexts:
+    """Texts with the labels that a model gives them, and how far these are ahead."""
 
-    model: TextClassifier
-    labels: TextLabels
-    n_held: int  # texts held out; with none, the labels are of texts trained on
-    notes: tuple[str, ...]
+    read: TextColumns
+    labels: NDArray[Any]
+    leads: Floats
+    top: int = MOST_SHOWN
 
 
-def train_on_texts(
-    job: Job,
-    text: str,
-    *,
-    ngrams: int = 1,
-    held_out: float = 0.1,
-    show: Callable[[str], None] = lambda _: None,
-) -> TextRun:
-    """Train as a job says on the words of a column, check the labels of rows held out, and explain them.
+@kind("labels")
+class LabelsKind:
+    """Labels of texts: which words decided, against the runner-up."""
 
-    Parameters
-    ----------
-    job
-        What to train, on which table, and where to put the model. Its label names the column of labels.
-    text
-        Name of the column of texts.
-    ngrams
-        1: single words; 2 or 3: also pairs, triples of words that follow each other.
-    held_out
-        Share of the rows that are not trained on, at most 10,000 rows. With 0, all are, and the page shows
-        labels of texts that were trained on.
-    show
-        Is told the solver's certificates.
-    """
+    def fit(self, source: Any, settings: Mapping[str, Any], *, clean: bool) -> TextClassifier:  # noqa: ARG002
+        """Train on the words of the texts; what further settings there are stands at `Job`."""
+        own = {field.name for field in fields(LabelsRequest)}
+        known = own | TRAINING
+        unknown = sorted(set(settings) - known)
+        if unknown or "text" not in settings:
+            what = f"have no setting {unknown[0]!r}" if unknown else "need the setting 'text'"
+            raise InvalidParameter(f"Labels of texts {what}. There are: {', '.join(sorted(known))}.")
+        request = LabelsRequest(**{name: value for name, value in settings.items() if name in own})
+        told = {name: value for name, value in settings.items() if name in TRAINING}
+        with tempfile.TemporaryDirectory() as place:
+            out = Path(place) / "model" if request.out is None else request.out
+            name = str(source) if isinstance(source, (str, Path)) else "texts"
+            return train_on_texts(Job(data=name, out=str(out), label=request.label, **told), source, request)
+
+    def read(self, model: TextClassifier, source: Any, settings: Mapping[str, Any]) -> LabelledTexts:
+        """Read texts, and label them; of the table that was trained on, those that were held out."""
+        kept = getattr(model, "trained_on_", None)
+        asked = {name: value for name, value in settings.items() if value is not None}
+        unknown = sorted(set(asked) - set(CHANGEABLE))
+        if unknown:
+            raise InvalidParameter(f"Of labels, only {', '.join(CHANGEABLE)} can be asked. Got {unknown[0]}.")
+        return _labelled(model, _read_others(kept, source, asked), asked.get("top", MOST_SHOWN))
+
+    def check(self, model: TextClassifier, batch: LabelledTexts) -> LabelledTexts:  # noqa: ARG002
+        """Texts were checked as they were read."""
+        return batch
+
+    def score(self, model: TextClassifier, batch: LabelledTexts) -> Floats:  # noqa: ARG002
+        """How far the label of each text is ahead of the runner-up."""
+        return batch.leads
+
+    def explain(self, model: TextClassifier, batch: LabelledTexts, scores: Floats) -> Result:
+        """Share the lead of a label out among the words of its text; nothing is an alarm."""
+        found = _explained(model, batch)
+        settings = {"model": found.model, "top": batch.top}
+        return as_result(Labelled(found, batch.read.rows, scores, settings, batch.read.fingerprint))
+
+
+def train_on_texts(job: Job, source: Any, request: LabelsRequest) -> TextClassifier:
+    """Train as a job says on the words of a column, and write the model where the job says."""
     job.validate()
-    validate_value("fit-svm", "held_out", held_out, real(0, 0.9, closed="both"))
+    validate_value("fit-svm", "held_out", request.held_out, real(0, 0.9, closed="both"))
     check_place(job.out)
-    columns = read_text_columns(Path(job.data), text, job.label)
-    held = _held(len(columns.texts), held_out, job.seed)
+    columns = read_text_columns(source, request.text, request.label)
+    if columns.labels is None:
+        raise AssertionError("without a column of labels it is an error")
+    held = _held(len(columns.texts), request.held_out, job.seed)
     rest = np.setdiff1d(np.arange(len(columns.texts)), held)
     class_labels(columns.labels[rest], "fit-svm")
     empty = ESTIMATORS[job.loss](
         C=job.C, tol=job.tol, max_epochs=job.max_epochs, fit_intercept=job.fit_intercept, dtype=job.dtype,
         random_state=job.seed,
     )  # fmt: skip
-    model = TextClassifier(empty, ngrams=ngrams)
+    model = TextClassifier(empty, ngrams=request.ngrams)
     stage("counting words")
     rows = model.learn_words([columns.texts[i] for i in rest])
-    model.adopt(_trained(job, rows, columns.labels[rest], show)).save(job.out)
+    model.adopt(_trained(job, rows, columns.labels[rest], request.show))
+    model.trained_on_ = TrainedOn(
+        columns.source, columns.fingerprint, request.text, str(request.label), len(rest), columns.rows[held]
+    )
+    model.save(job.out)
     checkpoint.remove(job.checkpoint)
-    at = held if len(held) else rest
-    labels = explain_texts(
-        model, [columns.texts[i] for i in at], columns.labels[at],
-        rows=columns.rows[at], source=Path(job.data).name,
-        notes=(_told(len(held), len(rest)), *columns.notes),
-    )  # fmt: skip
-    return TextRun(model, labels, len(held), columns.notes)
+    return model
 
 
-def read_text_columns(path: Path, text: str, label: str | None) -> TextColumns:
+def _read_others(kept: TrainedOn | None, source: Any, asked: Mapping[str, Any]) -> TextColumns:
+    """Read texts to be labelled: a list, or a column of a table, beside their labels where it has them."""
+    if isinstance(source, list):
+        texts = checked_texts(source)
+        return TextColumns(texts, None, np.arange(len(texts)), "texts")
+    table = as_source(source)
+    text = asked.get("text", None if kept is None else kept.text)
+    label = asked.get("label")
+    if label is None and kept is not None and kept.label in table.frame.columns:
+        label = kept.label
+    read = read_text_columns(table, text, label, needs_labels=False)
+    if kept is None or (kept.fingerprint, kept.text) != (table.fingerprint, text):
+        return read
+    at = np.flatnonzero(np.isin(read.rows, kept.held)) if len(kept.held) else np.arange(len(read.rows))
+    return replace(
+        read,
+        texts=[read.texts[i] for i in at],
+        labels=None if read.labels is None else read.labels[at],
+        rows=read.rows[at],
+        notes=(_told(len(kept.held), kept.n_texts), *read.notes),
+    )
+
+
+def read_text_columns(
+    source: Any, text: str | None, label: str | None, *, needs_labels: bool = True
+) -> TextColumns:
     """Read texts and labels from a table of any kind; rows where one of them is missing are left out."""
-    table = read_table(path)
+    table = as_source(source)
     frame = table.frame
-    names = [str(name) for name in frame.columns]
-    for option, name in (("--text", text), ("--label", label)):
+    asked = (
+        [("--text", text), ("--label", label)] if needs_labels or label is not None else [("--text", text)]
+    )
+    _check_columns(table, asked)
+    kept = frame[[name for _, name in asked]].notna().all(axis=1).to_numpy()
+    what = f"both a text in {text!r} and a label in {label!r}" if len(asked) == 2 else f"a text in {text!r}"
+    if not kept.any():
+        raise InvalidInput(f"No row of {table.source} has {what}.")
+    lost = int((~kept).sum())
+    lacking = "a text or a label" if len(asked) == 2 else "a text"
+    notes = (f"Rows left out, without {lacking}: {lost:,}.",) if lost else ()
+    texts = [str(cell) for cell in frame[text].to_numpy()[kept]]
+    labels = _as_labels(frame[label].to_numpy()[kept]) if len(asked) == 2 else None
+    return TextColumns(
+        texts,
+        labels,
+        np.flatnonzero(kept),
+        Path(table.source).name,
+        (*table.notices, *notes),
+        table.fingerprint,
+    )
+
+
+def _check_columns(table: Table, asked: list[tuple[str, str | None]]) -> None:
+    """Raise unless the columns that are asked for are there, and the first of them may hold texts."""
+    names = [str(name) for name in table.frame.columns]
+    for option, name in asked:
         if name is None or name not in names:
             got = "none" if name is None else repr(name)
-            raise InvalidInput(f"{option} must name a column of {path}: {', '.join(names[:12])}. Got {got}.")
-    if text == label:
+            raise InvalidInput(
+                f"{option} must name a column of {table.source}: {', '.join(names[:12])}. Got {got}."
+            )
+    text = asked[0][1]
+    if len(asked) == 2 and text == asked[1][1]:
         raise InvalidInput(f"--text and --label name the same column, {text!r}.")
-    if frame[text].dtype.kind in "biufmM":
+    if table.frame[text].dtype.kind in "biufmM":
         raise InvalidInput(
-            f"Column {text!r} of {path} holds numbers or dates, not texts. Name another with --text."
+            f"Column {text!r} of {table.source} holds numbers or dates, not texts. Name another with --text."
         )
-    kept = (frame[text].notna() & frame[label].notna()).to_numpy()
-    if not kept.any():
-        raise InvalidInput(f"No row of {path} has both a text in {text!r} and a label in {label!r}.")
-    lost = int((~kept).sum())
-    notes = (f"Rows left out, without a text or a label: {lost:,}.",) if lost else ()
-    texts = [str(cell) for cell in frame[text].to_numpy()[kept]]
-    labels = _as_labels(frame[label].to_numpy()[kept])
-    return TextColumns(texts, labels, np.flatnonzero(kept), (*table.notices, *notes))
 
 
 def _as_labels(column: NDArray[Any]) -> NDArray[Any]:
@@ -159,154 +271,13 @@ def _trained(job: Job, rows: sparse.csr_array, labels: NDArray[Any], show: Calla
         return train(replace(job, data=str(path), label=None, aside=str(Path(place) / "svm")), show)
 
 
-_WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A word of a text, or what stands between two words, and its relevance."""
-
-    text: str
-    relevance: float = 0.0
-
-
-@dataclass(frozen=True)
-class MarkedText:
-    """The pieces of a text, in order.
-
-    `elsewhere` is the relevance of features whose words are not among the pieces.
-    """
-
-    pieces: tuple[Piece, ...]
-    elsewhere: float
-    is_cut: bool = False
-
-
-def marked_text(text: str, relevance: Mapping[str, float], *, most: int = 2_000) -> MarkedText:
-    """Share the relevance of features out among the words of a text.
-
-    A feature is a word, in lower case, or several words of two letters and more that follow each other, with
-    blanks between them. Its relevance is shared equally among its places in the text, and there among its
-    words.
-
-    Parameters
-    ----------
-    text
-        The text, as it was given.
-    relevance
-        Feature -> relevance, for those that the text has.
-    most
-        Characters to show; the relevance of what follows counts as elsewhere.
-
-    Examples
-    --------
-    >>> found = marked_text("The Moon, the moon!", {"moon": 2.0, "orbit": 0.5})
-    >>> [(piece.text, piece.relevance) for piece in found.pieces if piece.relevance]
-    [('Moon', 1.0), ('moon', 1.0)]
-    >>> found.elsewhere
-    0.5
-    """
-    spans = [match.span() for match in _WORD.finditer(text)]
-    marks = _relevance_of_words([text[start:end].lower() for start, end in spans], relevance)
-    pieces = []
-    at = 0
-    for (start, end), mark in zip(spans, marks, strict=True):
-        if end > most:
-            break
-        pieces += [Piece(text[at:start])] * (start > at) + [Piece(text[start:end], mark)]
-        at = end
-    pieces += [Piece(text[at:most])] * (at < min(most, len(text)))
-    shown = sum(piece.relevance for piece in pieces)
-    return MarkedText(tuple(pieces), sum(relevance.values()) - shown, len(text) > most)
-
-
-def _relevance_of_words(words: list[str], relevance: Mapping[str, float]) -> list[float]:
-    places = _places(words, relevance)
-    marks = [0.0] * len(words)
-    for feature, found in places.items():
-        for run in found:
-            for k in run:
-                marks[k] += relevance[feature] / (len(found) * len(run))
-    return marks
-
-
-def _places(words: list[str], relevance: Mapping[str, float]) -> dict[str, list[list[int]]]:
-    """Where each feature stands: for every occurrence, the numbers of its words."""
-    longest = max((feature.count(" ") + 1 for feature in relevance), default=1)
-    # Vectorizers drop words of one letter before they form pairs: "a moon" and "moon" are the same to them.
-    long = [k for k, word in enumerate(words) if len(word) > 1]
-    places: dict[str, list[list[int]]] = {}
-    for k, word in enumerate(words):
-        if word in relevance:
-            places.setdefault(word, []).append([k])
-    for size in range(2, longest + 1):
-        for start in range(len(long) - size + 1):
-            run = long[start : start + size]
-            feature = " ".join(words[k] for k in run)
-            if feature in relevance:
-                places.setdefault(feature, []).append(run)
-    return places
-
-
-BATCH = 1_000  # texts scored at once
-MOST_CLASSES = 60
-WORDS_OF_CLASS = 8
-WORDS_OF_TEXT = 6
-
-
-@dataclass(frozen=True)
-class TextReasons:
-    """One text: its label, the runner-up, how far the label is ahead, and what each word adds to that."""
-
-    row: int
-    label: str
-    rival: str
-    lead: float
-    base: float  # the part of the lead that comes from the intercepts
-    truth: str | None  # the label that the text came with
-    marked: MarkedText
-    words: tuple[tuple[str, float], ...]  # the strongest, for and against
-    n_others: int  # further words that the model knows
-    others: float  # and what they add together
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether the text came with another label."""
-        return self.truth is not None and self.truth != self.label
-
-
-@dataclass(frozen=True)
-class ClassWords:
-    """A class, how many texts got it, and the words that speak for it most."""
-
-    name: str
-    n_texts: int
-    words: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class TextLabels:
-    """Everything that a page on the labels of texts shows."""
-
-    source: str
-    model: str
-    n_texts: int
-    n_classes: int
-    n_words: int
-    n_wrong: int | None  # None where the texts came without labels
-    order: str  # how the shown texts were chosen, in words
-    shown: tuple[TextReasons, ...]
-    classes: tuple[ClassWords, ...]
-    notes: tuple[str, ...] = ()
-
-
 def explain_texts(
     model: Any,
     texts: Sequence[str] | NDArray[Any],
     truth: ArrayLike | None = None,
     *,
     rows: ArrayLike | None = None,
-    most: int = 60,
+    most: int = MOST_SHOWN,
     source: str = "texts",
     notes: Sequence[str] = (),
 ) -> TextLabels:
@@ -342,34 +313,48 @@ def explain_texts(
     >>> [(piece.text, piece.relevance > 0) for piece in found.shown[0].marked.pieces if piece.relevance]
     [('new', False), ('moon', True)]
     """
-    validate_value("explain_texts", "most", most, integer(1))
+    told = checked_texts(texts)
+    own = None if truth is None else _one_each(truth, len(told), "label")
+    numbers = np.arange(len(told)) if rows is None else _one_each(rows, len(told), "row number")
+    return _explained(model, _labelled(model, TextColumns(told, own, numbers, source, tuple(notes)), most))
+
+
+def _labelled(model: Any, read: TextColumns, top: int) -> LabelledTexts:
+    """Return texts with their labels; `top` of them are to be explained."""
+    validate_value("explain_texts", "most", top, integer(1))
     steps, last = linear_parts(model)
     if steps is None:
         raise UnsupportedModel(
             "explain_texts needs a model that takes texts: a TextClassifier, or a pipeline that begins "
             f"with a vectorizer. Got {type(model).__name__}."
         )
-    told = checked_texts(texts)
-    own = None if truth is None else _one_each(truth, len(told), "label").astype(str)
-    numbers = np.arange(len(told)) if rows is None else _one_each(rows, len(told), "row number")
-    labels, leads = _labels_and_leads(steps, last, told)
-    wrong = None if own is None else np.flatnonzero(own != labels.astype(str))
-    chosen = _chosen(len(told), wrong, leads, most)
-    explanation = LinearRelevance(model).explain([told[i] for i in chosen])
+    labels, leads = _labels_and_leads(steps, last, read.texts)
+    return LabelledTexts(read, labels, leads, top)
+
+
+def _explained(model: Any, batch: LabelledTexts) -> TextLabels:
+    """Explain the labels of texts by words; if there are many, those that are worth looking at first."""
+    last = linear_parts(model)[1]
+    read = batch.read
+    n = len(read.texts)
+    own = None if read.labels is None else read.labels.astype(str)
+    wrong = None if own is None else np.flatnonzero(own != batch.labels.astype(str))
+    chosen = _chosen(n, wrong, batch.leads, batch.top)
+    explanation = LinearRelevance(model).explain([read.texts[i] for i in chosen])
     return TextLabels(
-        source=source,
+        source=read.source,
         model=type(last).__name__,
-        n_texts=len(told),
+        n_texts=n,
         n_classes=len(last.classes_),
         n_words=explanation.values.shape[1],
         n_wrong=None if wrong is None else len(wrong),
-        order=_order_words(len(told), wrong, len(chosen)),
+        order=_order_words(n, wrong, len(chosen)),
         shown=tuple(
-            _reasons(explanation[k], told[i], int(numbers[i]), None if own is None else str(own[i]))
+            _reasons(explanation[k], read.texts[i], int(read.rows[i]), None if own is None else str(own[i]))
             for k, i in enumerate(chosen)
         ),
-        classes=_class_words(last, labels, explanation),
-        notes=tuple(notes),
+        classes=_class_words(last, batch.labels, explanation),
+        notes=read.notes,
     )
 
 

@@ -86,6 +86,7 @@ PLACES: Mapping[str, str] = {
     "OneVsRestSVM": "tellwhy.classifiers.svm.lee_lin_wahba",
     "WestonWatkinsSVM": "tellwhy.classifiers.svm.weston_watkins",
     "TextClassifier": "tellwhy.classifiers.text_classifier",
+    "TrainedOn": "tellwhy.classifiers.text_classifier",
     "tellwhy.ScoredCells": "tellwhy.explainers.corruption.scored_cells",
     "tellwhy.TriedValues": "tellwhy.explainers.corruption.scored_cells",
     "tellwhy.Neighbours": "tellwhy.explainers.perturbation.anomaly_contribution",

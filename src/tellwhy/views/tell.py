@@ -100,8 +100,10 @@ def _write_csv(result: Result) -> str:
 
 @form("html")
 def _write_page(result: Result) -> str:
+    from tellwhy.results.labelled_texts import labels_of_result
     from tellwhy.results.network_run import network_of_result
     from tellwhy.views.page.events import render_events
+    from tellwhy.views.page.labels import render_texts
     from tellwhy.views.page.media import NAMES, render_media
     from tellwhy.views.page.network import render_network
     from tellwhy.views.page.page import render
@@ -109,6 +111,9 @@ def _write_page(result: Result) -> str:
     network = network_of_result(result)
     if network is not None:
         return render_network(network)
+    labels = labels_of_result(result)
+    if labels is not None:
+        return render_texts(labels)
     if result.kind == "events":
         return render_events(result)
     return render_media(result) if result.kind in NAMES else render(result)

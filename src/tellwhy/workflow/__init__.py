@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tellwhy.kinds.drift import Difference as Difference, diff_tables as diff_tables
     from tellwhy.kinds.events import explain_events as explain_events
     from tellwhy.kinds.graph import GraphRun as GraphRun, explain_graph as explain_graph
-    from tellwhy.kinds.labels import TextLabels as TextLabels, explain_texts as explain_texts
+    from tellwhy.kinds.labels import explain_texts as explain_texts
     from tellwhy.kinds.networks.grids import (
         ExplanationGrid as ExplanationGrid,
         architecture_grid as architecture_grid,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tellwhy.kinds.table_model import TableModel as TableModel, fit_model as fit_model
     from tellwhy.kinds.texts import explain_documents as explain_documents
     from tellwhy.kinds.windows import explain_series as explain_series
+    from tellwhy.results.labelled_texts import TextLabels as TextLabels
     from tellwhy.results.result import MediaRun as MediaRun, Run as Run
     from tellwhy.storage.model_file import load as load, save as save
     from tellwhy.verdicts.run_io import load_run as load_run, save_run as save_run
@@ -39,7 +40,7 @@ _PLACES = {
     "Run": "tellwhy.results.result",
     "TableComparison": "tellwhy.kinds.comparison",
     "TableModel": "tellwhy.kinds.table_model",
-    "TextLabels": "tellwhy.kinds.labels",
+    "TextLabels": "tellwhy.results.labelled_texts",
     "architecture_grid": "tellwhy.kinds.networks.grids",
     "batch_norm_grid": "tellwhy.kinds.networks.grids",
     "compare_table": "tellwhy.kinds.comparison",

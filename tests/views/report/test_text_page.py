@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from views.report.drawn import marks
 
-from tellwhy.kinds.labels import ClassWords, MarkedText, Piece, TextLabels, TextReasons
+from tellwhy.results.labelled_texts import ClassWords, MarkedText, Piece, TextLabels, TextReasons
 from tellwhy.views.page.labels import render_texts
 
 PIECES = (Piece("moon", 2.0), Piece(" and "), Piece("engine", -1.2), Piece(" "), Piece("dust", 0.1))

@@ -160,6 +160,32 @@ def test_the_command_writes_model_and_report(mails: Path) -> None:
     assert "--text must name a column" in done.stderr
 
 
+def test_other_texts_are_labelled_by_the_model_of_the_command(mails: Path) -> None:
+    out = mails.with_name("model")
+    trained = ["fit-svm", str(mails), "--text", "body", "--label", "topic", "--out", str(out)]
+    assert CliRunner().invoke(app, trained).exit_code == 0
+    new = mails.with_name("new.csv")
+    new.write_text("body\na new moon\nthe old engine\n")
+    folder = mails.with_name("labelled")
+    arguments = ["explain", str(new), "--model", str(out), "--out", str(folder)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.stdout.split())
+    assert "2 texts labelled." in told
+    assert "text 0" in told
+    assert "labelled space, ahead of autos" in told
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "moon</mark>" in page
+    again = CliRunner().invoke(app, ["report", str(folder), "--out", str(mails.with_name("again.html"))])
+    assert again.exit_code == 0, again.output
+    assert mails.with_name("again.html").read_text(encoding="utf-8") == page
+    found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert (found["kind"], found["n_flagged"]) == ("labels", 0)
+    assert found["anomalies"][1]["note"] == "labelled autos, ahead of space"
+    refused = CliRunner().invoke(app, [*arguments, "--id", "body"])
+    assert "--id does not go with a model of labels" in " ".join(refused.stderr.split())
+
+
 def test_texts_of_one_class_are_refused_in_words_of_the_user(mails: Path) -> None:
     table = pd.read_csv(mails)
     table.assign(topic="space").to_csv(mails, index=False)

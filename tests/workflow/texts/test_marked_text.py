@@ -2,7 +2,7 @@
 
 import pytest
 
-from tellwhy.kinds.labels import marked_text
+from tellwhy.kinds.marked_text import marked_text
 
 
 def marks(text, relevance, **settings):

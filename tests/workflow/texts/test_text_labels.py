@@ -1,5 +1,7 @@
 """Labels of texts and their reasons: from Python, and from tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,10 +9,13 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+import tellwhy
 from tellwhy.classifiers import LeeLinWahbaSVM, OneVsRestSVM, TextClassifier, WestonWatkinsSVM, load
-from tellwhy.classifiers.svm.training.job import Job
-from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.kinds.labels import read_text_columns, train_on_texts
+from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnreadableFile, UnsupportedModel
+from tellwhy.kinds.labels import read_text_columns
+from tellwhy.results.labelled_texts import labels_of_result
+from tellwhy.results.store import load_result, save_result
+from tellwhy.views.page.labels import render_texts
 from tellwhy.workflow import explain_texts
 
 TOPICS = {
@@ -126,24 +131,27 @@ def table(tmp_path):
     return path
 
 
-def job(path, **settings):
-    return Job(data=str(path), out=str(path.with_name("model")), label="topic", **settings)
+def train(path, **settings):
+    """Train, and label what was held out: the model, and what was found."""
+    model = tellwhy.fit(path, text="body", label="topic", out=path.with_name("model"), **settings)
+    return model, labels_of_result(tellwhy.judge(model, path))
 
 
 @pytest.mark.parametrize("loss", ["ww", "cs", "llw", "ovr"])
 def test_training_from_a_table_is_training_in_python(table, loss):
-    run = train_on_texts(job(table, loss=loss, seed=3), "body", held_out=0.2)
-    assert run.n_held == run.labels.n_texts == 18
-    shown = {reasons.row for reasons in run.labels.shown}
+    model, found = train(table, loss=loss, seed=3, held_out=0.2)
+    assert len(model.trained_on_.held) == found.n_texts == 18
+    shown = {reasons.row for reasons in found.shown}
+    assert shown == set(model.trained_on_.held)
     frame = pd.read_csv(table)
-    assert all(reasons.truth == frame["topic"][reasons.row] for reasons in run.labels.shown)
+    assert all(reasons.truth == frame["topic"][reasons.row] for reasons in found.shown)
     rest = frame.drop(index=sorted(shown))
-    alone = TextClassifier(run.model.classifier).fit(rest["body"], rest["topic"])
-    assert alone.words_.tolist() == run.model.words_.tolist()
-    assert run.model.classifier_.objective_ == pytest.approx(alone.classifier_.objective_, rel=2e-3)
+    alone = TextClassifier(model.classifier).fit(rest["body"], rest["topic"])
+    assert alone.words_.tolist() == model.words_.tolist()
+    assert model.classifier_.objective_ == pytest.approx(alone.classifier_.objective_, rel=2e-3)
     again = load(table.with_name("model"))
     np.testing.assert_array_equal(
-        again.decision_function(frame["body"]), run.model.decision_function(frame["body"])
+        again.decision_function(frame["body"]), model.decision_function(frame["body"])
     )
 
 
@@ -151,41 +159,38 @@ def test_the_folder_of_the_model_is_written_once_and_whole(table, monkeypatch):
     def full(self, folder):
         raise CannotWrite(f"Cannot write {folder}: the disk is full.")
 
-    whole = job(table, tol=1e-9, checkpoint_every=1)
     with monkeypatch.context() as patch:
         patch.setattr(TextClassifier, "save", full)
         with pytest.raises(CannotWrite, match="the disk is full"):
-            train_on_texts(whole, "body")
+            train(table, tol=1e-9, checkpoint_every=1)
     assert sorted(path.name for path in table.parent.iterdir()) == ["mails.csv", "model-checkpoint"]
-    run = train_on_texts(job(table, tol=1e-9, resume=True), "body")
-    assert run.model.classifier_.history_[0]["epoch"] < run.model.classifier_.n_iter_
+    model, _ = train(table, tol=1e-9, resume=True)
+    assert model.classifier_.history_[0]["epoch"] < model.classifier_.n_iter_
     assert sorted(path.name for path in table.parent.iterdir()) == ["mails.csv", "model"]
     with monkeypatch.context() as patch:
         patch.setattr(TextClassifier, "save", full)
         with pytest.raises(CannotWrite, match="the disk is full"):
-            train_on_texts(job(table, C=9.0), "body")
-    np.testing.assert_array_equal(
-        load(table.with_name("model")).classifier_.coef_, run.model.classifier_.coef_
-    )
+            train(table, C=9.0)
+    np.testing.assert_array_equal(load(table.with_name("model")).classifier_.coef_, model.classifier_.coef_)
 
 
 def test_rows_with_holes_are_left_out_and_told(table):
     frame = pd.read_csv(table)
     frame.loc[4, "body"], frame.loc[7, "topic"] = None, None
     frame.to_csv(table, index=False)
-    run = train_on_texts(job(table), "body", held_out=0)
-    assert run.notes[-1] == "Rows left out, without a text or a label: 2."
-    assert run.labels.n_texts == 88
-    assert not {4, 7} & {reasons.row for reasons in run.labels.shown}
-    assert "the same that are counted and shown here" in run.labels.notes[0]
+    _, found = train(table, held_out=0)
+    assert found.notes[-1] == "Rows left out, without a text or a label: 2."
+    assert found.n_texts == 88
+    assert not {4, 7} & {reasons.row for reasons in found.shown}
+    assert "the same that are counted and shown here" in found.notes[0]
 
 
 def test_numbers_as_labels_stay_numbers(table):
     frame = pd.read_csv(table)
     frame["topic"] = frame["n"] % 3
     frame.to_parquet(table.with_suffix(".parquet"))
-    run = train_on_texts(job(table.with_suffix(".parquet")), "body")
-    assert run.model.classes_.tolist() == [0, 1, 2]
+    model, _ = train(table.with_suffix(".parquet"))
+    assert model.classes_.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -225,4 +230,68 @@ def test_tables_without_rows_to_learn_from_are_told(table):
     with pytest.raises(InvalidInput, match="No row of"):
         read_text_columns(table.with_suffix(".parquet"), "body", "topic")
     with pytest.raises(InvalidParameter, match="'held_out'"):
-        train_on_texts(job(table), "body", held_out=1.5)
+        train(table, held_out=1.5)
+
+
+def test_other_texts_are_labelled_with_or_without_labels_of_their_own(table, tmp_path):
+    model, _ = train(table)
+    X, y = texts(30, seed=1)
+    other = pd.DataFrame({"mail": X, "topic": y})
+    found = tellwhy.judge(model, other, text="mail")
+    expected = explain_texts(model, X, y, source="pandas.DataFrame")
+    assert labels_of_result(found) == expected
+    scores = np.sort(model.decision_function(X), axis=1)
+    np.testing.assert_allclose(found.scores, scores[:, -1] - scores[:, -2])
+    unknown = labels_of_result(tellwhy.judge(model, other.drop(columns="topic"), text="mail", top=4))
+    assert (unknown.n_wrong, unknown.n_texts, len(unknown.shown)) == (None, 30, 4)
+    with pytest.raises(InvalidInput, match=r"--text must name a column .*mail, topic\. Got 'body'"):
+        tellwhy.judge(model, other)
+    with pytest.raises(InvalidParameter, match=r"only text, label, top can be asked\. Got ngrams"):
+        tellwhy.judge(model, other, ngrams=2)
+    with pytest.raises(InvalidParameter, match="no setting 'depth'"):
+        train(table, depth=3)
+
+
+def test_a_classifier_that_was_fitted_to_lists_judges_too(tmp_path):
+    X, y = texts(60)
+    model = tellwhy.load(TextClassifier().fit(X, y).save(tmp_path / "m.tellwhy"))
+    assert (model.kind, model.source) == ("labels", "texts")
+    assert labels_of_result(tellwhy.judge(model, X[:5])) == explain_texts(model, X[:5])
+    found = tellwhy.judge(
+        model, pd.DataFrame({"body": X, "topic": np.roll(y, 1)}), text="body", label="topic"
+    )
+    assert "60 of 60 texts get another label than they came with" in found.headline[0]
+    with pytest.raises(InvalidInput, match="--text must name a column"):
+        tellwhy.judge(model, pd.DataFrame({"body": X}))
+
+
+def test_fitted_anew_it_forgets_its_table(table):
+    model, _ = train(table)
+    X, y = texts(30)
+    assert not hasattr(model.fit(X, y), "trained_on_")
+
+
+def test_what_was_found_is_read_by_every_form_and_comes_back_from_its_folder(table, tmp_path):
+    model, found = train(table, held_out=0.3)
+    result = tellwhy.judge(model, table, top=5)
+    assert result.n_flagged == 0
+    assert len(result.scores) == 27
+    words = result.anomalies[0].reasons
+    assert [r.feature for r in words] == [w for w, v in labels_of_result(result).shown[0].words if v > 0]
+    assert f"“{words[0].feature}”" in tellwhy.tell(result)
+    assert f"labelled {found.shown[0].label}" in tellwhy.tell(tellwhy.judge(model, table))
+    assert tellwhy.tell(result, "html") == render_texts(labels_of_result(result))
+    again = load_result(save_result(result, tmp_path / "run"))
+    assert labels_of_result(again) == labels_of_result(result)
+    assert tellwhy.tell(again, "json") == tellwhy.tell(result, "json")
+    broken = replace(result, own={"labels": {"shown": []}})
+    with pytest.raises(UnreadableFile, match=r"The labels of mails\.csv are damaged"):
+        labels_of_result(broken)
+
+
+@pytest.mark.parametrize("held", [{"held": np.array([0.5])}, {"n_texts": "many"}, {"text": 3}])
+def test_a_file_whose_table_cannot_be_is_refused(table, tmp_path, held):
+    model, _ = train(table)
+    model.trained_on_ = replace(model.trained_on_, **held)
+    with pytest.raises(UnreadableFile, match="do not fit together"):
+        tellwhy.load(model.save(tmp_path / "m.tellwhy"))

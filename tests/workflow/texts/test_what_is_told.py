@@ -7,7 +7,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from tellwhy.classifiers.svm.training.job import Job
+import tellwhy
 from tellwhy.kinds.labels import (
     WORDS_OF_CLASS,
     WORDS_OF_TEXT,
@@ -17,8 +17,8 @@ from tellwhy.kinds.labels import (
     _order_words,
     _told,
     read_text_columns,
-    train_on_texts,
 )
+from tellwhy.results.labelled_texts import labels_of_result
 from tellwhy.workflow import explain_texts
 
 WORDS = {"a": [f"apple{i}" for i in range(12)], "b": [f"brick{i}" for i in range(12)]}
@@ -156,16 +156,16 @@ class TestTraining:
 
     def test_what_is_counted_is_said(self, tmp_path):
         path = self.table(tmp_path)
-        job = Job(data=str(path), out=str(tmp_path / "model"), label="topic", seed=1)
-        run = train_on_texts(job, "body", held_out=0.2)
-        assert run.n_held == run.labels.n_texts == 20
-        assert run.labels.source == "mails.csv"
-        assert run.labels.notes[0] == (
-            "Trained on 79 texts; those counted and shown here are 20 others, chosen at random."
+        model = tellwhy.fit(path, text="body", label="topic", seed=1, held_out=0.2)
+        found = labels_of_result(tellwhy.judge(model, path))
+        assert len(model.trained_on_.held) == found.n_texts == 20
+        assert found.source == "mails.csv"
+        assert found.notes == (
+            "Trained on 79 texts; those counted and shown here are 20 others, chosen at random.",
+            "Rows left out, without a text or a label: 1.",
         )
-        assert run.labels.notes[-1] == run.notes[-1] == "Rows left out, without a text or a label: 1."
         frame = pd.read_csv(path)
-        for reasons in run.labels.shown:
+        for reasons in found.shown:
             assert reasons.row != 2
             shown = "".join(piece.text for piece in reasons.marked.pieces)
             assert frame["body"][reasons.row].startswith(shown)

@@ -95,10 +95,12 @@ def report_command(
 
 def _written_again(run_dir: Path, target: Path) -> Path:
     """Write the page of a run of any kind."""
+    from tellwhy.results.labelled_texts import labels_of_result
     from tellwhy.results.network_run import load_network_run
     from tellwhy.results.node_picture import load_picture
     from tellwhy.verdicts.run_io import load_run
     from tellwhy.views.page.events import write_events_report
+    from tellwhy.views.page.labels import write_text_report
     from tellwhy.views.page.media import NAMES, write_media_report
     from tellwhy.views.page.network import write_network_report
     from tellwhy.views.page.page import write_report
@@ -110,6 +112,9 @@ def _written_again(run_dir: Path, target: Path) -> Path:
         if network is not None:
             return write_network_report(network, target)
         run = load_run(run_dir)
+        labels = labels_of_result(run)
+        if labels is not None:
+            return write_text_report(labels, target)
         if run.kind == "events":
             return write_events_report(run, target)
         if run.kind in NAMES:

@@ -14,15 +14,18 @@ from tellwhy.views.cli.events import event_record, show_events
 from tellwhy.views.cli.terminal import escape
 from tellwhy.views.page.events import write_events_report
 from tellwhy.views.page.media import write_media_report
+from tellwhy.views.page.shell import write_page
+from tellwhy.views.tell import tell as tell_result
 from tellwhy.words import tell
 
-WHAT = {"events": "event", "pictures": "picture", "series": "stretch", "texts": "text"}
+WHAT = {"events": "event", "pictures": "picture", "series": "stretch", "texts": "text", "labels": "text"}
 MOST_LETTERS = 300  # of a text on the terminal
 WITH_MODEL = {
     "events": ("--time", "--sheet"),
     "pictures": (),
     "series": ("--time",),
     "texts": ("--columns", "--text", "--id"),
+    "labels": ("--text",),
 }
 TAKEN = {
     "events": ("--reference", "--columns", "--time", "--sheet"),
@@ -57,8 +60,7 @@ def explain_and_tell(
     with screen.working(quiet=quiet):
         check_place(folder)
         run = _explain(kind, named, asked) if model is None else _judge(kind, named, asked, model)
-        write = write_events_report if run.kind == "events" else write_media_report
-        save_run(run, folder, add=lambda work: write(run, work / "report.html"))
+        save_run(run, folder, add=lambda work: _write_page(run, work / "report.html"))
     if as_json:
         screen.print_json(_told(run, folder))
         return run
@@ -66,6 +68,13 @@ def explain_and_tell(
     (show_events if run.kind == "events" else show)(run)
     screen.say(f"Report: {folder / 'report.html'}")
     return run
+
+
+def _write_page(run: Result, path: Path) -> None:
+    if run.kind == "labels":
+        write_page(tell_result(run, "html"), path)
+    else:
+        (write_events_report if run.kind == "events" else write_media_report)(run, path)
 
 
 def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> Result:
@@ -102,9 +111,15 @@ def _judge(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any], model:
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.storage.model_file import load
 
-    own = {"events": ("time",), "series": ("time", "window"), "texts": ("text", "id_column")}.get(kind, ())
+    of_kind = {
+        "events": ("time",),
+        "series": ("time", "window"),
+        "texts": ("text", "id_column"),
+        "labels": ("text",),
+    }
+    own = of_kind.get(kind, ())
     source = named["names"] if kind == "pictures" else named_source(**named)
-    shared = ("top",) if kind == "events" else ("top", "fdr")
+    shared = ("top",) if kind in ("events", "labels") else ("top", "fdr")
     told = {name: asked[name] for name in (*shared, *own)}
     if isinstance(told.get("text"), list) and len(told["text"]) == 1:
         told["text"] = told["text"][0]
@@ -146,6 +161,7 @@ def _record(item: Anomaly) -> dict[str, Any]:
         "above_threshold": item.is_alarm,
         "places": places,
         "row": item.row,
+        **({"note": item.note} if item.note else {}),
     }
 
 
@@ -163,8 +179,10 @@ def show(run: Result) -> None:
         p_value = "" if item.p_value is None else screen.p_text(item.p_value)
         where = "\n".join(escape(f"{tell.reason_phrase(r)} · {r.share:.0%}") for r in item.reasons)
         mark = "" if item.is_alarm or run.threshold is None else " [dim](below the threshold)[/]"
-        where = (where or "—") + mark + _marked(item)
-        table.add_row(str(rank), escape(str(item.id)), f"{item.score:.4g}", p_value, where)
+        note = f"\n{escape(item.note)}" if item.note else ""
+        where = (where or "—") + mark + note + _marked(item)
+        name = item.id or f"{item.part.kind} {item.row}"
+        table.add_row(str(rank), escape(name), f"{item.score:.4g}", p_value, where)
     console.print(table)
     console.print(escape(run.summary))
 

@@ -291,7 +291,9 @@ def _fit_texts(
     job: Job, text: str, show: Callable[[str], None], *, as_json: bool, quiet: bool, **settings: Any
 ) -> None:
     """Train on texts, write the report beside the model, and tell how many labels are right."""
-    from tellwhy.kinds.labels import train_on_texts
+    from tellwhy.data import read_table
+    from tellwhy.kinds.model import fit, judge
+    from tellwhy.results.labelled_texts import labels_of_result
     from tellwhy.views.page.labels import write_text_report
     from tellwhy.views.page.shell import check_page
     from tellwhy.words.wording import count, wrong_labels
@@ -299,14 +301,26 @@ def _fit_texts(
     page = Path(job.out).with_suffix(".html")
     with screen.working([job.data], quiet=quiet):
         check_page(page)
-        run = train_on_texts(job, text, show=show, **settings)
-        report = write_text_report(run.labels, page)
-    screen.notes(run.notes, quiet=as_json or quiet)
-    found = run.labels
+        job.validate()
+        table = read_table(job.data)
+        model = fit(table, kind="labels", text=text, show=show, **_asked(job), **settings)
+        found = labels_of_result(judge(model, table))
+        if found is None:
+            raise AssertionError("labels were explained")
+        report = write_text_report(found, page)
+    n_held = len(model.trained_on_.held)
+    screen.notes(found.notes[1:], quiet=as_json or quiet)
     told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}
-    texts = f"the {count(found.n_texts, 'text')} {'held out' if run.n_held else 'trained on'}"
+    texts = f"the {count(found.n_texts, 'text')} {'held out' if n_held else 'trained on'}"
     lines = [wrong_labels(found.n_wrong or 0, found.n_texts, texts)]
-    _tell(run.model.classifier_, told | {"held_out": run.n_held}, lines, as_json=as_json)
+    _tell(model.classifier_, told | {"held_out": n_held}, lines, as_json=as_json)
+
+
+def _asked(job: Job) -> dict[str, Any]:
+    """What a job asks of labels, as settings of the kind."""
+    from tellwhy.kinds.labels import TRAINING
+
+    return {name: getattr(job, name) for name in (*sorted(TRAINING), "label", "out")}
 
 
 def _tell(model: FittedSVM, told: dict[str, Any], lines: list[str], *, as_json: bool) -> None:

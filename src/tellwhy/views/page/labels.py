@@ -24,7 +24,7 @@ from tellwhy.views.page.svg import bar, element
 from tellwhy.words import wording
 
 if TYPE_CHECKING:
-    from tellwhy.kinds.labels import ClassWords, Piece, TextLabels, TextReasons
+    from tellwhy.results.labelled_texts import ClassWords, Piece, TextLabels, TextReasons
 
 SHADES = 5  # of each colour
 _BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
@@ -98,7 +98,7 @@ def _page(found: TextLabels, limits: Limits) -> str:
     n = min(limits.items, len(found.shown))
     opening = Overview(
         title=Markup("Why these labels: {}").format(source),
-        headline=_headline(found),
+        headline=found.headline.text,
         figures=_figures(found, n),
         **shorten_notices(found.notes, limits),
     )
@@ -119,17 +119,6 @@ def show_labels(found: TextLabels, n: int) -> Panel:
         more_classes=found.n_classes - len(found.classes),
         shades=range(1, SHADES + 1),
     )
-
-
-def _headline(found: TextLabels) -> str:
-    texts = wording.count(found.n_texts, "text")
-    if found.n_wrong is None:
-        return f"{texts} labelled."
-    if found.n_wrong == 0 and found.n_texts == 1:
-        return "The text got the label it came with."
-    if found.n_wrong == 0:
-        return f"All {texts} got the label they came with."
-    return wording.wrong_labels(found.n_wrong, found.n_texts, texts)
 
 
 def _figures(found: TextLabels, n: int) -> list[tuple[str, Text]]:

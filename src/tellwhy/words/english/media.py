@@ -5,6 +5,7 @@ from __future__ import annotations
 from tellwhy.results.result import Notice, Reason
 from tellwhy.words.english.notices import notes
 from tellwhy.words.english.reasons import explains
+from tellwhy.words.wording import count, wrong_labels
 
 
 @explains("region")
@@ -91,6 +92,26 @@ def _note_odd_texts(n: Notice) -> str:
 
 
 # What was done
+
+
+@notes("labelled_texts")
+def _note_labelled_texts(n: Notice) -> str:
+    of = n.facts["n"]
+    n_wrong = n.facts["n_wrong"]
+    texts = count(of, "text")
+    if n_wrong is None:
+        return f"{texts} labelled."
+    if n_wrong == 0:
+        one = "The text got the label it came with."
+        return one if of == 1 else f"All {texts} got the label they came with."
+    return wrong_labels(n_wrong, of, texts)
+
+
+@notes("label_of_text")
+def _note_label_of_text(n: Notice) -> str:
+    f = n.facts
+    came = f", and came with {f['came_with']}" if f["came_with"] not in (None, f["label"]) else ""
+    return f"labelled {f['label']}, ahead of {f['rival']}{came}"
 
 
 @notes("pictures_compared")

@@ -1,0 +1,167 @@
+"""Labels that texts got, and the words that decided: what `fit-svm --text` and `explain_texts` found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.optional import versions
+from tellwhy.core.score import Floats, Integers
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
+from tellwhy.storage import clock
+from tellwhy.storage.documents import plain
+
+LABELS = "labels"  # a kind of result, and where its facts stand
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A word of a text, or what stands between two words, and its relevance."""
+
+    text: str
+    relevance: float = 0.0
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """The pieces of a text, in order.
+
+    `elsewhere` is the relevance of features whose words are not among the pieces.
+    """
+
+    pieces: tuple[Piece, ...]
+    elsewhere: float
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class TextReasons:
+    """One text: its label, the runner-up, how far the label is ahead, and what each word adds to that."""
+
+    row: int
+    label: str
+    rival: str
+    lead: float
+    base: float  # the part of the lead that comes from the intercepts
+    truth: str | None  # the label that the text came with
+    marked: MarkedText
+    words: tuple[tuple[str, float], ...]  # the strongest, for and against
+    n_others: int  # further words that the model knows
+    others: float  # and what they add together
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the text came with another label."""
+        return self.truth is not None and self.truth != self.label
+
+
+@dataclass(frozen=True)
+class ClassWords:
+    """A class, how many texts got it, and the words that speak for it most."""
+
+    name: str
+    n_texts: int
+    words: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class TextLabels:
+    """Everything that a page on the labels of texts shows."""
+
+    source: str
+    model: str
+    n_texts: int
+    n_classes: int
+    n_words: int
+    n_wrong: int | None  # None where the texts came without labels
+    order: str  # how the shown texts were chosen, in words
+    shown: tuple[TextReasons, ...]
+    classes: tuple[ClassWords, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> Notice:
+        """How many texts got another label than they came with."""
+        return Notice("labelled_texts", {"n": self.n_texts, "n_wrong": self.n_wrong})
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """All texts that got a label: their rows, how far each label is ahead, and what was read."""
+
+    found: TextLabels
+    rows: Integers
+    leads: Floats
+    settings: Mapping[str, Any]
+    fingerprint: str = ""
+
+
+def as_result(labelled: Labelled) -> Result:
+    """Return what was found as the one result that all kinds have; a score is the lead of a label."""
+    found = labelled.found
+    alarms = AlarmRule("", 0, 0.0)  # nothing says which leads are ordinary
+    return Result(
+        kind=LABELS,
+        source=found.source,
+        settings=dict(labelled.settings),
+        anomalies=[_anomaly(reasons) for reasons in found.shown],
+        scores=labelled.leads,
+        rows=labelled.rows,
+        threshold=None,
+        alarms=alarms,
+        opening=Headline(found.n_texts, alarms, is_written=True, more=[found.headline]),
+        notices=[written(text) for text in found.notes],
+        own={LABELS: plain(asdict(found))},
+        versions=versions(),
+        fingerprint=labelled.fingerprint,
+        created=clock.stamp(),
+    )
+
+
+def _anomaly(reasons: TextReasons) -> Anomaly:
+    """A text with its lead, and the words that speak for its label."""
+    told = [_reason(reasons, word, value) for word, value in reasons.words if value > 0]
+    label = {"label": reasons.label, "rival": reasons.rival, "came_with": reasons.truth}
+    return Anomaly(
+        Part("text", row=reasons.row),
+        reasons.lead,
+        None,
+        reasons=told,
+        doubt=Notice("label_of_text", label),
+    )
+
+
+def _reason(reasons: TextReasons, word: str, value: float) -> Reason:
+    """A word that is in the text, and its part of all that words add to the lead or take from it."""
+    total = sum(abs(each) for _, each in reasons.words)
+    facts = {"is_present": True, "relevance": value}
+    return Reason(word, None, [], value / total, kind="word", facts=facts, part=Part("word", name=word))
+
+
+def labels_of_result(result: Result) -> TextLabels | None:
+    """Return what was found of the labels of texts; None for a result of other data."""
+    record = result.own.get(LABELS)
+    if record is None:
+        return None
+    try:
+        shown = tuple(_text_of_record(dict(text)) for text in record["shown"])
+        classes = tuple(ClassWords(**{**each, "words": _pairs(each["words"])}) for each in record["classes"])
+        return TextLabels(
+            **{**record, "shown": shown, "classes": classes, "notes": tuple(map(str, record["notes"]))}
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise UnreadableFile(f"The labels of {result.source} are damaged: {error!r}.") from error
+
+
+def _text_of_record(text: dict[str, Any]) -> TextReasons:
+    marked = dict(text["marked"])
+    pieces = tuple(Piece(**piece) for piece in marked["pieces"])
+    return TextReasons(
+        **{**text, "marked": MarkedText(**{**marked, "pieces": pieces}), "words": _pairs(text["words"])}
+    )
+
+
+def _pairs(words: Any) -> tuple[tuple[str, float], ...]:
+    return tuple((str(word), float(value)) for word, value in words)
