@@ -93,6 +93,7 @@ MEDIA_REASONS = [
     CHANNEL,
     Reason("zorgon", None, (), 0.4, kind="word", facts={"is_present": True}),
     Reason("dear", None, (), 0.4, kind="word", facts={"is_present": False}),
+    Reason("age", None, [1.5, 3.0], 0.4, kind="coefficient", facts={"coefficient": 2.2, "effect": 4.0}),
 ]
 EVENT = {"what": "spike", "first": "2024-03-04 03:10", "last": "2024-03-04 03:10", "n": 1, "size": 58.6}
 EVENT |= {"expected": 101.4, "expected_false": 0.02, "others": []}
@@ -166,6 +167,8 @@ TEXTS = {"n": 60, "n_alarms": 2, "first": "row 7", "place": place(MEDIA_REASONS[
 COMPARED = {"n": 1, "n_reference": 0, "patch": 7, "side": 256, "aligned_share": None, "share_of_places": 0.01}
 LABEL = {"label": "space", "rival": "autos", "came_with": "space"}
 MEDIA_SAID = [
+    Notice("patterns_learned", {"n": 3, "n_targets": 1, "n_unsure": 0}),
+    Notice("patterns_learned", {"n": 3, "n_targets": 2, "n_unsure": 1}),
     *(Notice("labelled_texts", {"n": 40, "n_wrong": n}) for n in (None, 0, 1, 10)),
     Notice("labelled_texts", {"n": 1, "n_wrong": 0}),
     Notice("label_of_text", LABEL),

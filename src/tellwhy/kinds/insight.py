@@ -1,25 +1,40 @@
-"""From a model's name and a file of rows to what the model has learned."""
+"""What a model has learned, as a kind: patterns that stand in for its outputs on rows."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.data import read_table
+from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnreadableFile
+from tellwhy.core.optional import versions
+from tellwhy.core.params import Fit, are_texts
+from tellwhy.core.score import Floats
+from tellwhy.data import Table, read_table
 from tellwhy.explainers import DMMMEN, Insight
-from tellwhy.storage.documents import read_arrays, write_json
+from tellwhy.explainers.surrogate.convergence import R_HAT, Convergence
+from tellwhy.kinds.model import changed_settings, kind
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
+from tellwhy.storage import clock
+from tellwhy.storage.documents import plain, read_arrays, write_json
 from tellwhy.storage.folders import check_new_folder, new_folder
+from tellwhy.storage.model_file import SavedAsFile, load
 
 SCHEMA = 1
 FILE = "insights.json"
+KNOWN = set(inspect.signature(DMMMEN).parameters) - {"model"}
+ARRAYS = ("coefficients", "interval", "effects", "top", "centre", "rows", "examples", "others")
+FACTS = (
+    "target", "component", "share", "share_interval", "names", "applies", "credibility", "r_hat",
+    "n_effective",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,35 +48,209 @@ class InsightRun:
     n_rows: int
     notices: tuple[str, ...] = ()
 
+    @property
+    def headline(self) -> Notice:
+        """How many patterns there are, of how many classes, and how many cannot be trusted yet."""
+        unsure = sum(not insight.r_hat <= R_HAT for insight in self.insights)
+        n_targets = len({insight.target for insight in self.insights})
+        facts = {"n": len(self.insights), "n_targets": n_targets, "n_unsure": unsure}
+        return Notice("patterns_learned", facts)
 
-def learn_insights(
-    model: str,
-    data: str | os.PathLike[str],
-    *,
-    top: int = 10,
-    checkpoint: str | os.PathLike[str] | None = None,
-    **settings: Any,
-) -> InsightRun:
-    """Fit a `DMMMEN` to a model on the rows of a file.
 
-    Parameters
+@dataclass(frozen=True)
+class InsightRequest:
+    """What is asked: main features of each pattern, a folder to keep chains in, settings of `DMMMEN`."""
+
+    top: int = 10
+    checkpoint: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "top", type(self.top) is int and self.top >= 1, True
+        yield "settings", set(self.settings) <= KNOWN, True
+
+
+@dataclass(frozen=True, eq=False)
+class InsightModel(SavedAsFile):
+    """A model that is to be understood, and what is asked of it.
+
+    Attributes
     ----------
+    source
+        What was named: "module:name", the file of a saved model, or the class of an object.
+    request
+        What was asked.
     model
-        "module:name" of a function of rows, a fitted model or a network; modules of the working folder are
-        found.
-    data
-        A table (its columns must be numbers), or an .npz file whose array X (or only array) holds the inputs.
-    top
-        Main features of each insight.
-    checkpoint
-        Folder in which chains are saved on the way, and from which they go on.
-    settings
-        Parameters of `DMMMEN`.
+        The model itself: one of tellwhy or scikit-learn can be saved, code cannot.
     """
-    found = load_model(model)
-    X, notices = read_rows(Path(data))
-    explainer = DMMMEN(found, **settings).fit(X, checkpoint=None if checkpoint is None else Path(checkpoint))
-    return InsightRun(explainer.insights(top), explainer.convergence_, model, str(data), len(X), notices)
+
+    kind: ClassVar[str] = "insight"
+
+    source: str
+    request: InsightRequest
+    model: Any
+
+    def save(self, path: str | Path) -> Path:
+        """Write a model of tellwhy or scikit-learn, and what is asked of it, to one file."""
+        if not hasattr(self.model, "fit"):
+            raise CannotWrite(
+                f"{self.source} is code, which is not written to files. Fit the insight to a fitted model of "
+                "tellwhy or scikit-learn to keep it."
+            )
+        return super().save(path)
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "source", are_texts(self.source), True
+        yield "request", isinstance(self.request, InsightRequest), True
+        yield "model", hasattr(self.model, "fit"), True
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedPatterns:
+    """Rows that a model was asked about, and the patterns that stand in for its outputs there."""
+
+    run: InsightRun
+    top: int
+
+
+@kind("insight")
+class InsightKind:
+    """Patterns that a model has learned: of which rows they hold, which features matter, and how surely."""
+
+    def fit(self, source: Any, settings: Mapping[str, Any], *, clean: bool) -> InsightModel:  # noqa: ARG002
+        """Take a model; it has learned already."""
+        own = {name: value for name, value in settings.items() if name in ("top", "checkpoint")}
+        rest = {name: value for name, value in settings.items() if name not in own}
+        unknown = sorted(set(rest) - KNOWN)
+        if unknown:
+            raise InvalidParameter(
+                f"Insights have no setting {unknown[0]!r}. See DMMMEN for those there are."
+            )
+        if own.get("checkpoint") is not None:
+            own["checkpoint"] = str(own["checkpoint"])
+        is_named = isinstance(source, (str, Path))
+        name = str(source) if is_named else type(source).__name__
+        found = _named_model(name) if is_named else source
+        return InsightModel(name, InsightRequest(**own, settings=rest), found)
+
+    def read(self, model: InsightModel, source: Any, settings: Mapping[str, Any]) -> LearnedPatterns:
+        """Read rows, and fit a mixture to what the model says of them."""
+        told = {name: str(v) if name == "checkpoint" else v for name, v in settings.items() if v is not None}
+        request = replace(model.request, **changed_settings(model.request, told, ("top", "checkpoint")))
+        rows = _rows_of(source)
+        place = None if request.checkpoint is None else Path(request.checkpoint)
+        explainer = DMMMEN(model.model, **request.settings).fit(rows.X, checkpoint=place)
+        found = explainer.insights(request.top)
+        return LearnedPatterns(
+            InsightRun(found, explainer.convergence_, model.source, rows.name, len(rows.X), rows.notices),
+            request.top,
+        )
+
+    def check(self, model: InsightModel, batch: LearnedPatterns) -> LearnedPatterns:  # noqa: ARG002
+        """Rows were checked as they were read."""
+        return batch
+
+    def score(self, model: InsightModel, batch: LearnedPatterns) -> Floats:  # noqa: ARG002
+        """The share of its rows that each pattern describes."""
+        return np.array([insight.share for insight in batch.run.insights])
+
+    def explain(self, model: InsightModel, batch: LearnedPatterns, scores: Floats) -> Result:
+        """Tell the features of each pattern; nothing is an alarm."""
+        settings = {"model": model.source, "top": batch.top, **model.request.settings}
+        return as_result(batch.run, scores, dict(plain(settings)))
+
+
+def as_result(run: InsightRun, scores: Floats, settings: Mapping[str, Any]) -> Result:
+    """Return what was learned as the one result that all kinds have."""
+    arrays = {
+        f"{name}.{k}": np.asarray(getattr(insight, name))
+        for k, insight in enumerate(run.insights)
+        for name in ARRAYS
+    }
+    heads = [{name: getattr(insight, name) for name in FACTS} for insight in run.insights]
+    alarms = AlarmRule("", 0, 0.0)
+    told = {name: asdict(found) for name, found in run.convergence.items()}
+    own = {"model": run.model, "n_rows": run.n_rows, "convergence": told, "insights": heads}
+    return Result(
+        kind="insight",
+        source=run.source,
+        settings=settings,
+        anomalies=[_anomaly(k, insight) for k, insight in enumerate(run.insights)],
+        scores=scores,
+        threshold=None,
+        alarms=alarms,
+        opening=Headline(run.n_rows, alarms, is_written=True, more=[run.headline]),
+        notices=[written(text) for text in run.notices],
+        arrays=arrays,
+        own={"insight": plain(own)},
+        versions=versions(),
+        created=clock.stamp(),
+    )
+
+
+def _anomaly(k: int, insight: Insight) -> Anomaly:
+    """A pattern, and the coefficients of its features."""
+    total = float(np.abs(insight.effects).sum()) or 1.0
+    told = []
+    for line in insight.to_frame().to_dict("records"):
+        facts = {name: float(line[name]) for name in ("coefficient", "effect")}
+        limits = [float(line["low"]), float(line["high"])]
+        share = abs(facts["effect"]) / total
+        told.append(Reason(str(line["feature"]), None, limits, share, kind="coefficient", facts=facts))
+    return Anomaly(Part("pattern", row=k, name=insight.target), insight.share, None, reasons=told)
+
+
+def insights_of_result(result: Result) -> InsightRun:
+    """Return what a result of this kind holds."""
+    try:
+        record = result.own["insight"]
+        insights = [_insight(dict(head), k, result.arrays) for k, head in enumerate(record["insights"])]
+        convergence = {
+            name: Convergence(**{each: _numbers(value) for each, value in found.items()})
+            for name, found in record["convergence"].items()
+        }
+        notices = tuple(notice.text for notice in result.notices)
+        return InsightRun(
+            insights, convergence, str(record["model"]), result.source, int(record["n_rows"]), notices
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise UnreadableFile(f"The patterns of {result.source} are damaged: {error!r}.") from error
+
+
+def _insight(head: dict[str, Any], k: int, arrays: Mapping[str, Any]) -> Insight:
+    low, high = head["share_interval"]
+    numbers = {name: float(head[name]) for name in ("share", "credibility", "r_hat", "n_effective")}
+    applies = tuple((str(name), float(least), float(most)) for name, least, most in head["applies"])
+    found = {name: np.asarray(arrays[f"{name}.{k}"]) for name in ARRAYS}
+    told = {"names": tuple(head["names"]), "applies": applies, "share_interval": (float(low), float(high))}
+    return Insight(**{**head, **numbers, **told, **found})
+
+
+def _numbers(value: Any) -> Any:
+    """Numbers by name, some of which JSON had no notation for; other values as they are."""
+    return {name: float(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+class GivenRows(NamedTuple):
+    """Rows, what they are called, and what to know of how they were read."""
+
+    name: str
+    X: Any
+    notices: tuple[str, ...] = ()
+
+
+def _rows_of(source: Any) -> GivenRows:
+    """Read rows from a file, or take those in memory."""
+    if isinstance(source, (str, Path)):
+        return GivenRows(str(source), *read_rows(Path(source)))
+    if isinstance(source, Table):
+        return GivenRows(source.source, source.frame, source.notices)
+    return GivenRows(type(source).__name__, source)
+
+
+def _named_model(name: str) -> Any:
+    """The model of a file, or what "module:name" names."""
+    return load(name) if name.endswith(".tellwhy") else load_model(name)
 
 
 def load_model(name: str) -> Any:

@@ -25,7 +25,7 @@ class Part:
     Attributes
     ----------
     kind
-        "row", "cell", "span", "picture", "region", "text", "word" or "node".
+        "row", "cell", "span", "picture", "region", "text", "word", "node" or "pattern".
     row
         Number (from 0) of the row of the table, of the node, or of the picture or text among all; of a
         stretch, the first of its rows.

@@ -104,6 +104,8 @@ PLACES: Mapping[str, str] = {
     "Request": "tellwhy.kinds.request",
     "GraphModel": "tellwhy.kinds.graph",
     "GraphRequest": "tellwhy.kinds.graph_input",
+    "InsightModel": "tellwhy.kinds.insight",
+    "InsightRequest": "tellwhy.kinds.insight",
     "NetworkModel": "tellwhy.kinds.network",
     "NetworkRequest": "tellwhy.kinds.networks.network",
     "Preparation": "tellwhy.kinds.networks.inputs",

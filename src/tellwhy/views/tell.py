@@ -114,6 +114,11 @@ def _write_page(result: Result) -> str:
     labels = labels_of_result(result)
     if labels is not None:
         return render_texts(labels)
+    if result.kind == "insight":
+        from tellwhy.kinds.insight import insights_of_result
+        from tellwhy.views.page.insight import render_insights
+
+        return render_insights(insights_of_result(result))
     if result.kind == "events":
         return render_events(result)
     return render_media(result) if result.kind in NAMES else render(result)

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import tellwhy
+from tellwhy.detectors import PCADetector
 from tellwhy.explainers import Insight
 from tellwhy.explainers.surrogate.convergence import Convergence
 from tellwhy.kinds.insight import InsightRun
@@ -182,3 +184,20 @@ def test_chains_are_told_of_the_class_where_they_agree_least(capsys):
         text = told(capsys, [pattern([1.0], [[0.5, 2]])], **classes)
         words = "Chains: R̂ ≤ 1.34, effective draws ≥ 41 (class dog; the other classes agree better)."
         assert text.endswith(words)
+
+
+def test_a_kept_model_is_asked_about_other_rows(folder):
+    rows = pd.read_csv(folder / "rows.csv")
+    detector = PCADetector(1).fit(rows.to_numpy())
+    model = tellwhy.fit(detector, kind="insight", n_sweeps=60, n_components=2)
+    model.save(folder / "m.tellwhy")
+    done = CliRunner().invoke(
+        app, ["explain", "rows.csv", "--model", "m.tellwhy", "--top", "2", "--out", "o"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "stand in for what the model has learned" in " ".join(done.stdout.split())
+    page = (folder / "o" / "report.html").read_text(encoding="utf-8")
+    assert "What was learned: PCADetector on rows.csv" in page
+    again = CliRunner().invoke(app, ["report", "o", "--out", "again.html"])
+    assert again.exit_code == 0, again.output
+    assert (folder / "again.html").read_text(encoding="utf-8") == page

@@ -149,13 +149,14 @@ def test_comparisons(asked: Any) -> None:
 
 
 def test_insights(asked: Any) -> None:
-    function = "tellwhy.kinds.insight.learn_insights"
+    function = "tellwhy.kinds.model.fit"
     plain = asked(function, "insight", "m:f", "t.csv")
     assert (plain["n_sweeps"], plain["n_burn"], plain["n_chains"]) == (1000, 500, 4)
     assert plain["max_seconds"] == 300
     words = "--top 3 --components 4 --features 5 --sweeps 60 --chains 6 --minutes 0 --scale common --seed 7 --checkpoint c"
     assert asked(function, "insight", "m:f", "t.csv", *words.split()) == {
-        "args": ("m:f", Path("t.csv")),
+        "args": ("m:f",),
+        "kind": "insight",
         "top": 3,
         "checkpoint": Path("c"),
         "n_components": 4,

@@ -8,15 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.core.errors import InvalidInput
+import tellwhy
+from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnreadableFile
+from tellwhy.detectors import PCADetector
+from tellwhy.explainers import DMMMEN
 from tellwhy.kinds.insight import (
     insight_record,
-    learn_insights,
+    insights_of_result,
     load_model,
     read_rows,
     run_record,
     save_insights,
 )
+from tellwhy.results.store import load_result, save_result
 
 SHORT = {"n_sweeps": 60, "n_components": 2, "random_state": 0}
 
@@ -53,7 +57,9 @@ def test_a_model_is_found_in_the_working_folder_and_the_path_is_left_alone(folde
 
 
 def test_what_was_learned_is_recorded(folder):
-    run = learn_insights("models_of_insight_test:score", folder / "rows.npz", top=2, **SHORT)
+    model = tellwhy.fit("models_of_insight_test:score", kind="insight", top=2, **SHORT)
+    result = tellwhy.judge(model, folder / "rows.npz")
+    run = insights_of_result(result)
     assert (run.model, run.n_rows) == ("models_of_insight_test:score", 90)
     assert run.source == str(folder / "rows.npz")
     record = json.loads((save_insights(run, folder / "out") / "insights.json").read_text())
@@ -78,3 +84,53 @@ def test_what_was_learned_is_recorded(folder):
         {"feature": "x1", "from": -0.5, "to": 2.0},
         {"feature": "x2", "from": 0.25, "to": 0.75},
     ]
+
+
+def asked_alone(model, rows, top):
+    """What the explainer itself learns."""
+    explainer = DMMMEN(model, **SHORT).fit(rows)
+    return explainer.insights(top), explainer.convergence_
+
+
+def test_one_call_a_model_and_its_file_tell_the_same(folder):
+    with np.load("rows.npz") as arrays:
+        rows = arrays["X"]
+    detector = PCADetector(1).fit(rows)
+    expected, convergence = asked_alone(detector, rows, 2)
+    model = tellwhy.fit(detector, kind="insight", top=2, **SHORT)
+    kept = tellwhy.load(model.save(folder / "m.tellwhy"))
+    for each in (model, kept):
+        result = tellwhy.judge(each, folder / "rows.npz")
+        found = insights_of_result(load_result(save_result(result, folder / "run")))
+        assert found.convergence == convergence
+        assert found.model == "PCADetector"
+        assert len(found.insights) == len(expected) == len(result.anomalies)
+        for one, other in zip(found.insights, expected, strict=True):
+            assert insight_record(one) == insight_record(other)
+            for name, value in vars(other).items():
+                np.testing.assert_array_equal(getattr(one, name), value)
+        np.testing.assert_array_equal(result.scores, [insight.share for insight in expected])
+        assert result.n_flagged == 0
+    words = [reason.feature for reason in result.anomalies[0].reasons]
+    assert words == list(expected[0].names)
+    effects = np.abs(expected[0].effects)
+    shares = [reason.share for reason in result.anomalies[0].reasons]
+    np.testing.assert_allclose(shares, effects[expected[0].top] / effects.sum())
+    limits = [list(reason.typical) for reason in result.anomalies[0].reasons]
+    np.testing.assert_array_equal(limits, expected[0].interval[expected[0].top])
+    assert f"{words[0]}: " in tellwhy.tell(result)
+    assert "stand in for what the model has learned" in tellwhy.tell(result, "html")
+    assert len(tellwhy.judge(model, rows, top=1).anomalies[0].reasons) == 1
+
+
+def test_what_cannot_be_asked_or_kept_is_told(folder):
+    model = tellwhy.fit("models_of_insight_test:score", kind="insight", **SHORT)
+    with pytest.raises(CannotWrite, match="is code, which is not written"):
+        model.save(folder / "m.tellwhy")
+    with pytest.raises(InvalidParameter, match="no setting 'depth'"):
+        tellwhy.fit("models_of_insight_test:score", kind="insight", depth=3)
+    with pytest.raises(InvalidParameter, match="n_sweeps cannot be changed"):
+        tellwhy.judge(model, folder / "rows.npz", n_sweeps=80)
+    result = tellwhy.judge(model, folder / "rows.npz")
+    with pytest.raises(UnreadableFile, match="are damaged"):
+        insights_of_result(replace(result, arrays={}))

@@ -104,7 +104,8 @@ def _written_again(run_dir: Path, target: Path) -> Path:
     from tellwhy.views.page.media import NAMES, write_media_report
     from tellwhy.views.page.network import write_network_report
     from tellwhy.views.page.page import write_report
-    from tellwhy.views.page.shell import check_page
+    from tellwhy.views.page.shell import check_page, write_page
+    from tellwhy.views.tell import tell
 
     check_page(target)
     try:
@@ -115,6 +116,8 @@ def _written_again(run_dir: Path, target: Path) -> Path:
         labels = labels_of_result(run)
         if labels is not None:
             return write_text_report(labels, target)
+        if run.kind == "insight":
+            return write_page(tell(run, "html"), target)
         if run.kind == "events":
             return write_events_report(run, target)
         if run.kind in NAMES:

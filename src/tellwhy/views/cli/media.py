@@ -18,7 +18,14 @@ from tellwhy.views.page.shell import write_page
 from tellwhy.views.tell import tell as tell_result
 from tellwhy.words import tell
 
-WHAT = {"events": "event", "pictures": "picture", "series": "stretch", "texts": "text", "labels": "text"}
+WHAT = {
+    "events": "event",
+    "pictures": "picture",
+    "series": "stretch",
+    "texts": "text",
+    "labels": "text",
+    "insight": "pattern",
+}
 MOST_LETTERS = 300  # of a text on the terminal
 WITH_MODEL = {
     "events": ("--time", "--sheet"),
@@ -71,7 +78,7 @@ def explain_and_tell(
 
 
 def _write_page(run: Result, path: Path) -> None:
-    if run.kind == "labels":
+    if run.kind in ("labels", "insight"):
         write_page(tell_result(run, "html"), path)
     else:
         (write_events_report if run.kind == "events" else write_media_report)(run, path)
@@ -119,7 +126,7 @@ def _judge(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any], model:
     }
     own = of_kind.get(kind, ())
     source = named["names"] if kind == "pictures" else named_source(**named)
-    shared = ("top",) if kind in ("events", "labels") else ("top", "fdr")
+    shared = ("top",) if kind in ("events", "labels", "insight") else ("top", "fdr")
     told = {name: asked[name] for name in (*shared, *own)}
     if isinstance(told.get("text"), list) and len(told["text"]) == 1:
         told["text"] = told["text"][0]

@@ -75,14 +75,15 @@ def insight_command(
     - `tellwhy insight my_models:predict data.csv`
     - `tellwhy insight my_models:network digits.npz --top 150 --scale common`
     """
-    from tellwhy.kinds.insight import check_place, learn_insights, run_record, save_insights
+    from tellwhy.kinds.insight import check_place, insights_of_result, run_record, save_insights
+    from tellwhy.kinds.model import fit, judge
 
     folder = Path(f"tellwhy-insight-{options.stem(data)}") if out is None else out
     check_place(folder)  # before the model is asked: that may take hours
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes(OPTIONS):
-        run = learn_insights(
+        asked = fit(
             model,
-            data,
+            kind="insight",
             top=top,
             checkpoint=checkpoint,
             n_components=components,
@@ -94,6 +95,7 @@ def insight_command(
             scale=scale,
             random_state=seed,
         )
+        run = insights_of_result(judge(asked, data))
         save_insights(run, folder, add=lambda work: _write_page(run, work / "insights.html"))
     if json:
         screen.print_json({**run_record(run), "out": str(folder)})

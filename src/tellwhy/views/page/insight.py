@@ -62,7 +62,7 @@ def render_insights(run: InsightRun) -> str:
         groups.setdefault(wording.shortened(insight.target, 80), []).append(_pattern(insight))
     opening = Overview(
         title=f"What was learned: {source}",
-        headline=_headline(run, len(groups)),
+        headline=run.headline.text,
         figures=_figures(run, len(groups)),
         summary=(
             "A pattern is a simple sum, one number per feature, that comes close to the model’s output on a "
@@ -101,14 +101,6 @@ def _apart(run: InsightRun) -> list[str]:
         f"Chains do not agree yet in {', '.join(wording.shortened(name, 80) for name in apart)}: the "
         "intervals there are too narrow. Give them more time (--minutes), more sweeps, or fewer components."
     ]
-
-
-def _headline(run: InsightRun, n_groups: int) -> str:
-    patterns = wording.count(len(run.insights), "pattern")
-    where = f" in {wording.count(n_groups, 'class', 'classes')}" if n_groups > 1 else ""
-    unsure = sum(not insight.r_hat <= DOUBTFUL for insight in run.insights)
-    doubt = f" {wording.count(unsure, 'pattern')} cannot be trusted yet." if unsure else ""
-    return f"{patterns}{where} stand in for what the model has learned.{doubt}"
 
 
 def _figures(run: InsightRun, n_groups: int) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tellwhy.results.result import Notice, Reason
 from tellwhy.words.english.notices import notes
 from tellwhy.words.english.reasons import explains
-from tellwhy.words.wording import count, wrong_labels
+from tellwhy.words.wording import between, count, number, wrong_labels
 
 
 @explains("region")
@@ -21,6 +21,12 @@ def _explain_region(r: Reason) -> str:
 @explains("channel")
 def _explain_channel(r: Reason) -> str:
     return r.feature
+
+
+@explains("coefficient")
+def _explain_coefficient(r: Reason) -> str:
+    low, high = r.typical
+    return f"{r.feature}: {number(r.facts['coefficient'], 2)} per unit ({between(low, high)})"
 
 
 @explains("word")
@@ -105,6 +111,14 @@ def _note_labelled_texts(n: Notice) -> str:
         one = "The text got the label it came with."
         return one if of == 1 else f"All {texts} got the label they came with."
     return wrong_labels(n_wrong, of, texts)
+
+
+@notes("patterns_learned")
+def _note_patterns_learned(n: Notice) -> str:
+    f = n.facts
+    where = f" in {count(f['n_targets'], 'class', 'classes')}" if f["n_targets"] > 1 else ""
+    doubt = f" {count(f['n_unsure'], 'pattern')} cannot be trusted yet." if f["n_unsure"] else ""
+    return f"{count(f['n'], 'pattern')}{where} stand in for what the model has learned.{doubt}"
 
 
 @notes("label_of_text")
