@@ -58,8 +58,8 @@ def _of_empty_cells(seen: Facts, claims: Iterable[Claim | Support]) -> Iterator[
                 claim,
                 rows=claim.rows[kept],
                 log_odds=claim.log_odds[kept],
-                expected=[claim.expected[at] for at in kept] if claim.expected else (),
-                own=[claim.own[at] for at in kept] if claim.own else (),
+                expected=[claim.expected[at] for at in kept.tolist()] if claim.expected else (),
+                own=[claim.own[at] for at in kept.tolist()] if claim.own else (),
             )
 
 
