@@ -216,3 +216,14 @@ def test_a_cell_that_another_finding_emptied_is_not_told_as_empty():
     empty = [f for f in check_table(table).findings if f.form == "missing_cell"]
     assert [f.rows for f in empty] == [(7,)]
     assert [float(value) for value in empty[0].expected] == [3.5 + list(CITIES).index(table["city"][7])]
+
+
+def test_a_label_of_words_that_others_have_is_no_misspelling():
+    rng = np.random.default_rng(0)
+    levels = ["Very_Good", "Good", "Average", "Poor"]
+    table = visits(1500)
+    table["state"] = rng.choice(levels, 1500, p=[0.1, 0.5, 0.35, 0.05])
+    table.loc[[3, 70, 400, 800, 900], "state"] = "Very_Poor"
+    assert told(table) == []
+    table.loc[11, "state"] = "Very_Godo"
+    assert cells(told(table)) == {(11, "state")}

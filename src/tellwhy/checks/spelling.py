@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,6 +47,7 @@ _MISREAD = 4.0  # bytes that were read in the wrong encoding are no label of the
 _FITTED = (0.6, 1.08)  # log-odds that came true in tables with planted mistakes: a + b·l
 _MEANING = frozenset("<>=≤≥+±%#&*")  # signs that tell labels apart: '>50K' is no way to write '<=50K'
 _DIGITS = re.compile(r"\d+")
+_WORDS = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def misspelt_labels(column: Writing, keyboard: Keyboard) -> list[Slip]:
     counts = column.counts
     is_label = ~column.is_mark & (counts > 0)
     common = np.flatnonzero(is_label & (counts >= max(_FEWEST, _COMMON * column.n)))
-    rare = np.flatnonzero(is_label & (counts <= max(2, _RARE * column.n)))
+    rare = np.flatnonzero(is_label & (counts <= max(2, _RARE * column.n)) & ~_of_known_words(column))
     if not 0 < len(common) <= _MOST_COMMON or not 0 < len(rare) <= _MOST_RARE:
         return []
     near = Near.of(column.names[code] for code in common)
@@ -81,6 +82,13 @@ def misspelt_labels(column: Writing, keyboard: Keyboard) -> list[Slip]:
     far = sum(int(counts[code] == 1) for code, near_ones in found.items() if not near_ones)
     new = far / (1 - known.neighbours) / column.n + 1 / column.n
     return [_weigh(column, code, known, keyboard, found[code], new=new) for code in found if found[code]]
+
+
+def _of_known_words(column: Writing) -> np.ndarray:
+    """Which labels are several words that all stand in other labels too: Very_Poor beside Poor and Very_Good."""
+    words = [set(_WORDS.findall(name.lower())) for name in column.names]
+    met = Counter(word for own, n in zip(words, column.counts, strict=True) if n for word in own)
+    return np.array([len(own) > 1 and all(met[word] > 1 for word in own) for own in words], dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
