@@ -85,7 +85,7 @@ def misspelt_labels(column: Writing, keyboard: Keyboard) -> list[Slip]:
 
 
 def _of_known_words(column: Writing) -> np.ndarray:
-    """Which labels are several words that all stand in other labels too: Very_Poor beside Poor and Very_Good."""
+    """Which labels are words that all stand in other labels too: Very_Poor beside Poor and Very_Good."""
     words = [set(_WORDS.findall(name.lower())) for name in column.names]
     met = Counter(word for own, n in zip(words, column.counts, strict=True) if n for word in own)
     return np.array([len(own) > 1 and all(met[word] > 1 for word in own) for own in words], dtype=np.bool_)
