@@ -365,6 +365,8 @@ def publish_figures(figures: dict[str, Any]) -> None:
         "the attention weights as constants. `prototype` is `benchmarks/networks/_exported.py`; its preset A leaves "
         "biases out and gives the first layer the epsilon rule, so its values differ."
     )
+    if figures.get("joined"):
+        text += " Lines of two runs on machines of this kind: compare within a network and kind of numbers."
     if figures["tiny"]:
         text = "Small networks on a processor: these figures only show that the script works. " + text
     publish("gpu", "Relevance as a compiled program", [(text, table)], peers=("torch",))
@@ -391,6 +393,7 @@ def main() -> None:
     if options.kept:
         figures = json.loads(options.kept.read_text())
         if options.more:
+            figures["joined"] = True
             figures["lines"] = joined(figures["lines"], json.loads(options.more.read_text())["lines"])
         publish_figures(figures)
         return
