@@ -1,4 +1,4 @@
-"""What every server here does: who may call, how much may come in, how errors are told, how it starts and stops.
+"""What every server here does: who may call, how errors are told, how it starts and stops.
 
 server = guarded(Starlette(routes=…, exception_handlers=error_handlers()), Access(hosts={"127.0.0.1"}))
 with open_socket("127.0.0.1", 0) as place:
