@@ -167,8 +167,8 @@ def error_answer(status: int, message: str, **more: Any) -> Response:
 def error_handlers() -> dict[Any, Handler]:
     """How errors become answers, for `Starlette(exception_handlers=…)` and `FastAPI(exception_handlers=…)`.
 
-    An error of ours says what is wrong and what to do, and is told. Any other says too much of the machine: its
-    number is told, and the log holds the rest under that number.
+    An error of ours says what is wrong and what to do, and is told. Any other says too much of the machine:
+    its number is told, and the log holds the rest under that number.
     """
     from starlette.exceptions import HTTPException
 
@@ -211,8 +211,8 @@ def open_socket(host: str, port: int) -> Iterator[socket.socket]:
         place = socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
         raise CannotWrite(
-            f"Nothing can listen at {host}, port {port}: {error}. Choose another with --port; 0 takes any that "
-            "is free."
+            f"Nothing can listen at {host}, port {port}: {error}. Choose another with --port; 0 takes any "
+            "that is free."
         ) from error
     with place:
         yield place
