@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.data.rewriting import rewrite_delimited, write_like
+from tellwhy.kinds.repair import rewrite_delimited, write_like
 
 
 @pytest.mark.parametrize(

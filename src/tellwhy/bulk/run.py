@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tellwhy.bulk.blocks import Block
 from tellwhy.bulk.merge import EarlySample, whole_run, write_list
 from tellwhy.bulk.parts import Record, clear_unfinished, make_folders, read_record, write_record
 from tellwhy.bulk.plan import Job, Plan, checksum_of, planned
 from tellwhy.bulk.workers import run_in_pool, starter
-from tellwhy.core.errors import CannotWrite, InvalidParameter
+from tellwhy.core.errors import CannotWrite, InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
+from tellwhy.data.queries import write_query
 from tellwhy.results.result import Result
+from tellwhy.storage.folders import new_file
 from tellwhy.verdicts.run_io import save_run
 
 LOCK = "at-work"
@@ -198,3 +202,36 @@ def _explain_others(plan: Plan, runner: Runner, done: dict[int, Record], early: 
         if record.failed and not record.parts:
             write_record(Path(plan.job.out), record)
         early.look(done)
+
+
+ROWS = "query.parquet"
+QUERY = "query.json"
+
+
+def rows_of_query(query: str, db: Path, out: Path) -> Path:
+    """Ask a DuckDB file once, and return the file of rows; a run that goes on reads those it began with."""
+    told = {"query": query, "db": str(Path(db).resolve())}
+    target = out / ROWS
+    if (out / QUERY).exists() and target.exists():
+        if _asked(out / QUERY) != told:
+            raise CannotWrite(f"{out} holds a run of another query: choose another folder, or remove it.")
+        return target
+    if out.exists() and any(path.name not in (ROWS, QUERY, "model.tellwhy") for path in out.iterdir()):
+        raise CannotWrite(f"{out} exists and holds something else than this run: choose another folder.")
+    stage(f"asking {db}")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(f"Cannot write to {out}: {error.strerror or error}.") from error
+    if not write_query(query, db, target):
+        raise UnreadableFile(f"The query of {db} gave no rows; expected at least one. Check its conditions.")
+    with new_file(out / QUERY) as work:
+        work.write_text(json.dumps(told) + "\n", encoding="utf-8")
+    return target
+
+
+def _asked(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

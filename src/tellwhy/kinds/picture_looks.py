@@ -1,7 +1,11 @@
 """How pictures of one size are looked at: by features of a network, by fine filters, or by both.
 
 Which of them suits the pictures is tried on good ones: some are held back, defects are planted in them, and
-what tells these best from the good ones is taken.
+what tells these best from the good ones is taken. Pictures of the same thing in the same place, such as parts
+under one camera, are compared pixel by pixel: a part that is missing leaves ordinary background, and no patch
+of it is odd anywhere, only there. A picture that is aligned is judged by how far each pixel is from what the
+others show in its place, in units of how far those are from each other; patches of these differences are what
+a model of patches then learns. At the end: where relevance gathers in a picture.
 """
 
 from __future__ import annotations
@@ -14,14 +18,16 @@ import numpy as np
 from scipy import ndimage
 from sklearn.metrics import roc_auc_score
 
+from tellwhy.core.arrays import evenly_spread
 from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
 
 if TYPE_CHECKING:
     from tellwhy.detectors.patches.looks import Told
 
+
 LOOKS = ("network", "filters", "whole")
-LEAST = 5  # pictures that a look is learned from
+LEAST_SEEN = 5  # pictures that a look is learned from
 OTHER_THINGS = 3.0  # change of content from which each picture shows another thing
 SAME_THING = 1.0  # change of content below which pictures show the same thing in about the same place
 CLEARLY = 0.1  # of the AUROC, by which these need another look than that at each place
@@ -191,3 +197,156 @@ def _disc(shape: tuple[int, ...]) -> Floats:
     middle = (shape[0] - 1) / 2
     inside = ((rows - middle) ** 2 + (columns - middle) ** 2 <= (middle + 0.5) ** 2).astype(np.float64)
     return inside.reshape(inside.shape + (1,) * (len(shape) - 2))
+
+
+MOST_REGIONS = 3
+HALF = 0.5  # a region is where the smoothed relevance is above this share of its highest point
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box of pixels, what share of the relevance is in it, and how many times the usual it has."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+    share: float
+    times_usual: float
+
+
+def regions_of(relevance: Floats, patch: int) -> list[Region]:
+    """Return the places with most relevance, at most three, the one with most first.
+
+    Relevance is smoothed over a patch; a place is a connected part above half of the highest point that
+    stands out from the middle of the picture.
+
+    Examples
+    --------
+    >>> relevance = np.ones((40, 40))
+    >>> relevance[10:16, 20:26] = 30.0
+    >>> [(r.top, r.left, r.bottom, r.right) for r in regions_of(relevance, 3)]
+    [(10, 20, 16, 26)]
+    """
+    flat = relevance.sum(axis=2) if relevance.ndim == 3 else relevance
+    positive = np.clip(flat, 0.0, None)
+    total = positive.sum()
+    if total <= 0:
+        return []
+    smooth = ndimage.uniform_filter(positive, size=patch, mode="nearest")
+    usual = float(np.median(smooth))
+    labels, _ = ndimage.label(smooth > max(HALF * smooth.max(), 1.5 * usual))
+    found = []
+    for k, box in enumerate(ndimage.find_objects(labels), start=1):
+        inside = labels[box] == k
+        share = float(positive[box][inside].sum() / total)
+        level = float(smooth[box][inside].mean()) / (usual or 1.0)
+        rows, columns = box
+        found.append(Region(rows.start, columns.start, rows.stop, columns.stop, share, level))
+    return sorted(found, key=lambda region: -region.share)[:MOST_REGIONS]
+
+
+LEAST_ALIGNED = 5  # pictures that tell whether they are aligned
+MOST_LEARNED = 200  # pictures that the middle and the spread are learned from
+LEAST_SHARE = 0.5  # of the differences between pixels that their place explains
+# Few pictures tell the spread of a pixel badly: so many more have the spread of the middle pixel.
+PRIOR = 5
+AROUND = 3  # pixels that share the largest of their spreads: edges move by a pixel
+GREY_LEVEL = 1.0  # of pixels from 0 to 255; what is rounded differs by as much
+TO_DEVIATION = 1.4826  # from the median distance to the standard deviation of normal numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What pictures are compared with, pixel by pixel.
+
+    Attributes
+    ----------
+    middle, spread
+        What other pictures show in each place, and how far from it they are; None where pictures are not
+        aligned, and looked at as they are.
+    share
+        Share of the differences between pixels that their place explains.
+    """
+
+    middle: Floats | None
+    spread: Floats | None
+    share: float
+
+    @classmethod
+    def learn(cls, pictures: Sequence[Floats], *, is_clean: bool) -> Ground:
+        """Learn from pictures of one size; with odd ones among them, from their medians.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> part = np.zeros((20, 20))
+        >>> part[5:15, 5:15] = 200.0
+        >>> ground = Ground.learn([part + rng.normal(0, 3, part.shape) for _ in range(9)], is_clean=True)
+        >>> bool(np.abs(ground.seen(part)).max() < 3), bool(ground.seen(0 * part)[10, 10] < -20)
+        (True, True)
+        """
+        some = evenly_spread(len(pictures), MOST_LEARNED)
+        stack = np.stack([pictures[k] for k in some])
+        middle = stack.mean(axis=0) if is_clean else np.median(stack, axis=0)
+        if is_clean:
+            variances = ((stack - middle) ** 2).sum(axis=0) / (len(stack) - 1)
+        else:
+            variances = (TO_DEVIATION * np.median(np.abs(stack - middle), axis=0)) ** 2
+        return cls(middle, _spread(variances, len(stack)), placed_share(stack))
+
+    def seen(self, picture: Floats) -> Floats:
+        """Return the picture as it is judged."""
+        if self.middle is None or self.spread is None:
+            return picture
+        # Where all pictures are equal, what rounding hid is all that makes their patches differ.
+        hidden = np.random.default_rng(0).uniform(-0.5, 0.5, size=picture.shape) * GREY_LEVEL
+        return np.asarray((picture + hidden - self.middle) / self.spread)
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether pictures are compared place by place."""
+        return self.middle is not None
+
+    def _fits(self) -> Iterator[Fit]:
+        yield "spread", self.spread is None, self.middle is None
+        if self.middle is not None and self.spread is not None:
+            yield "spread", self.spread.shape, self.middle.shape
+            yield "spread", bool((self.spread > 0).all()), True
+
+
+AS_THEY_ARE = Ground(None, None, 0.0)
+
+
+def ground_of(judged: Sequence[Floats], good: Sequence[Floats]) -> Ground:
+    """Learn from good pictures, or from all where there are none, if they are aligned."""
+    learned = good or judged
+    if len(learned) < LEAST_ALIGNED or len({picture.shape for picture in [*judged, *good]}) > 1:
+        return AS_THEY_ARE
+    ground = Ground.learn(learned, is_clean=bool(good))
+    return ground if ground.share >= LEAST_SHARE else AS_THEY_ARE
+
+
+def placed_share(stack: Floats) -> float:
+    """Share of the variance of pixels that their place explains: 0 for textures, near 1 for aligned parts.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> texture = rng.normal(size=(8, 30, 30))
+    >>> bool(abs(placed_share(texture)) < 0.05), bool(placed_share(texture + 9 * texture[:1]) > 0.95)
+    (True, True)
+    """
+    n = len(stack)
+    within = float(stack.var(axis=0, ddof=1).mean()) if n > 1 else 0.0
+    total = float(stack.var(axis=(0, 1, 2)).mean())
+    return 1.0 - within / total if total > 0 else 1.0  # blank pictures are the same in every place
+
+
+def _spread(variances: Floats, n: int) -> Floats:
+    """Spread of each pixel and those around it; where few pictures tell it, that of a usual pixel counts."""
+    positive = variances[variances > 0]
+    usual = float(np.median(positive)) if len(positive) else 0.0
+    pooled = ((n - 1) * variances + PRIOR * usual) / (n - 1 + PRIOR)
+    size = (AROUND, AROUND) + (1,) * (variances.ndim - 2)
+    return np.asarray(np.sqrt(ndimage.maximum_filter(pooled, size=size) + GREY_LEVEL**2 / 12))

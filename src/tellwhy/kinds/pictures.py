@@ -20,11 +20,19 @@ from tellwhy.data.images import Picture, alike
 from tellwhy.data.pieces import Windows
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
-from tellwhy.kinds.aligned import AS_THEY_ARE, LEAST, Ground, ground_of
 from tellwhy.kinds.model import changed_settings, first_place, kind
 from tellwhy.kinds.picture_files import PictureRequest, Pictures, fingerprint_of, in_colours, read_pictures
-from tellwhy.kinds.picture_looks import LEAST as LEAST_SEEN, PictureLooks, learn_looks
-from tellwhy.kinds.picture_regions import Region, regions_of
+from tellwhy.kinds.picture_looks import (
+    AS_THEY_ARE,
+    LEAST_ALIGNED,
+    LEAST_SEEN,
+    Ground,
+    PictureLooks,
+    Region,
+    ground_of,
+    learn_looks,
+    regions_of,
+)
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock
@@ -281,7 +289,8 @@ def _check_contents(learned: Sequence[Floats], ground: Ground) -> None:
         return
     raise InvalidInput(
         "The pictures to learn from are blank: every pixel is the same, so that nothing tells what a small "
-        f"difference is. Pass pictures that show something, or {LEAST} blank ones or more as --reference."
+        f"difference is. Pass pictures that show something, or {LEAST_ALIGNED} blank ones or more as "
+        "--reference."
     )
 
 

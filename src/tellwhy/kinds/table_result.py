@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+from scipy.stats import rankdata
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
@@ -36,7 +39,6 @@ from tellwhy.results.result import (
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import Ranking
 from tellwhy.verdicts.causes import Cause, causes_of
-from tellwhy.verdicts.column_groups import groups_of_columns
 from tellwhy.verdicts.evidence import LEAST_EVIDENCE_ROWS, evidence_of
 from tellwhy.verdicts.findings import RowFindings, finding_reasons, told_findings, with_findings
 from tellwhy.verdicts.headline import doubt_of, headline_of
@@ -377,3 +379,46 @@ def _positive_value(column: str, cells: NDArray[np.object_]) -> str:
             f"The label column {column!r} has the values {shown}: say which marks anomalies, {column}=VALUE."
         )
     return str(values[np.argmin(counts)])
+
+
+LEAST_TOGETHER = 0.6  # mean of |Spearman's correlation| between two columns of a group
+LEAST_COLUMNS = 3
+MOST_COLUMNS = 300  # of a table; the correlations of more take too long
+LEAST_ROWS = 30
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+def groups_of_columns(encoded: Floats, owner: Integers) -> Groups:
+    """Find groups of at least three columns that rise and fall together, in either direction.
+
+    Columns are joined while the mean of |Spearman's correlation| between two groups is at least .6 (average
+    linkage).
+
+    Parameters
+    ----------
+    encoded
+        Ordinary rows.
+    owner
+        The user's column that each encoded column belongs to; only columns that are one number are grouped.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> size = rng.normal(size=(200, 1))
+    >>> X = np.hstack([size + 0.1 * rng.normal(size=(200, 3)), rng.normal(size=(200, 2))])
+    >>> groups_of_columns(X, np.arange(5))
+    ((0, 1, 2),)
+    """
+    columns, counts = np.unique(owner, return_counts=True)
+    columns = columns[counts == 1]
+    columns = columns[[bool(np.ptp(encoded[:, np.argmax(owner == c)]) > 0) for c in columns]]
+    if not LEAST_COLUMNS <= len(columns) <= MOST_COLUMNS or len(encoded) < LEAST_ROWS:
+        return ()
+    ranks = rankdata(encoded[:, [int(np.argmax(owner == c)) for c in columns]], axis=0)
+    apart = 1.0 - np.abs(np.corrcoef(ranks, rowvar=False))
+    np.fill_diagonal(apart, 0.0)
+    tree = linkage(squareform((apart + apart.T) / 2, checks=False), "average")
+    labels = fcluster(tree, 1.0 - LEAST_TOGETHER, "distance")
+    found = [tuple(int(c) for c in columns[labels == label]) for label in np.unique(labels)]
+    return tuple(sorted(group for group in found if len(group) >= LEAST_COLUMNS))

@@ -111,7 +111,7 @@ PLACES: Mapping[str, str] = {
     "Preparation": "tellwhy.kinds.networks.inputs",
     "NodeCode": "tellwhy.kinds.graph_input",
     "Typical": "tellwhy.results.result",
-    "Ground": "tellwhy.kinds.aligned",
+    "Ground": "tellwhy.kinds.picture_looks",
     "PictureRequest": "tellwhy.kinds.picture_files",
     "PicturesModel": "tellwhy.kinds.pictures",
     "EventsModel": "tellwhy.kinds.events",

@@ -1,12 +1,15 @@
-"""What a manager reads: how many alarms, about what, and how far to trust the reasons."""
+"""What a manager reads: how many alarms, about what, how far to trust the reasons; one cause, one entry."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Typical
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Notice, Typical
+from tellwhy.storage.documents import plain
 from tellwhy.verdicts.causes import MOST_COLUMNS, Cause
-from tellwhy.verdicts.entries import count_causes
+from tellwhy.verdicts.findings import part_of_cause
 
 MANY = "odd_in_many"
 
@@ -59,3 +62,75 @@ def doubt_of(cause: Cause) -> Notice | None:
     if len(cause.changed) > MOST_COLUMNS:
         return Notice(MANY, {"n": len(cause.changed), "most": MOST_COLUMNS})
     return Notice("not_enough")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Rows with one cause.
+
+    Attributes
+    ----------
+    anomalies
+        Those that were explained, the oddest first; its reasons are told.
+    n_rows
+        How many rows there are in all.
+    """
+
+    anomalies: tuple[Anomaly, ...]
+    n_rows: int
+
+    @property
+    def first(self) -> Anomaly:
+        """The oddest of the rows."""
+        return self.anomalies[0]
+
+
+def entries_of(anomalies: Sequence[Anomaly], usual: Mapping[str, Typical]) -> list[Entry]:
+    """Put rows with the same cause together, in the order of the oddest of each.
+
+    A cause is a finding, or the columns that make rows odd, each with its label or the side on which its
+    number lies. Rows below the line have no cause in common.
+
+    Parameters
+    ----------
+    anomalies
+        Explained rows, the oddest first.
+    usual
+        What is usual in each column.
+    """
+    members: dict[str, list[Anomaly]] = {}
+    for anomaly in anomalies:
+        members.setdefault(_cause_of(anomaly, usual), []).append(anomaly)
+    return [Entry(tuple(rows), _count(rows)) for rows in members.values()]
+
+
+def count_causes(anomalies: Sequence[Anomaly], usual: Mapping[str, Typical]) -> int:
+    """How many different causes the alarms among these rows have."""
+    return len({_cause_of(anomaly, usual) for anomaly in anomalies if anomaly.is_alarm})
+
+
+def _cause_of(anomaly: Anomaly, usual: Mapping[str, Typical]) -> str:
+    """The cause of a row as text; of a row below the line, its number."""
+    if not anomaly.is_alarm or not anomaly.reasons:
+        return f"row {anomaly.row}"
+    found = next((reason.finding for reason in anomaly.reasons if reason.finding is not None), None)
+    if found is not None:
+        return finding_key(found)
+    named = [reason for reason in anomaly.reasons if reason.holds]
+    sides = [[*part_of_cause(each, usual), each.kind] for each in named or anomaly.reasons[:1]]
+    return _text([bool(named), sorted(sides, key=str)])
+
+
+def finding_key(found: Finding) -> str:
+    """What findings with one cause share, as text."""
+    return _text([found.kind, list(found.columns), found.form, dict(found.facts)])
+
+
+def _text(cause: object) -> str:
+    return json.dumps(plain(cause), ensure_ascii=False, sort_keys=True)
+
+
+def _count(rows: Sequence[Anomaly]) -> int:
+    """All rows of a cause: a finding counts those too that were not explained."""
+    found = next((each.finding for each in rows[0].reasons if each.finding is not None), None)
+    return max(len(rows), 0 if found is None else found.n_rows)

@@ -15,7 +15,7 @@ from zoo.anomalies import odd_row
 from tellwhy.data.generated import latent_classes
 from tellwhy.data.graphs import chain, grid
 from tellwhy.views.cli.main import app
-from tellwhy.views.cli.nodes import records, show_nodes
+from tellwhy.views.cli.media import records, show_nodes
 from tellwhy.views.page.nodes import pictures, png
 
 

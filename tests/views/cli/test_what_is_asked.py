@@ -90,7 +90,7 @@ def test_rows_of_a_table(asked: Any) -> None:
 
 
 def test_nodes(asked: Any) -> None:
-    function = "tellwhy.views.cli.nodes.explain_graph"
+    function = "tellwhy.views.cli.media.explain_graph"
     own = {"time": None, "edges": None, "neighbours": None, "n_classes": None}
     assert asked(function, "explain", "c.npz", "--grid") == COMMON | own | {"args": (Path("c.npz"),)}
     words = "--classes 3 --neighbours 8 --top 4 --seed 5 --contamination 0.1 --exclude a"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellwhy.kinds.aligned import AS_THEY_ARE, Ground, ground_of
+from tellwhy.kinds.picture_looks import AS_THEY_ARE, Ground, ground_of
 from tellwhy.workflow import explain_pictures
 
 PIECES = {"left": (20, 15), "right": (20, 60), "below": (55, 40)}

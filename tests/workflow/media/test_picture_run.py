@@ -6,7 +6,7 @@ import pytest
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.detectors import PatchModel
 from tellwhy.kinds import pictures as picture_run
-from tellwhy.kinds.aligned import AS_THEY_ARE
+from tellwhy.kinds.picture_looks import AS_THEY_ARE
 from tellwhy.kinds.pictures import explain_pictures, regions_of
 from tellwhy.workflow import load_run, save_run
 

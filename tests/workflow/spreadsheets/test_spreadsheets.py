@@ -16,7 +16,7 @@ import tellwhy
 from tellwhy.results.result import Reason
 from tellwhy.results.schema import to_plain
 from tellwhy.storage import csv_cells as text_file
-from tellwhy.verdicts import workbook
+from tellwhy.verdicts import run_io as workbook
 from tellwhy.verdicts.sheet_rows import header, named_columns, sheet_rows, shown_places
 from tellwhy.workflow import explain_table, load_run, save_run
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tellwhy.checks import check_table
 from tellwhy.core.errors import CannotWrite, InvalidParameter
 from tellwhy.results.result import MISSING, Finding
-from tellwhy.verdicts.changes import sure_changes
+from tellwhy.verdicts.repair import sure_changes
 from tellwhy.views.cli import app
 from tellwhy.workflow import repair_table
 

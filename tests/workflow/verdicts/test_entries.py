@@ -5,7 +5,7 @@ import pandas as pd
 from zoo.anomalies import odd_row
 
 from tellwhy.results.result import Finding, Reason, Typical
-from tellwhy.verdicts.entries import count_causes, entries_of
+from tellwhy.verdicts.headline import count_causes, entries_of
 from tellwhy.workflow import explain_table
 
 USUAL = {"size": Typical("size", "number", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])}

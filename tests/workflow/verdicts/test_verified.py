@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.kinds.table_result import _ordinary_level
+from tellwhy.kinds.table_result import _ordinary_level, groups_of_columns
 from tellwhy.results.result import Notice
 from tellwhy.verdicts.alarms import Calibration
 from tellwhy.verdicts.causes import Cause, Trials, causes_of
-from tellwhy.verdicts.column_groups import groups_of_columns
 from tellwhy.verdicts.headline import doubt_of
 from tellwhy.verdicts.repair import nearest_normals
 from tellwhy.workflow import explain_table

@@ -208,7 +208,7 @@ def _check(asked: Mapping[str, Any]) -> None:
 
 def _queried(files: Sequence[str], db: Path, folder: Path) -> str:
     """Write the rows of a query beside the parts; those of an earlier run that goes on are used."""
-    from tellwhy.bulk.query_rows import rows_of_query
+    from tellwhy.bulk.run import rows_of_query
 
     if len(files) != 1:
         raise InvalidParameter(f"With --db, give one query and nothing else to read; got {len(files)}.")

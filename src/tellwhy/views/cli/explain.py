@@ -136,20 +136,20 @@ def _explain_media(kind: str, request: Request) -> Result:
 
 
 def _explain_nodes(request: Request) -> Result:
-    from tellwhy.views.cli import nodes
+    from tellwhy.views.cli import media
 
     ways = {f"--{name}": request.nodes[name] for name in ("grid", "time", "edges")}
     tables_only = request.table | request.kinds
     if request.model is None and request.nodes["edges"] is None:  # edges are of one table
         tables_only["reference"] = None
-    nodes.check_options(ways, {f"--{name}": value for name, value in tables_only.items()})
+    media.check_options(ways, {f"--{name}": value for name, value in tables_only.items()})
     own = {name: request.nodes[name] for name in ("time", "edges", "neighbours")}
     asked = request.common | own | {"n_classes": request.nodes["classes"] or None}
     if request.table["reference"] is not None:
         asked["reference"] = request.table["reference"]
     if request.model is not None:
         asked = {name: value for name, value in asked.items() if value not in (None, (), 0)}
-    return nodes.explain_and_tell(
+    return media.explain_nodes(
         request.named,
         request.folder,
         asked,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tellwhy.kinds.comparison import TableComparison
     from tellwhy.results.result import Anomaly, Detection, Result
-    from tellwhy.verdicts.entries import Entry
+    from tellwhy.verdicts.headline import Entry
 
 MOST_CHANGES = 3
 MOST_FINDINGS = 12
@@ -132,7 +132,7 @@ def plain_table(**settings: Any) -> Table:
 
 def show_run(run: Result, top: int) -> None:
     """Print the ranked anomalies with their reasons, one entry a cause."""
-    from tellwhy.verdicts.entries import entries_of
+    from tellwhy.verdicts.headline import entries_of
 
     named = any(anomaly.id is not None for anomaly in run.anomalies)
     place = {id(anomaly): at for at, anomaly in enumerate(run.anomalies)}
@@ -232,7 +232,7 @@ def show_findings(run: Result) -> None:
     for sentence in _headline(run):
         console.print(f"[bold]{escape(sentence)}[/]")
     from tellwhy.checks.mistakes import is_of_alarms
-    from tellwhy.verdicts.entries import finding_key
+    from tellwhy.verdicts.headline import finding_key
 
     told = {finding_key(r.finding) for a in run.anomalies for r in a.reasons if r.finding is not None}
     shown = [each for each in run.findings if not is_of_alarms(each) and finding_key(each) not in told]

@@ -388,7 +388,7 @@ def difference_as_json(found: Difference) -> dict[str, Any]:
 def show_difference(found: Difference) -> None:
     """Print what changed: first the columns themselves, then what is in them, the largest first."""
     from tellwhy.views.cli.terminal import escape
-    from tellwhy.views.page.drift_wording import difference_words
+    from tellwhy.views.page.drift import difference_words
 
     console = screen.out()
     if found.drifted:
@@ -404,7 +404,7 @@ def show_difference(found: Difference) -> None:
 
 def drift_cells(drift: Drift) -> tuple[str, str, str, str]:
     """The column, the size of its change, the chance of it, and the change in words."""
-    from tellwhy.views.page.drift_wording import chance
+    from tellwhy.views.page.drift import chance
 
     what = "" if drift.what in ("values", "missing cells") else f"{drift.what}: "
     return drift.name, f"{drift.size:.2f}", chance(drift.p_adjusted), f"{what}{drift.text}"

@@ -1,6 +1,15 @@
-"""The page on what changed between two tables."""
+"""What changed between two tables: in sentences, and as a page."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tellwhy.words.wording import cleaned, count
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.drift import Difference
+    from tellwhy.verdicts.column_drift import Drift
+
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from tellwhy.views.page import drift_wording
 from tellwhy.views.page.overview import Overview, show_overview, show_settings
 from tellwhy.views.page.shell import Panel, make_page, make_panel, write_page
 from tellwhy.views.page.svg import bar
@@ -17,6 +25,76 @@ from tellwhy.words import wording
 if TYPE_CHECKING:
     from tellwhy.kinds.drift import Difference
     from tellwhy.verdicts.column_drift import Drift
+
+_MOST_NAMED = 10
+
+
+def headline(found: Difference) -> str:
+    """How many columns drifted, of how many, between which tables."""
+    compared = {drift.column for drift in found.drifts}
+    drifted = {drift.column for drift in found.drifted}
+    n = f"{len(drifted)} of {count(len(compared), 'column')}" if drifted else "No column"
+    tables = [
+        f"{cleaned(s)} ({count(n, 'row')})" for s, n in zip((found.old, found.new), found.n_rows, strict=True)
+    ]
+    return f"{n} drifted from {tables[0]} to {tables[1]}."
+
+
+def difference_words(found: Difference) -> list[str]:
+    """Sentences on everything but the drifts themselves: columns, how they are read, periods, rare levels."""
+    lines = [headline(found)]
+    for word, names in (("New", found.new_columns), ("Gone", found.gone_columns)):
+        if names:
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            lines.append(f"{word} columns: {', '.join(map(cleaned, names[:_MOST_NAMED]))}{more}.")
+    lines += [
+        f"{cleaned(name)} is read differently: {cleaned(old)} → {cleaned(new)}."
+        for name, (old, new) in found.changed.items()
+    ]
+    lines += [f"{cleaned(name)} only tells the period: {told}." for name, told in found.ordering.items()]
+    lines += [
+        f"{cleaned(drift.name)}: {cleaned(levels)}; so few rows may be chance."
+        for drift in found.drifts
+        if not drift.drifted and (levels := _rare_levels(drift))
+    ]
+    if found.not_compared:
+        told = [
+            f"{cleaned(name)} ({cleaned(why)})"
+            for name, why in list(found.not_compared.items())[:_MOST_NAMED]
+        ]
+        lines.append(f"Not compared: {', '.join(told)}.")
+    lines.append(_fine_print(found))
+    return lines
+
+
+def _rare_levels(drift: Drift) -> str:
+    parts = []
+    for word, levels in (("new", drift.new_levels), ("gone", drift.gone_levels)):
+        shown = ", ".join(f"{level} ({n:,})" for level, n in list(levels.items())[:5])
+        more = f" and {len(levels) - 5} more" if len(levels) > 5 else ""
+        if levels:
+            parts.append(f"{word}: {shown}{more}")
+    return "; ".join(parts)
+
+
+def _fine_print(found: Difference) -> str:
+    return (
+        f"{count(len(found.drifts), 'comparison')}, corrected for their number (Holm): were the tables "
+        f"samples of one source, something would be called drifted in {100 * found.level:.3g} % of such "
+        "pairs. Size: 0 alike, 1 nothing in common."
+    )
+
+
+def chance(p_value: float) -> str:
+    """Return a probability with two digits, or a bound where it is tiny.
+
+    Examples
+    --------
+    >>> chance(0.0312), chance(1e-9)
+    ('0.031', '< 0.0001')
+    """
+    return "< 0.0001" if p_value < 1e-4 else f"{p_value:.2g}"
+
 
 MOST_LINES = 500
 
@@ -37,7 +115,7 @@ class Line:
 def render_drift(found: Difference) -> str:
     """Return the page on what changed between two tables: one HTML file that makes no request."""
     source = f"{wording.shortened(found.old, 60)} → {wording.shortened(found.new, 60)}"
-    headline, *words = drift_wording.difference_words(found)
+    headline, *words = difference_words(found)
     opening = Overview(
         title=f"What changed: {source}",
         headline=headline,
@@ -76,6 +154,6 @@ def _line(drift: Drift) -> Line:
         wording.shortened(drift.text, 300),
         f"{drift.size:.2f}",
         bar(drift.size, 0.0, 1.0, f"size {drift.size:.2f}", class_="odd" if drift.drifted else "usual"),
-        drift_wording.chance(drift.p_adjusted),
+        chance(drift.p_adjusted),
         drift.drifted,
     )
