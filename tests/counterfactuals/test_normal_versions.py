@@ -13,10 +13,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import tellwhy
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput
-from tellwhy.counterfactuals.normal_versions import NAME, attach_nearest_normal, normal_versions
+from tellwhy.counterfactuals.normal_versions import NAME, attach_nearest_normal
 from tellwhy.counterfactuals.user_rows import RowSpace, without_noise
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
 from tellwhy.explainers import Occlusion, OneClassDTD
+from tellwhy.explainers.base import normal_versions
 from tellwhy.scoring import FunctionScore, as_score
 from tellwhy.scoring.reference_rows import ReferenceRows, reference_rows_of, some_rows
 

@@ -170,6 +170,36 @@ def check_finite(X: Floats, names: Sequence[str] | None = None, *, what: str = "
     raise not_finite(what, X.reshape(len(X), -1)[row, column], (row, column), int(bad.sum()), names)
 
 
+def check_columns(X: Any, names: Sequence[str] | None) -> None:
+    """Raise unless the columns of a frame are those the model was fitted on, in the same order.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> check_columns(pd.DataFrame({"b": [1], "a": [2]}), ["a", "b"])
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidInput: Column 0 of X is 'b', but the model was fitted with 'a' there; ...
+    """
+    given = column_names(X)
+    if names is None or given is None or given == list(names):
+        return
+    if [name.replace(" ", "_") for name in given] == list(names):  # as LightGBM writes them
+        return
+    if len(given) != len(names):
+        missing = [name for name in names if name not in given]
+        extra = [name for name in given if name not in names]
+        raise InvalidInput(
+            f"X has {len(given)} columns, but the model was fitted on {len(names)}: missing {missing[:5]}, "
+            f"not known to the model {extra[:5]}. "
+            "Pass the columns that the model was fitted on, in the same order."
+        )
+    at = next(i for i, (a, b) in enumerate(zip(given, names, strict=True)) if a != b)
+    raise InvalidInput(
+        f"Column {at} of X is {given[at]!r}, but the model was fitted with {names[at]!r} there; "
+        "pass its columns in the same order, e.g. X[list(model.feature_names_in_)]."
+    )
+
+
 def not_finite(
     what: str, cell: float, at: tuple[int, int], n: int, names: Sequence[str] | None = None
 ) -> InvalidInput:

@@ -335,7 +335,7 @@ METHODS = (
         cost="about leaves × depth operations per row and tree",
         exactness="exact Shapley values, additive",
         citation="Lundberg et al., Nature Machine Intelligence 2 (2020); Yu et al., NeurIPS (2022)",
-        applies=is_a("tellwhy.explainers.trees.score:TreeScore"),
+        applies=is_a("tellwhy.explainers.trees.tree_shapley:TreeScore"),
         automatic=0,
     ),
     _method(

@@ -11,7 +11,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Deferred
-from tellwhy.core.score import Floats, HasReferenceRows, Integers, ScoreFunction, support_points
+from tellwhy.core.score import Floats, Integers, ScoreFunction
 from tellwhy.counterfactuals.choices import Mask
 from tellwhy.counterfactuals.coded_rows import CodedRows
 from tellwhy.counterfactuals.user_rows import ExplainedRows, NumberRows, TableRows, UserRows
@@ -90,48 +90,6 @@ class NormalVersions:
         self._points[rows] = Y
         self._as_shown[rows] = as_shown
         self._is_known[rows] = True
-
-
-def normal_versions(
-    score: ScoreFunction,
-    data: Any,
-    values: Floats,
-    *,
-    background: Any = None,
-    left_out: Integers | None = None,
-) -> dict[str, Deferred]:
-    """Return the entry "nearest_normal" of the extras of an explanation, to be computed when it is asked for.
-
-    Nothing, where the score has no threshold, or neither its model nor `background` tells what rows were
-    observed.
-
-    Examples
-    --------
-    >>> from tellwhy.detectors import GaussianMixture
-    >>> from tellwhy.scoring import as_score
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> odd = np.array([[0.0, 9.0]])
-    >>> entry = normal_versions(as_score(GaussianMixture().fit(X)), odd, odd)["nearest_normal"]
-    >>> changed = entry() != odd
-    >>> changed
-    array([[False,  True]])
-    """
-    threshold = score.threshold
-    if threshold is None or values.ndim != 2 or len(np.shape(data)) != 2:
-        return {}
-    if _knows_rows(score):
-        background = background if isinstance(score, EncodedScore) else None
-    elif background is None:
-        return {}
-    explained = ExplainedRows(score, data, values, background, float(threshold), left_out)
-    return NormalVersions(explained).entry()
-
-
-def _knows_rows(score: ScoreFunction) -> bool:
-    """Whether the model keeps rows that it learned from, and they can be told in the user's columns."""
-    if isinstance(score, EncodedScore):
-        return score.decode is not None and _knows_rows(score.inner)
-    return isinstance(score, HasReferenceRows) or support_points(score) is not None
 
 
 def attach_nearest_normal(

@@ -15,13 +15,12 @@ from scipy.special import logsumexp, ndtri
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import Scaling, as_floats, random_sample
+from tellwhy.core.arrays import Scaling, as_floats, check_columns, random_sample
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit, Rules, one_of, real
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.base import Detector, calibration_rows
-from tellwhy.scoring.model_rows import check_columns
 
 LEAST_SHARE = 0.05  # of the rows, that make a value a point mass
 LEAST_ROWS = 3

@@ -17,25 +17,27 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.arrays import as_floats, column_names, refuse_sparse
+from tellwhy.core.arrays import as_floats, check_columns, column_names, refuse_sparse
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.explanation_parts import Extras
+from tellwhy.core.explanation_parts import Deferred, Extras, complement_of
 from tellwhy.core.old_names import TakesOldNames
 from tellwhy.core.params import Rules, nearest, validate_parameters
 from tellwhy.core.progress import shown
-from tellwhy.core.score import Floats, Integers, IsPrediction, LeavesRowsOut, ScoreFunction
-from tellwhy.explainers.rows import (
-    Attribution,
-    Rows,
-    in_batches,
-    named_outputs,
-    two_classes,
-    with_outputs,
+from tellwhy.core.score import (
+    Floats,
+    HasReferenceRows,
+    Integers,
+    IsPrediction,
+    KeepsOutput,
+    LeavesRowsOut,
+    ScoreFunction,
+    support_points,
 )
-from tellwhy.scoring import EncodedScore, as_score
-from tellwhy.scoring.function_scores import FlatScore, array_rows, takes_arrays
-from tellwhy.scoring.model_rows import check_columns
+from tellwhy.explainers.rows import Attribution, Rows, in_batches
+from tellwhy.scoring import as_score
+from tellwhy.scoring.function_scores import EncodedScore, FlatScore, array_rows, takes_arrays
+from tellwhy.scoring.prediction_scores import plain
 from tellwhy.scoring.reference_rows import some_rows
 
 
@@ -280,9 +282,6 @@ class ScoreExplainer(TakesOldNames, ABC):
         if shares is None:
             return extras
         ordinary = self._ordinary_rows()
-        # Here, for few methods look for normal versions, and the search loads what is compiled.
-        from tellwhy.counterfactuals.normal_versions import normal_versions
-
         return extras | normal_versions(self.score, X, shares, background=ordinary, left_out=recorded)
 
     def _ordinary_rows(self) -> Any:
@@ -382,3 +381,64 @@ def _flat_rows(score: ScoreFunction, X: ArrayLike) -> Rows:
 def lacks(score: ScoreFunction, explainer: str, what: str) -> UnsupportedModel:
     """Return the error for a score that cannot do what a method needs."""
     return UnsupportedModel(f"{explainer} needs a score with {what}; {score.describes} has none.")
+
+
+_TRIED = 20  # rows whose outputs tell whether those of two classes add up to a constant
+
+
+def with_outputs(rows: Rows) -> Rows:
+    """Rows that know which output of the model they have, where it has several."""
+    kept = rows.score.fixed(rows.X) if isinstance(rows.score, KeepsOutput) else ()
+    return replace(rows, output=kept[0]) if kept else rows
+
+
+def named_outputs(rows: Rows) -> dict[str, Any]:
+    """The output of each row by its number, and by its name where outputs have names, as extras hold them."""
+    if rows.output is None:
+        return {}
+    names = rows.score.output_names(rows.output) if isinstance(rows.score, IsPrediction) else None
+    return {"output": rows.output} if names is None else {"output": rows.output, "explained": names}
+
+
+def two_classes(rows: Rows) -> dict[str, Any]:
+    """The classes of a classifier of two, and what their outputs add up to, as parameters tell them."""
+    score: Any = rows.score
+    names = getattr(score, "names", None)
+    if not isinstance(score, IsPrediction) or names is None or len(names) != 2:
+        return {}
+    sums = complement_of(score.outputs(rows.X[:_TRIED])) if hasattr(score, "outputs") else None
+    return {"classes": [plain(name) for name in names], "classes_sum": sums}
+
+
+def normal_versions(
+    score: ScoreFunction,
+    data: Any,
+    values: Floats,
+    *,
+    background: Any = None,
+    left_out: Integers | None = None,
+) -> dict[str, Deferred]:
+    """Return the entry "nearest_normal" of the extras of an explanation, to be computed when it is asked for.
+
+    Nothing, where the score has no threshold, or neither its model nor `background` tells what rows were
+    observed.
+    """
+    threshold = score.threshold
+    if threshold is None or values.ndim != 2 or len(np.shape(data)) != 2:
+        return {}
+    if _knows_rows(score):
+        background = background if isinstance(score, EncodedScore) else None
+    elif background is None:
+        return {}
+    # Here, for few methods look for normal versions, and the search loads what is compiled.
+    from tellwhy.counterfactuals.normal_versions import ExplainedRows, NormalVersions
+
+    explained = ExplainedRows(score, data, values, background, float(threshold), left_out)
+    return NormalVersions(explained).entry()
+
+
+def _knows_rows(score: ScoreFunction) -> bool:
+    """Whether the model keeps rows that it learned from, and they can be told in the user's columns."""
+    if isinstance(score, EncodedScore):
+        return score.decode is not None and _knows_rows(score.inner)
+    return isinstance(score, HasReferenceRows) or support_points(score) is not None

@@ -7,21 +7,17 @@ columns that encoded ones were made from, or to groups that the user names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.explanation_parts import complement_of
 from tellwhy.core.params import Rule, Rules, integer, none
 from tellwhy.core.running import thread_map
-from tellwhy.core.score import Floats, Integers, IsPrediction, KeepsOutput
+from tellwhy.core.score import Floats, Integers
 from tellwhy.scoring.distance_scores import recorded_rows
-from tellwhy.scoring.prediction_scores import plain
-
-_TRIED = 20  # rows whose outputs tell whether those of two classes add up to a constant
 
 
 @dataclass(frozen=True)
@@ -131,12 +127,6 @@ class Attribution:
     kind: str | None = None
 
 
-def with_outputs(rows: Rows) -> Rows:
-    """Rows that know which output of the model they have, where it has several."""
-    kept = rows.score.fixed(rows.X) if isinstance(rows.score, KeepsOutput) else ()
-    return replace(rows, output=kept[0]) if kept else rows
-
-
 def mean_of_rows(rows: Rows, background: Floats, weights: Floats | None = None) -> Floats | float:
     """Return the mean score of background rows: one number, or one per row where outputs differ."""
     if rows.output is None:
@@ -164,25 +154,8 @@ def replacement_row(name: str, given: Any, shape: tuple[int, ...]) -> Floats:
     return array.ravel() if array.ndim else np.full(size, float(array))
 
 
-def named_outputs(rows: Rows) -> dict[str, Any]:
-    """The output of each row by its number, and by its name where outputs have names, as extras hold them."""
-    if rows.output is None:
-        return {}
-    names = rows.score.output_names(rows.output) if isinstance(rows.score, IsPrediction) else None
-    return {"output": rows.output} if names is None else {"output": rows.output, "explained": names}
-
-
-def two_classes(rows: Rows) -> dict[str, Any]:
-    """The classes of a classifier of two, and what their outputs add up to, as parameters tell them."""
-    score: Any = rows.score
-    names = getattr(score, "names", None)
-    if not isinstance(score, IsPrediction) or names is None or len(names) != 2:
-        return {}
-    sums = complement_of(score.outputs(rows.X[:_TRIED])) if hasattr(score, "outputs") else None
-    return {"classes": [plain(name) for name in names], "classes_sum": sums}
-
-
 BATCH = 4096  # rows per call where threads are asked for, whatever their number: so are the sums
+
 
 BATCH_PARAMETERS: dict[str, Rules] = {
     "batch_size": (none, integer(1)),
@@ -243,6 +216,7 @@ def in_batches(score: Any, batch_size: int | None, n_jobs: int | None) -> Any:
 Groups = Sequence[Any] | Integers
 """Lists of columns, each by number or name, or one number per column: that of its group."""
 
+
 groups_rule = Rule(
     "None, a list of lists of columns, or one group number per column",
     lambda value: value is None or (isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)),
@@ -296,40 +270,3 @@ def _position(column: Any, n_columns: int, names: Sequence[str] | None, number: 
             f"groups[{number}] holds {column!r}; expected a name or a number below {n_columns}."
         )
     return int(column)
-
-
-@dataclass(frozen=True)
-class Players:
-    """Groups of the user's columns; those of which the score sees no column take no part.
-
-    `of_column[t]` is the player that score column t belongs to; `group[c]` is the group of the user's column
-    c, and `playing` lists the groups that play, in the order of the players.
-    """
-
-    of_column: Integers
-    group: Integers
-    playing: Integers
-
-    @property
-    def n(self) -> int:
-        """How many take part."""
-        return len(self.playing)
-
-    def group_values(self, values: Floats) -> Floats:
-        """Values per group from values per player: 0 for a group that takes no part."""
-        found = np.zeros((len(values), int(self.group.max()) + 1))
-        found[:, self.playing] = values
-        return found
-
-    def per_column(self, values: Floats) -> Floats:
-        """Values per user's column: a group's value in equal parts."""
-        sizes = np.bincount(self.group)
-        return np.asarray((self.group_values(values) / sizes)[:, self.group])
-
-
-def players_of(rows: Rows, groups: Groups | None, names: Sequence[str] | None) -> Players:
-    """Return the players among some rows: one per user's column, or one per group of them."""
-    group = np.arange(rows.n_owners) if groups is None else group_numbers(groups, rows.n_owners, names)
-    # Groups none of whose columns the score sees, such as dropped ones, get no player and the value 0.
-    playing, of_column = np.unique(group[rows.owner], return_inverse=True)
-    return Players(of_column.reshape(-1), group, playing)

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from tellwhy.core.arrays import as_floats
+from tellwhy.core.arrays import as_floats, check_columns
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit, is_one
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats
-from tellwhy.scoring.model_rows import check_columns
 
 # A component with a smaller share of a row's density than this does not move its gradient in float64.
 NEGLIGIBLE = 1e-40

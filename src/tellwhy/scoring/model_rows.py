@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from tellwhy.core.arrays import as_floats, column_names, without_mask
+from tellwhy.core.arrays import as_floats, check_columns, column_names, without_mask
 from tellwhy.core.errors import InvalidInput
 
 
@@ -44,36 +44,6 @@ def without_names(model: Any) -> Any:
     bare = copy(model)
     del bare.feature_names_in_
     return bare
-
-
-def check_columns(X: Any, names: Sequence[str] | None) -> None:
-    """Raise unless the columns of a frame are those the model was fitted on, in the same order.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> check_columns(pd.DataFrame({"b": [1], "a": [2]}), ["a", "b"])
-    Traceback (most recent call last):
-    tellwhy.core.errors.InvalidInput: Column 0 of X is 'b', but the model was fitted with 'a' there; ...
-    """
-    given = column_names(X)
-    if names is None or given is None or given == list(names):
-        return
-    if [name.replace(" ", "_") for name in given] == list(names):  # as LightGBM writes them
-        return
-    if len(given) != len(names):
-        missing = [name for name in names if name not in given]
-        extra = [name for name in given if name not in names]
-        raise InvalidInput(
-            f"X has {len(given)} columns, but the model was fitted on {len(names)}: missing {missing[:5]}, "
-            f"not known to the model {extra[:5]}. "
-            "Pass the columns that the model was fitted on, in the same order."
-        )
-    at = next(i for i, (a, b) in enumerate(zip(given, names, strict=True)) if a != b)
-    raise InvalidInput(
-        f"Column {at} of X is {given[at]!r}, but the model was fitted with {names[at]!r} there; "
-        "pass its columns in the same order, e.g. X[list(model.feature_names_in_)]."
-    )
 
 
 def number_rows(model: Any, X: Any) -> Any:

@@ -145,7 +145,7 @@ def test_pairs_are_worth_the_same_leaf_by_leaf_and_one_by_one(monkeypatch):
     model = chain(12)
     rows, background = np.random.default_rng(1).integers(0, 2, size=(2, 30, 12)).astype(float)
     expected = TreeShapley(model).fit(background).explain(rows).values
-    monkeypatch.setattr("tellwhy.explainers.trees.score.BITS", 0)  # no tree is short enough for leaves
+    monkeypatch.setattr("tellwhy.explainers.trees.tree_values.BITS", 0)  # no tree is short enough for leaves
     found = TreeShapley(model).fit(background).explain(rows).values
     np.testing.assert_allclose(found, expected, atol=1e-10)
     assert np.abs(expected).max() > 1
@@ -295,7 +295,7 @@ def test_a_pipeline_whose_trees_are_misread_is_refused(monkeypatch):
     model = make_pipeline(StandardScaler(), RandomForestRegressor(5, random_state=0)).fit(X, Y)
     read = read_trees(model[-1])
     wrong = replace(read, value=read.value + 0.01)
-    monkeypatch.setattr("tellwhy.explainers.trees.score.read_trees", lambda _: wrong)
+    monkeypatch.setattr("tellwhy.explainers.trees.tree_shapley.read_trees", lambda _: wrong)
     with pytest.raises(UnsupportedModel, match="its trees sum to"):
         TreeShapley(model).explain(X[:5])
 

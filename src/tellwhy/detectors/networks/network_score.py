@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import ThreadpoolController
 
-from tellwhy.core.arrays import Scaling, as_floats
+from tellwhy.core.arrays import Scaling, as_floats, check_columns
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 from tellwhy.core.running import actual_device, row_batches, thread_map
 from tellwhy.core.score import Floats
 from tellwhy.optimise.arrays import HOST, Array, Space, filled, namespace, on_host
-from tellwhy.scoring.model_rows import check_columns
 
 Back = Callable[[Array], Array]
 LARGEST_EXPONENT = 80.0  # e^80 is finite in single precision

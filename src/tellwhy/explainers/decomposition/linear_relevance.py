@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import Capability, as_floats, column_names
+from tellwhy.core.arrays import Capability, as_floats, check_columns, column_names
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
@@ -27,7 +27,7 @@ from tellwhy.core.score import Floats, HasLinear, Integers
 from tellwhy.explainers.base import BackgroundExplainer, lacks
 from tellwhy.explainers.rows import Attribution, Rows
 from tellwhy.scoring.adapters.pipelines import owners_of_chain
-from tellwhy.scoring.model_rows import check_columns, estimator_kind, fitted_names
+from tellwhy.scoring.model_rows import estimator_kind, fitted_names
 
 
 @runtime_checkable

@@ -28,15 +28,7 @@ from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.minimise import Distance, Minima, problem_bytes
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.rows import (
-    BATCH_PARAMETERS,
-    Attribution,
-    Groups,
-    Players,
-    Rows,
-    groups_rule,
-    players_of,
-)
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Groups, Rows, groups_rule
 from tellwhy.explainers.shapley.neighbourhood import (
     DEFAULT,
     DISTANCES,
@@ -48,7 +40,13 @@ from tellwhy.explainers.shapley.neighbourhood import (
     gamma_by_injection,
     where_scored,
 )
-from tellwhy.explainers.shapley.shapley_values import Coalitions, choose_coalitions, shapley_values
+from tellwhy.explainers.shapley.shapley_values import (
+    Coalitions,
+    Players,
+    choose_coalitions,
+    players_of,
+    shapley_values,
+)
 from tellwhy.optimise.arrays import Array, at_least, counted, filled, namespace, on_host, placed, true_rows
 
 Lowest = Callable[..., Minima]  # of the scores, rows and masks of free columns, as `Neighbourhood.lowest`

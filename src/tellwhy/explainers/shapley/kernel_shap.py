@@ -21,19 +21,13 @@ from tellwhy.core.running import row_batches
 from tellwhy.core.score import Floats, HasLevels, Integers, IsPrediction
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.rows import (
-    BATCH_PARAMETERS,
-    Attribution,
-    Groups,
-    Players,
-    Rows,
-    groups_rule,
-    players_of,
-)
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Groups, Rows, groups_rule
 from tellwhy.explainers.shapley.shapley_values import (
     Coalitions,
+    Players,
     SumFit,
     choose_coalitions,
+    players_of,
     set_weights,
     shapley_values,
 )

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.arrays import refuse_sparse
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score import Floats, Integers
-from tellwhy.explainers.trees.trees import LEFT, RIGHT, RawTree, TableRows, Trees, join_trees, refuse_sparse
+from tellwhy.explainers.trees.trees import LEFT, RIGHT, RawTree, TableRows, Trees, join_trees
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, own_rows
 
 

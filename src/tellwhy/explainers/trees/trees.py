@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from tellwhy.core.arrays import Frame, PandasRows, as_floats, check_finite
+from tellwhy.core.arrays import Frame, PandasRows, as_floats, check_columns, check_finite, refuse_sparse
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
-from tellwhy.scoring.model_rows import check_columns
+from tellwhy.scoring.model_rows import load_reader
 
 # What a split does with an empty cell, in `Nodes.missing`.
 RIGHT = 0  # it goes right
@@ -344,12 +345,6 @@ class TableRows:
         return np.where(gaps, np.nan, as_floats(filled))
 
 
-def refuse_sparse(X: Any) -> None:
-    """Raise for a sparse matrix."""
-    if issparse(X):
-        raise InvalidInput(f"X is a sparse matrix of shape {X.shape}; expected dense rows. Pass X.toarray().")
-
-
 def dense_rows(X: Any, unstored: float) -> Any:
     """Return a sparse matrix as an array, with `unstored` where it stores nothing; other rows as they are.
 
@@ -406,3 +401,49 @@ def _refuse_unknown(column: Any, codes: Floats, model: str) -> None:
             f"fitted on and does not take ({len(unknown):,} such cells). Leave these rows out, or "
             "empty the cells."
         )
+
+
+# public class name → the file and the function in this folder that read it
+READERS: dict[str, str] = {
+    "sklearn.tree.BaseDecisionTree": "of_sklearn:tree",
+    "sklearn.ensemble.ForestClassifier": "of_sklearn:forest",
+    "sklearn.ensemble.ForestRegressor": "of_sklearn:forest",
+    "sklearn.ensemble.IsolationForest": "of_sklearn:isolation_forest",
+    "sklearn.ensemble.BaseGradientBoosting": "of_sklearn:gradient_boosting",
+    "sklearn.ensemble.gradient_boosting.BaseHistGradientBoosting": "of_sklearn:histogram_boosting",
+    "pyod.models.iforest.IForest": "of_sklearn:pyod_isolation_forest",
+    "xgboost.sklearn.XGBModel": "of_xgboost:estimator",
+    "xgboost.core.Booster": "of_xgboost:booster",
+    "lightgbm.sklearn.LGBMModel": "of_lightgbm:estimator",
+    "lightgbm.basic.Booster": "of_lightgbm:booster",
+}
+
+
+def read_trees(model: Any) -> Trees | None:
+    """Return the trees of a fitted model; None for a model of another kind.
+
+    Reads scikit-learn's decision trees, extra trees, forests, gradient boosting, histogram gradient boosting
+    and isolation forests, PyOD's isolation forest, and the models of XGBoost and LightGBM, which are read
+    from the JSON or text that they write of themselves.
+
+    Raises
+    ------
+    UnsupportedModel
+        For a model of trees that does more than to add them up, such as XGBoost's `gblinear` or LightGBM's
+        linear leaves; the message says what to do.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> trees = read_trees(DecisionTreeRegressor(max_depth=1).fit([[0.0], [1.0]], [10.0, 20.0]))
+    >>> trees.nodes.feature, trees.value.ravel()
+    (array([ 0, -1, -1]), array([15., 10., 20.]))
+    >>> read_trees(print) is None
+    True
+    """
+    if isinstance(model, (str, Path)):
+        from tellwhy.explainers.trees.of_xgboost import saved_model
+
+        return saved_model(model)
+    reader = None if isinstance(model, type) else load_reader(READERS, model, "tellwhy.explainers.trees")
+    return None if reader is None else reader(model)

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.arrays import as_floats
+from tellwhy.core.arrays import as_floats, check_columns
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.scoring.adapters.sklearn_distances import mean_neighbour_distance
 from tellwhy.scoring.adapters.sklearn_models import model_score
 from tellwhy.scoring.function_scores import FunctionScore
-from tellwhy.scoring.model_rows import check_columns, ensure_fitted, fitted_names
+from tellwhy.scoring.model_rows import ensure_fitted, fitted_names
 
 
 class TailScore:

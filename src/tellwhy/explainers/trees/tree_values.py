@@ -1,22 +1,182 @@
-"""What the compiled loops of `_compiled_paths` do, by NumPy: slower, but at once.
+"""Shapley values of trees: path-dependent, interventional, and their interactions, by one quadrature.
 
-Numba and the loops take half a second to load, and five to compile where nothing compiled can be kept. Small
-models and few rows are done before that. Every function here does the same additions and products in the same
-order as its loop, so that nobody can tell from the result which of the two was called; tests compare bits.
+Rows go in batches, on threads, to the loops of `_compiled_paths` and `_compiled_background`, where the integral
+stands. For a few small trees, the second half of this file does what the loops of paths do by NumPy: slower,
+but at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import beta
 
+from tellwhy.core.compiled import LoopWithTwin
+from tellwhy.core.progress import silently, track
+from tellwhy.core.running import n_threads, row_batches, thread_map
 from tellwhy.core.score import Floats, Integers
-from tellwhy.explainers.trees.trees import AS_ZERO, LEFT, ZERO_LEFT, ZERO_RIGHT, Nodes
+from tellwhy.explainers.trees import _compiled_paths as compiled
+from tellwhy.explainers.trees._compiled_background import BITS, MOST, pair_shares, path_columns, table_shares
+from tellwhy.explainers.trees.trees import (
+    AS_ZERO,
+    LEFT,
+    ZERO_LEFT,
+    ZERO_RIGHT,
+    Chosen,
+    Nodes,
+)
 
 _NOTHING = 1e-35  # what counts as zero where zeros are empty cells
 _BITS = 32  # categories in a word
+PAYS_AFTER = 3e7  # nodes times rows times points: about a second of NumPy's way
+_PER_NODE = 10  # rows that what is prepared for a node costs as much as
+_ROWS = 256  # in a batch: what is prepared for a tree serves all of them
+_BACKGROUND_ROWS = 512  # more is prepared where there are background rows
+
+
+class Shares(NamedTuple):
+    """Shapley values of rows (n, columns), and the mean output that they start from."""
+
+    values: Floats
+    base: float
+
+
+class Quadrature(NamedTuple):
+    """Points and weights of Gauss and Legendre between 0 and 1; those of m points in row m."""
+
+    points: Floats
+    weights: Floats
+
+
+@lru_cache(maxsize=8)
+def quadrature(most: int) -> Quadrature:
+    """Return the points for polynomials of degree up to 2 · most − 1."""
+    points = np.zeros((most + 1, most + 1))
+    weights = np.zeros((most + 1, most + 1))
+    for m in range(1, most + 1):
+        x, w = np.polynomial.legendre.leggauss(m)
+        points[m, :m] = (x + 1.0) / 2.0
+        weights[m, :m] = w / 2.0
+    return Quadrature(points, weights)
+
+
+def edge_shares(nodes: Nodes) -> Floats:
+    """Share of the training rows at a node's parent that came on to the node; 1 for roots."""
+    share = np.ones(len(nodes.feature))
+    split = np.flatnonzero(nodes.feature >= 0)
+    right = nodes.right[split]
+    below = nodes.cover[split + 1] + nodes.cover[right]
+    # without any training rows, both ways count alike; the two shares always sum to 1
+    left_share = np.where(below > 0, nodes.cover[split + 1] / np.where(below > 0, below, 1.0), 0.5)
+    share[split + 1] = left_share
+    share[right] = 1.0 - left_share
+    return share
+
+
+def outputs(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int | None = None) -> Floats:
+    """Return the output of each row."""
+
+    def some(rows: slice) -> Floats:
+        sums = np.full(rows.stop - rows.start, chosen.base)
+        size = len(chosen.trees) * nodes.depth.max() * (rows.stop - rows.start)
+        _add_values(size, nodes, chosen.trees, chosen.value, Z[rows], sums)
+        return sums
+
+    return np.concatenate(_over_rows(some, len(Z), n_jobs, "scoring with trees"))
+
+
+class Game(NamedTuple):
+    """Trees, the part of them that makes an output, and the number of columns that share it."""
+
+    nodes: Nodes
+    chosen: Chosen
+    n_players: int
+
+
+def path_values(game: Game, Z: Floats, n_jobs: int | None = None) -> Shares:
+    """Shapley values where absent columns go both ways at a split, as often as training rows did."""
+    nodes = game.nodes
+    chosen = game.chosen
+    share = edge_shares(nodes)
+    rule = quadrature(_most_points(nodes, Z.shape[1]))
+
+    def some(rows: slice) -> Floats:
+        turned = np.ascontiguousarray(Z[rows].T)
+        gained = np.zeros((game.n_players, rows.stop - rows.start))
+        size = len(nodes.feature) * (rows.stop - rows.start + _PER_NODE) * (len(rule.points) - 1)
+        given = (nodes, chosen.trees, chosen.value, share, turned)
+        _path_shares(size, *given, rule.points, rule.weights, gained)
+        return gained.T
+
+    values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees"))
+    expected = _expected_value(len(nodes.feature), nodes, chosen.trees, chosen.value, share)
+    return Shares(values, chosen.base + expected)
+
+
+def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int | None = None) -> Shares:
+    """Shapley values where absent columns take the cells of background rows, averaged over these."""
+    nodes = game.nodes
+    chosen = game.chosen
+    share = edge_shares(nodes)
+    is_short = path_columns(nodes, chosen.trees, share) <= BITS
+    short = chosen.trees[is_short]
+    long = chosen.trees[~is_short]
+    rule = quadrature((MOST + 1) // 2)
+    counts = np.arange(int(nodes.depth.max()) + 2, dtype=np.float64)
+    betas = beta(counts[:, None], counts)
+    turned_background = np.ascontiguousarray(background.T)
+
+    def some(rows: slice) -> Floats:
+        turned = np.ascontiguousarray(Z[rows].T)
+        gained = np.zeros((game.n_players, rows.stop - rows.start))
+        given = (nodes, short, chosen.value, share, turned, turned_background)
+        table_shares(*given, rule.points, rule.weights, betas, gained)
+        pair_shares(nodes, long, chosen.value, Z[rows], background, betas, gained)
+        return gained.T / len(background)
+
+    values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees", _BACKGROUND_ROWS))
+    return Shares(values, float(outputs(nodes, chosen, background, n_jobs).mean()))
+
+
+def interactions(game: Game, Z: Floats, background: Floats | None, n_jobs: int | None = None) -> Floats:
+    """Shapley interactions (n, columns, columns) without their diagonal; both halves are alike."""
+    nodes = game.nodes
+    share = edge_shares(nodes)
+    rule = quadrature(_most_points(nodes, Z.shape[1]))
+
+    def some(rows: slice) -> Floats:
+        pairs = np.zeros((rows.stop - rows.start, game.n_players, game.n_players))
+        given = (nodes, game.chosen.trees, game.chosen.value, share, Z[rows])
+        if background is None:
+            compiled.path_interactions(*given, rule.points, rule.weights, pairs)
+            return pairs
+        compiled.background_interactions(*given, background, rule.points, rule.weights, pairs)
+        return pairs / len(background)
+
+    return np.concatenate(_over_rows(some, len(Z), n_jobs, "interactions of columns"))
+
+
+def _most_points(nodes: Nodes, n_columns: int) -> int:
+    """Points that are enough for any tree: a path has at most so many different columns."""
+    return (min(int(nodes.depth.max()), n_columns) + 1) // 2 + 1
+
+
+def _over_rows(
+    function: Callable[[slice], Floats], n: int, n_jobs: int | None, label: str, size: int = _ROWS
+) -> list[Floats]:
+    """Apply a compiled function to batches of rows, in threads; batches do not depend on their number."""
+    batches = row_batches(n, 1, size)
+    workers = n_threads(n_jobs)
+    groups = [batches[i : i + workers] for i in range(0, len(batches), workers)]
+    quiet = silently(function)
+    results: list[Floats] = []
+    for group in track(groups, len(groups), label):
+        results += thread_map(quiet, group, n_jobs)
+    return results
 
 
 def go_left(nodes: Nodes, splits: Integers, cells: Floats) -> NDArray[np.bool_]:
@@ -215,3 +375,11 @@ def _add_gains(tree: _Tree, value: Floats, edges: Floats, states: Floats, shares
     edge = np.argsort(np.arange(len(size)) + size - 1 - nodes.depth, kind="stable")[:-1]
     column = np.repeat(nodes.player[tree.parent[edge]], gains.shape[1])
     np.add.at(shares, column, gains[edge].reshape(len(column), shares.shape[1]))
+
+
+# Numba and the loops take half a second to load, and five to compile where nothing compiled can be kept: small
+# models and few rows are done before that. Both ways do the same additions and products in the same order, so
+# that nobody can tell from the result which was called; tests compare bits.
+_add_values = LoopWithTwin(compiled.add_values, add_values, PAYS_AFTER)
+_path_shares = LoopWithTwin(compiled.path_shares, path_shares, PAYS_AFTER)
+_expected_value = LoopWithTwin(compiled.expected_value, expected_value, PAYS_AFTER)

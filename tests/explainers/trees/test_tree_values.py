@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import IsolationForest
 
 from explainers.trees.test_tree_shapley import D, random_rows, random_tree
-from tellwhy.explainers.trees import TreeShapley, _compiled_paths, numpy_paths, score
+from tellwhy.explainers.trees import TreeShapley, _compiled_paths, tree_values
 from tellwhy.explainers.trees.trees import join_trees, preorder
 
 
@@ -21,10 +21,10 @@ def test_both_ways_add_up_the_same_bits(seed, n_rows):
     nodes, value, rng = random_forest(seed)
     trees = np.array([0, 2, 3])  # of an output that one tree adds nothing to
     X = np.concatenate([random_rows(rng) for _ in range(6)])[:n_rows]
-    share = score.edge_shares(nodes)
-    rule = score.quadrature(score._most_points(nodes, D))
+    share = tree_values.edge_shares(nodes)
+    rule = tree_values.quadrature(tree_values._most_points(nodes, D))
     found = []
-    for way in (_compiled_paths, numpy_paths):
+    for way in (_compiled_paths, tree_values):
         shares = np.full((D, n_rows), 0.25)
         turned = np.ascontiguousarray(X.T)
         way.path_shares(nodes, trees, value, share, turned, rule.points, rule.weights, shares)
@@ -47,8 +47,8 @@ def test_every_cell_takes_the_side_of_the_compiled_loop():
     expected = [
         [_compiled_paths.goes_left(nodes, s, c) for c in row] for s, row in zip(splits, cells, strict=True)
     ]
-    assert np.array_equal(numpy_paths.go_left(nodes, splits, cells), expected)
-    assert np.array_equal(numpy_paths.go_left(nodes, splits, cells[:, 0]), np.array(expected)[:, 0])
+    assert np.array_equal(tree_values.go_left(nodes, splits, cells), expected)
+    assert np.array_equal(tree_values.go_left(nodes, splits, cells[:, 0]), np.array(expected)[:, 0])
 
 
 def recursive_preorder(left, right, node=0, depth=0):
@@ -78,9 +78,9 @@ def test_a_small_forest_waits_for_no_compiler(monkeypatch):
 
     for name in ("_add_values", "_path_shares", "_expected_value"):
         monkeypatch.setattr(
-            getattr(score, name), "loop", type("Loop", (), {"is_made": False, "__call__": refuse})()
+            getattr(tree_values, name), "loop", type("Loop", (), {"is_made": False, "__call__": refuse})()
         )
-        monkeypatch.setattr(getattr(score, name), "_done", 0)
+        monkeypatch.setattr(getattr(tree_values, name), "_done", 0)
     X = np.random.default_rng(0).normal(size=(300, 4))
     forest = IsolationForest(random_state=0).fit(X)
     explanation = TreeShapley(forest).explain(X[:5])
