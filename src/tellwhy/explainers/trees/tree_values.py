@@ -1,8 +1,8 @@
 """Shapley values of trees: path-dependent, interventional, and their interactions, by one quadrature.
 
-Rows go in batches, on threads, to the loops of `_compiled_paths` and `_compiled_background`, where the integral
-stands. For a few small trees, the second half of this file does what the loops of paths do by NumPy: slower,
-but at once.
+Rows go in batches, on threads, to the loops of `_compiled_paths` and `_compiled_background`, where the
+integral stands. For a few small trees, the second half of this file does what the loops of paths do by NumPy:
+slower, but at once.
 """
 
 from __future__ import annotations
@@ -377,9 +377,9 @@ def _add_gains(tree: _Tree, value: Floats, edges: Floats, states: Floats, shares
     np.add.at(shares, column, gains[edge].reshape(len(column), shares.shape[1]))
 
 
-# Numba and the loops take half a second to load, and five to compile where nothing compiled can be kept: small
-# models and few rows are done before that. Both ways do the same additions and products in the same order, so
-# that nobody can tell from the result which was called; tests compare bits.
+# Numba and the loops take half a second to load, and five to compile where nothing compiled can be kept:
+# small models and few rows are done before that. Both ways do the same additions and products in the same
+# order, so that nobody can tell from the result which was called; tests compare bits.
 _add_values = LoopWithTwin(compiled.add_values, add_values, PAYS_AFTER)
 _path_shares = LoopWithTwin(compiled.path_shares, path_shares, PAYS_AFTER)
 _expected_value = LoopWithTwin(compiled.expected_value, expected_value, PAYS_AFTER)
