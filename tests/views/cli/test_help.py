@@ -30,6 +30,7 @@ COMMANDS = [
     "network",
     "insight",
     "fit-svm",
+    "mcp",
 ]
 HEAVY = ("numpy", "pandas", "scipy", "sklearn", "numba", "torch", "plotly", "pyarrow", "jinja2")
 

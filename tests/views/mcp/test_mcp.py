@@ -79,7 +79,8 @@ def test_every_tool_answers_as_its_schema_says(folder):
     assert other["score"] < row["score"]
     assert check["n_rows"] == 120
     assert [drift["column"] for drift in changed["drifts"] if drift["drifted"]] == ["price"]
-    assert (fitted["model"], judged["anomalies"][0]["part"]["row"]) == ("m.tellwhy", 7)
+    assert fitted["model"] == "m.tellwhy"
+    assert {anomaly["part"]["row"] for anomaly in judged["anomalies"][:2]} == {7, 9}
     assert plan["page"]["first"] == 0
 
 
@@ -204,5 +205,3 @@ def test_http_is_spoken_to_this_machine_alone(folder):
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     with TestClient(app, base_url="http://attacker.example") as client:
         assert client.post("/mcp", json=message).status_code in (403, 421)
-
-

@@ -22,7 +22,9 @@ def mcp_command(
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help="Speak HTTP at this port of this machine; by default through stdin, stdout."
+            min=1,
+            max=65535,
+            help="Speak HTTP at this port of this machine; by default through stdin, stdout.",
         ),
     ] = None,
 ) -> None:
