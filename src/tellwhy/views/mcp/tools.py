@@ -304,8 +304,12 @@ _ABOUT = {"about_texts": {"const": DATA}}
 _SCHEMAS = {
     "check": object_schema(
         {
-            "source": _NAME, "n_rows": _WHOLE, "n_columns": _WHOLE,
-            "findings": _FINDINGS, "notices": _TEXTS, "page": PAGE,
+            "source": _NAME,
+            "n_rows": _WHOLE,
+            "n_columns": _WHOLE,
+            "findings": _FINDINGS,
+            "notices": _TEXTS,
+            "page": PAGE,
             **_ABOUT,
         },
         ("Finding",),
