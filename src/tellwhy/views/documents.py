@@ -15,7 +15,7 @@ Document = dict[str, Any]
 WHOLE = {"type": "integer", "minimum": 0}
 PAGE: Document = {
     "type": "object",
-    "description": "Which part of a list this is: `first` counts from 0, `next` is the first of the next page.",
+    "description": "Which part of a list this is: `first` counts from 0, `next` begins the next page.",
     "properties": {
         "first": WHOLE,
         "n": WHOLE,
