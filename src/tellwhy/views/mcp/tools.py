@@ -364,7 +364,7 @@ TOOLS = (
     Tool(
         "fit",
         "Learn what is ordinary",
-        "Learn what is ordinary in a table, and save it as a model for `judge`. Needs a server that may write.",
+        "Learn what is ordinary in a table, and save it as a model for `judge`.",
         {
             "file": FILE,
             "save": _text("The file of the model, such as orders.tellwhy."),
