@@ -252,7 +252,7 @@ def run_diff(desk: Desk, asked: Mapping[str, Any]) -> Answer:
     """Tell what changed between two tables."""
     from tellwhy.kinds.drift import diff_tables
     from tellwhy.views.cli.tables import difference_as_json
-    from tellwhy.views.page.drift_wording import difference_words
+    from tellwhy.views.page.drift import difference_words
 
     old = desk.root.file(asked["old"])
     new = desk.root.file(asked["new"])
