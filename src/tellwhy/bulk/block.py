@@ -28,7 +28,7 @@ from tellwhy.core.errors import TellwhyError
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
 from tellwhy.kinds.drift import counted_beyond
-from tellwhy.kinds.marks import is_marked
+from tellwhy.kinds.marks import marked_cause, rows_held
 from tellwhy.kinds.table import changed_request, judge
 from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
@@ -110,13 +110,21 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
         n_rows=len(judged.ranking.scores),
         n_alarms=len(explained),
         n_explained=sum(each.anomaly.doubt != NOT_EXPLAINED for each in explained),
-        n_held_back=sum(judged.batch.held.values()) + len(held),
+        n_held_back=len(_rows_held(judged) | set(held)),
         highest=float(judged.ranking.scores.max()) if len(judged.ranking.scores) else None,
         parts=written,
         failed=[list(each) for each in read.failed],
         findings=_findings(judged, explained),
         beyond={name: asdict(count) for name, count in counted_beyond(model, judged.batch.cleaned).items()},
     )
+
+
+def _rows_held(judged: Judged) -> set[int]:
+    """Rows that marks hold back by what was found in them as data."""
+    ranking = judged.ranking
+    is_alarm = ranking.scores > ranking.threshold
+    by_cause = rows_held(judged.batch.held, judged.batch.fitted.selection.rows.tolist(), is_alarm)
+    return {row for rows in by_cause.values() for row in rows}
 
 
 class Explained(NamedTuple):
@@ -143,8 +151,7 @@ def _anomalies(job: Job, model: TableModel, judged: Judged) -> Iterator[Explaine
 def _told(model: TableModel, judged: Judged, positions: Integers) -> list[Explained]:
     chosen = replace(judged.ranking, positions=positions, percentiles=np.full(len(positions), 100.0))
     run = run_of(replace(judged, ranking=chosen), with_evidence=False)
-    causes = {mark.cause for mark in model.marks}
-    held = [bool(is_marked(anomaly, run.usual, causes)) for anomaly in run.anomalies]
+    held = [bool(marked_cause(anomaly, run.usual, model.marks)) for anomaly in run.anomalies]
     told = judged.in_words(run).anomalies
     return list(map(Explained, told, run.explanation.values.tolist(), held))
 

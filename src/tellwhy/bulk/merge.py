@@ -33,7 +33,14 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import silently
 from tellwhy.core.score import Floats, Integers
 from tellwhy.kinds.drift import joined_counts, since_fitted
-from tellwhy.kinds.table import changed_request, counted_notices, draw_fitted_line, judge, judged_run
+from tellwhy.kinds.table import (
+    changed_request,
+    counted_notices,
+    draw_fitted_line,
+    judge,
+    judged_run,
+    settings_of_model,
+)
 from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_result import column_shares
@@ -214,7 +221,7 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
         findings=[*merged_findings(records), *repeats_elsewhere(plan, records, model)],
         alarms=rule,
         created=_newest(plan),
-        settings={**base.settings, "model": plan.job.model},
+        settings={**base.settings, **settings_of_model(plan.job.model)},
         fingerprint=plan.job.checksum,
     )
     told = _with_alarms(told, list(_oddest(plan, records))) if n_alarms else told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -59,15 +58,6 @@ class Plan:
     job: Job
     blocks: tuple[Block, ...]
     files: tuple[tuple[str, int, int], ...]  # name, size, time of the last change
-
-
-def checksum_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UnreadableFile(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def planned(names: Sequence[str | Path], job: Job) -> Plan:

@@ -13,13 +13,14 @@ from typing import Any
 from tellwhy.bulk.blocks import Block
 from tellwhy.bulk.merge import EarlySample, whole_run, write_list
 from tellwhy.bulk.parts import Record, clear_unfinished, make_folders, read_record, write_record
-from tellwhy.bulk.plan import Job, Plan, checksum_of, planned
+from tellwhy.bulk.plan import Job, Plan, planned
 from tellwhy.bulk.workers import run_in_pool, starter
 from tellwhy.core.errors import CannotWrite, InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.data.queries import write_query
+from tellwhy.kinds.mark_file import fingerprint_with_marks
 from tellwhy.results.result import Result
 from tellwhy.storage.folders import new_file
 from tellwhy.verdicts.run_io import save_run
@@ -112,7 +113,7 @@ def explain_bulk(
     stage("planning")
     job = Job(
         os.path.abspath(model),
-        checksum_of(Path(model)),
+        fingerprint_with_marks(model),
         os.path.abspath(out),
         explain_all=explain_all,
         method=method,

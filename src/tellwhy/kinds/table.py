@@ -22,7 +22,8 @@ from tellwhy.data.columns.notices import left_out_notices
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.drift import NewData, new_data_of
-from tellwhy.kinds.marks import Mark, held_back, without_marked
+from tellwhy.kinds.mark_file import fingerprint_of
+from tellwhy.kinds.marks import NOTHING_HELD, Held, Mark, held_back, without_marked
 from tellwhy.kinds.model import changed_settings, kind
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.segments import context_of, find_rare_labels, nested_segments
@@ -141,8 +142,14 @@ def explain_and_compare(
     run = judged_run(model, judged)
     stage("comparing with the rows of the fitting")
     compared = new_data_of(model, judged.batch.table, judged.batch.cleaned)
-    place = os.path.abspath(model_file) if model_file else ""
-    return replace(run, settings={**run.settings, "model": place}), compared
+    return replace(run, settings={**run.settings, **settings_of_model(model_file)}), compared
+
+
+def settings_of_model(model_file: str | Path) -> dict[str, str]:
+    """What a run remembers of the file of its model: where it stands, and the SHA-256 of what it holds."""
+    if not model_file:
+        return {"model": ""}
+    return {"model": os.path.abspath(model_file), "model_sha256": fingerprint_of(model_file)}
 
 
 def judged_run(model: TableModel, judged: Judged) -> Result:
@@ -258,23 +265,37 @@ def read_rows(model: TableModel, table: Table, request: Request) -> _Read:
 
 
 def checked_rows(model: TableModel, read: _Read) -> Batch:
-    """Find what is wrong with new rows as data, and place them beside those that were learned from."""
-    table = read.table
-    new = read.new
+    """Find what is wrong with new rows as data, and place them beside those that were learned from.
+
+    Where marks hold something back, the line of alarms stays where it is without them: what is known of some
+    rows says nothing of the others.
+    """
     quality = check_table(
-        new.frame,
+        read.new.frame,
         model.roles,
         reference=None if read.is_own else model.facts,
-        raw=table.frame.reindex(columns=list(model.roles)),
+        raw=read.table.frame.reindex(columns=list(model.roles)),
     )
-    found = RowFindings.of(quality.findings, len(new.frame))
-    cells = quality.frame if model.request.missing == "impute" else new.frame
+    found = RowFindings.of(quality.findings, len(read.new.frame))
+    free, held = without_marked(found, read.table.frame, model.marks)
+    batch = _placed(model, read, quality.frame, free, held)
+    if not held.cells or read.is_part:
+        return batch
+    unmarked = _placed(model.with_marks(()), read, quality.frame, found, NOTHING_HELD)
+    return replace(batch, drawn=unmarked.judged().ranking.alarms)
+
+
+def _placed(model: TableModel, read: _Read, checked: pd.DataFrame, found: RowFindings, held: Held) -> Batch:
+    """Place new rows, as they were read and checked, beside those that were learned from."""
+    table = read.table
+    new = read.new
+    cells = held.replaced(checked, model.reference) if model.request.missing == "impute" else new.frame
     selection = replace(_selection(model, new, cells), emptied=count_emptied(new.frame, cells))
     if read.is_own:
         selection = replace(selection, reference=selection.frame, own=selection.rows)
     selection, rare = _in_segments(model, table, selection)
-    found = found.with_more(rare)
-    found, held = without_marked(found, table.frame, model.marks)
+    found, also_held = without_marked(found.with_more(rare), table.frame, model.marks)
+    held = held.with_more(also_held)
     kept = np.arange(len(selection.frame))
     if read.request.missing == "drop":
         kept = model.encoder.kept_rows(selection.frame)
@@ -285,11 +306,11 @@ def checked_rows(model: TableModel, read: _Read) -> Batch:
         read.request,
         fitted,
         found.without(kept),
-        quality.frame,
+        checked,
         read.texts,
         calibration=model.calibration,
         drawn=draw_fitted_line(model, len(kept)) if read.is_part else None,
-        held=held,
+        held=held.without(kept, len(new.frame)),
         line=model.threshold,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +22,7 @@ from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.reading import numbers_of
 from tellwhy.detectors import Committee
 from tellwhy.detectors.committee.committee import CommitteeScore
+from tellwhy.kinds.marks import NOTHING_HELD, Held
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_rows import Selection
 from tellwhy.kinds.text_columns import TextColumns
@@ -372,7 +372,7 @@ class Batch:
     drawn
         Where alarms begin, if that was decided before.
     held
-        How many rows each mark of the model held back.
+        What marks of the model hold back.
     line
         Score above which the model calls a row odd, whatever list it stands in; None where these very rows
         draw it.
@@ -386,7 +386,7 @@ class Batch:
     texts: TextColumns
     calibration: Calibration | None = None
     drawn: Alarms | None = None
-    held: Counter[str] = field(default_factory=Counter)
+    held: Held = NOTHING_HELD
     line: float | None = None
 
     def judged(self) -> Judged:

@@ -25,6 +25,7 @@ from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.reading import Role
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
+from tellwhy.kinds.mark_file import marks_beside
 from tellwhy.kinds.marks import Mark
 from tellwhy.kinds.request import Request, rows_equal_to, split_marker
 from tellwhy.kinds.segments import in_segments
@@ -133,6 +134,10 @@ class TableModel(SavedAsFile):
     def by_reference(self) -> pd.DataFrame | None:
         """The columns that make segments, of the rows learned from."""
         return None if self.by_rows is None else self.by_rows.frame()
+
+    def read_beside(self, place: Path) -> TableModel:
+        """Return the same model with the marks that stand beside its file."""
+        return self.with_marks(marks_beside(place, self.marks))
 
     def with_marks(self, marks: Sequence[Mark]) -> TableModel:
         """Return the same model with other marks."""
@@ -300,6 +305,16 @@ def load_table_model(path: str | Path) -> TableModel:
             f"`tellwhy fit data.csv --save {Path(path).name}`."
         )
     return model
+
+
+def marks_at(path: str | Path) -> tuple[Mark, ...]:
+    """Return the marks of the model that stands at a place; none where there is no model of a table."""
+    if not Path(path).is_file():
+        return ()
+    try:
+        return load_table_model(path).marks
+    except UnreadableFile:  # what cannot be read is refused, or replaced, by whoever writes there
+        return ()
 
 
 @dataclass(frozen=True, eq=False)

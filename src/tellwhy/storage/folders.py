@@ -419,6 +419,11 @@ def _locked_folder(target: Path) -> tuple[Path, int]:
         os.close(lock)
 
 
+def lock_file(opened: int) -> None:
+    """Wait until no other process of ours holds this open file; closing it lets go of it."""
+    _lock(opened, wait=True)
+
+
 def _lock(lock: int, *, wait: bool) -> bool:
     if fcntl is None:
         return True

@@ -104,7 +104,8 @@ def load(path: str | Path) -> Any:
         raise UnreadableFile(
             f"{place} does not hold a working {name}: in {HEAD}, key {misfit.key or 'is'!r}, {misfit.why}."
         ) from misfit
-    return model
+    with_others = getattr(model, "read_beside", None)
+    return model if with_others is None else with_others(place)
 
 
 def name_of_class(path: str | Path) -> str:

@@ -17,6 +17,7 @@ from tellwhy.views.cli import options, screen
 from tellwhy.views.cli.bulk import is_large
 
 if TYPE_CHECKING:
+    from tellwhy.kinds.marks import Mark
     from tellwhy.kinds.table_model import TableModel
     from tellwhy.results.result import Result
 
@@ -77,7 +78,8 @@ def fit_command(
     - `tellwhy fit may.csv --time second --save pump.tellwhy`: events of the weeks to come
     - `tellwhy fit may.csv --time second --window 40 --save pump.tellwhy`: stretches that look like no other
     """
-    from tellwhy.kinds.table_model import fit_model
+    from tellwhy.kinds.mark_file import carry_marks
+    from tellwhy.kinds.table_model import fit_model, marks_at
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.storage.model_file import check_place, save as write
 
@@ -112,7 +114,9 @@ def fit_command(
             model = fit_bulk(list(files), **asked)
         else:
             model = fit_model(named_source(files, sheet=sheet, db=db), **asked)
+        before = marks_at(save)
         write(model, save)
+        carry_marks(save, before)
     if json:
         screen.print_json(as_json(model, save))
         return
@@ -216,56 +220,110 @@ def summary_of(model: TableModel) -> str:
 
 
 def mark_command(
-    run_dir: Annotated[
-        Path, typer.Argument(metavar="RUN_DIR", help="Folder that `tellwhy explain --model` wrote.")
+    place: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|MODEL",
+            help="Folder that `tellwhy explain --model` wrote; or the model's file, to see its marks.",
+        ),
     ],
     *,
     row: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Row of the table, as the run names it.")
+        str | None, typer.Option(metavar="ID|N", help="The row by its id, or by its number, as the run says.")
+    ] = None,
+    line: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The row by its line in the file, as the run says.")
     ] = None,
     benign: Annotated[
         str | None, typer.Option(metavar="WHY", help="It is no trouble, and why: 'known supplier'.")
     ] = None,
     forget: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Remove the mark with this number in the list.")
+        str | None,
+        typer.Option(metavar="N|ID", help="A mark that holds no longer: its number in the list, or its id."),
+    ] = None,
+    who: Annotated[str, typer.Option(metavar="NAME", help="Who says so; by default the user's name.")] = "",
+    merge: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add the marks of another model's file of marks.")
     ] = None,
     model: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The model; by default the one of the run.")
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Mark an alarm as no trouble; without --row, list the marks.
+    """Mark an alarm as no trouble; without --row or --line, list the marks.
 
-    Marks are kept in the model, by what made the row odd: another row that is odd for the same cause is held
-    back by the next run, which says how many it held back. A row that is odd for something else is raised.
+    Marks go by what made the row odd: another row that is odd for the same cause is held back by the next
+    run, which says how many it held back. A row that is odd for something else, or more than twice as far
+    off, is raised. They stand beside the model, in FILE.marks.jsonl: who, when, why and what they cover. The
+    file only grows; fitting the model again keeps them.
 
-    Example: `tellwhy mark tellwhy-feb --row 17 --benign "known supplier"`
+    Examples
+    --------
+    - `tellwhy mark tellwhy-feb --row A1708 --benign "known supplier"`
+    - `tellwhy mark orders.tellwhy`: the marks
+    - `tellwhy mark orders.tellwhy --forget 2`
     """
-    from tellwhy.kinds.marks import marks_of, with_marks
+    from tellwhy.kinds.mark_file import add_marks, choose_marks, forget_marks, merge_marks
+    from tellwhy.kinds.marks import marks_of, row_at_line, row_of
     from tellwhy.kinds.table_model import load_table_model
-    from tellwhy.storage.model_file import save
 
-    if (row is None) != (benign is None):
-        raise InvalidParameter("Give --row and --benign together: which row, and why it is no trouble.")
-    run = _run(run_dir)
-    place = _model(run_dir, run, model)
-    found = load_table_model(place)
-    if row is not None and benign is not None:
-        new = marks_of(run, row, benign)
-        found = with_marks(found, new)
-        save(found, place)
-        if not json:
-            for mark in new:
-                screen.say(f"Marked: {mark.words}")
+    if (row is None and line is None) != (benign is None) or (row is not None and line is not None):
+        raise InvalidParameter(
+            "Give --benign together with --row or --line: which row, and why it is no trouble."
+        )
+    run = _run(place) if place.is_dir() or benign is not None else None
+    file = place if run is None else _model(place, run, model)
+    marks = load_table_model(file).marks
+    if run is not None and benign is not None:
+        number = row_of(run, str(row)) if line is None else row_at_line(run, line)
+        for mark in add_marks(file, marks_of(run, number, benign), run=str(place), who=who):
+            if not json:
+                screen.say(f"Marked: {mark.words}{tell_reach(mark)}")
     if forget is not None:
-        if forget > len(found.marks):
-            raise InvalidParameter(f"There is no mark {forget}; {place} has {len(found.marks)}.")
-        found = found.with_marks([m for i, m in enumerate(found.marks, start=1) if i != forget])
-        save(found, place)
-    if json:
-        screen.print_json({"model": str(place), "marks": [vars(mark) for mark in found.marks]})
-    elif row is None:
-        _list(place, found.marks)
+        forget_marks(file, choose_marks(marks, forget), who=who)
+    if merge is not None:
+        added = merge_marks(file, merge)
+        if not json:
+            screen.say(f"{added} new mark{'s' if added != 1 else ''} of {merge}.")
+    _show_marks(file, is_listed=benign is None, as_json=json)
+
+
+def _show_marks(file: Path, *, is_listed: bool, as_json: bool) -> None:
+    """Print the marks of a model as they are now."""
+    from tellwhy.kinds.mark_file import count_other_marks, path_of_marks
+    from tellwhy.kinds.table_model import load_table_model
+
+    marks = load_table_model(file).marks
+    if as_json:
+        told = {"model": str(file), "file": str(path_of_marks(file)), "marks": [vars(mark) for mark in marks]}
+        screen.print_json(told)
+        return
+    if not is_listed:
+        return
+    screen.say(f"{file} has {len(marks)} mark{'s' if len(marks) != 1 else ''}.")
+    for number, mark in enumerate(marks, start=1):
+        made = ", ".join(filter(None, [mark.who, mark.when[:10], mark.id]))
+        screen.say(f"{number}. {mark.why}: {mark.words}{tell_reach(mark)}{f' [{made}]' if made else ''}")
+    others = count_other_marks(file)
+    if others:
+        screen.say(f"{others} more in {path_of_marks(file)} are of another model, and do nothing here.")
+
+
+def tell_reach(mark: Mark) -> str:
+    """Say which numbers a mark covers.
+
+    Examples
+    --------
+    >>> from tellwhy.kinds.marks import Mark
+    >>> tell_reach(Mark("c", "price is high", "known", {"price": (None, 1800.0)}))
+    ' (covers price up to 1800)'
+    """
+    told = []
+    for name, (low, high) in mark.reach.items():
+        ends = [f"from {low:.6g}"] if low is not None else []
+        ends += [f"{'to' if ends else 'up to'} {high:.6g}"] if high is not None else []
+        told += [f"{name} {' '.join(ends)}"] if ends else []
+    return f" (covers {', '.join(told)})" if told else ""
 
 
 def _run(run_dir: Path) -> Result:
@@ -276,16 +334,20 @@ def _run(run_dir: Path) -> Result:
 
 
 def _model(run_dir: Path, run: Result, told: Path | None) -> Path:
+    """The model of a run: the one that the user names, or the very one that the run was made with."""
+    from tellwhy.kinds.mark_file import fingerprint_of
+
+    if told is not None:
+        return told
     known = str(run.settings.get("model") or "")
-    if told is None and not known:
+    if not known:
         raise InvalidParameter(
             f"{run_dir} was made without a model, in which a mark could be kept. Fit one "
             "(`tellwhy fit data.csv --save m.tellwhy`), explain with it, and mark rows of that run."
         )
-    return told or Path(known)
-
-
-def _list(place: Path, marks: Any) -> None:
-    screen.say(f"{place} has {len(marks)} mark{'s' if len(marks) != 1 else ''}.")
-    for number, mark in enumerate(marks, start=1):
-        screen.say(f"{number}. {mark.why}: {mark.words}")
+    if run.settings.get("model_sha256") != fingerprint_of(known):
+        raise InvalidParameter(
+            f"{known} is not the model that {run_dir} was made with: it was fitted again, or the run comes from "
+            "elsewhere. Explain with it once more, or name the model that the mark is for with --model."
+        )
+    return Path(known)
