@@ -179,7 +179,7 @@ def _mark_of(path: Path, entry: Mapping[str, Any]) -> Mark:
     is_read = all(isinstance(text, str) for text in texts.values()) and isinstance(reach, dict)
     if not is_read or not texts["cause"] or entry.get("schema") != SCHEMA:
         raise UnreadableFile(
-            f"{path} holds a mark that cannot be read: {str(dict(entry))[:80]}…; expected what `tellwhy mark` "
+            f"{path} holds an unreadable mark: {str(dict(entry))[:80]}…; expected what `tellwhy mark` "
             f"wrote in schema {SCHEMA}. Move the file away, or mend the line."
         )
     try:

@@ -1,4 +1,4 @@
-"""A file that only ever grows: one JSON object a line, appended under a lock and on the disk before it is told.
+"""A file that only ever grows: one JSON object a line, appended under a lock, on the disk before it is told.
 
 Two processes that append at once lose nothing. A line that was cut short by a crash is passed over, and the
 next one begins on a line of its own.

@@ -347,7 +347,7 @@ def _model(run_dir: Path, run: Result, told: Path | None) -> Path:
         )
     if run.settings.get("model_sha256") != fingerprint_of(known):
         raise InvalidParameter(
-            f"{known} is not the model that {run_dir} was made with: it was fitted again, or the run comes from "
+            f"{known} is not the model that {run_dir} was made with: it was fitted again, or the run is from "
             "elsewhere. Explain with it once more, or name the model that the mark is for with --model."
         )
     return Path(known)
