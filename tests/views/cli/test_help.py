@@ -25,6 +25,7 @@ COMMANDS = [
     "repair",
     "diff",
     "compare",
+    "app",
     "report",
     "methods",
     "network",

@@ -20,6 +20,7 @@ import typer
 import tellwhy
 from tellwhy.core.errors import TellwhyError, UnreadableFile
 from tellwhy.views.cli import screen
+from tellwhy.views.cli.app import app_command
 from tellwhy.views.cli.explain import explain_command
 from tellwhy.views.cli.fitting import fit_command, mark_command
 from tellwhy.views.cli.models import fit_svm_command, insight_command
@@ -152,6 +153,7 @@ app.command("check")(guarded(check_command))
 app.command("repair")(guarded(repair_command))
 app.command("diff")(guarded(diff_command))
 app.command("compare")(guarded(compare_command))
+app.command("app")(guarded(app_command))
 app.command("report")(guarded(report_command))
 app.command("methods")(guarded(methods_command))
 app.command("network")(guarded(network_command))

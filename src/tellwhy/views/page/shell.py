@@ -22,6 +22,7 @@ from tellwhy.words.wording import TITLE_LENGTH, shortened
 
 Text = Markup | str
 MOST_BYTES = 8_000_000
+PLACES = ("tellwhy.views.page", "tellwhy.views.server")
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,13 @@ class Panel:
 
 def make_panel(template: str, *contents: tuple[str, str], **parts: object) -> Panel:
     """Fill the template of a panel."""
-    return Panel(Markup(_fill(f"{template}.html.j2", **parts)), contents)
+    return Panel(Markup(fill(f"{template}.html.j2", **parts)), contents)
 
 
 def make_page(title: Text, source: Text, panels: Iterable[Panel | None]) -> str:
     """Put panels into the shell; those that have nothing to show are None."""
     there = [panel for panel in panels if panel is not None]
-    return _fill("page.html.j2", title=title, source=source, panels=there, version=__version__, **_assets())
+    return fill("page.html.j2", title=title, source=source, panels=there, version=__version__, **_assets())
 
 
 def fit_page(draw: Callable[[Limits], str], *, n_items: int = 0) -> str:
@@ -102,7 +103,7 @@ def clipped(text: object, length: int = 40) -> Text:
     return short if whole == short else element("span", short, title=whole)
 
 
-def _fill(template: str, **parts: object) -> str:
+def fill(template: str, **parts: object) -> str:
     """Return a template with its parts put in, as text that any file can hold."""
     page = _environment().get_template(template).render(**parts)
     return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
@@ -112,7 +113,7 @@ def _fill(template: str, **parts: object) -> str:
 def _environment() -> Environment:
     """Return what fills templates: everything is escaped, and a missing name is an error."""
     made = Environment(
-        loader=FunctionLoader(_read),
+        loader=FunctionLoader(read_asset),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -123,14 +124,20 @@ def _environment() -> Environment:
     return made
 
 
-def _read(name: str) -> str:
-    return files("tellwhy.views.page").joinpath(name).read_text(encoding="utf-8")
+def read_asset(name: str) -> str:
+    """Return a template, a style or a script, of the page or of the server that shows its panels."""
+    places = [files(package).joinpath(name) for package in PLACES]
+    return next(place for place in places if place.is_file()).read_text(encoding="utf-8")
 
 
 @cache
 def _assets() -> dict[str, Markup]:
     """Style and scripts, and the policy that names their hashes and allows nothing else."""
-    parts = {"style": _read("style.css"), "theme": _read("theme.js"), "script": _read("script.js")}
+    parts = {
+        "style": read_asset("style.css"),
+        "theme": read_asset("theme.js"),
+        "script": read_asset("script.js"),
+    }
     hashes = {name: _hash(text) for name, text in parts.items()}
     # No request can leave the page, and no script but these two can run, whatever a cell of the table holds.
     policy = (

@@ -1,0 +1,232 @@
+"""What the page shows of rows: lines of the list, and the panel of one row, made of the report's own pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from tellwhy.kinds.decisions import Decision, Standing
+from tellwhy.results.result import Anomaly, Result, Typical
+from tellwhy.verdicts.similar import similar_anomalies
+from tellwhy.views.page import anomalies as ranked
+from tellwhy.views.page.overview import KIND_WORDS
+from tellwhy.views.page.shell import Limits, Text, clipped, fill
+from tellwhy.views.page.svg import bar
+from tellwhy.views.server.app_rows import Listed, Page
+from tellwhy.views.server.app_session import Session
+from tellwhy.words import wording
+
+LIMITS = Limits()
+MOST_SIMILAR = 6
+MOST_USUAL = 3  # labels that are named as usual
+LIKELY = 0.5  # probability from which on a cell is shown as wrong
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the list.
+
+    Attributes
+    ----------
+    listed
+        The row.
+    told
+        As the report lists it; None of a row that was not explained.
+    name
+        What the row is called.
+    cells
+        Cells that were asked for.
+    """
+
+    listed: Listed
+    told: ranked.Line | None
+    name: Text
+    score: str
+    p_value: str
+    cells: Sequence[Text]
+
+
+def show_list(session: Session, page: Page) -> str:
+    """The lines of the list, with what stands above and below them."""
+    return fill(
+        "app_list.html.j2",
+        page=page,
+        view=page.view,
+        lines=list_lines(session, page),
+        with_p_values=session.result.alarms is not None,
+        n_shown=len(page.lines),
+    )
+
+
+def list_lines(session: Session, page: Page) -> list[Line]:
+    """The lines of one page of the list."""
+    result = session.result
+    places = [each.place for each in page.lines if each.place is not None]
+    told = dict(zip(places, ranked.lines(_some(result, places), LIMITS), strict=True))
+    scores = wording.aligned([each.score for each in page.lines])
+    lines = []
+    for each, score in zip(page.lines, scores, strict=True):
+        own = None if each.place is None else told[each.place]
+        name = clipped(f"row {each.row}", 40) if own is None else own.name
+        p_value = wording.NOTHING if own is None else own.p_value
+        cells = [clipped(wording.cell(cell), 40) for cell in each.cells]
+        lines.append(Line(each, own, name, score, p_value, cells))
+    return lines
+
+
+def _some(result: Result, places: Sequence[int]) -> Result:
+    """The result with some of its explained rows only."""
+    at = np.asarray(places, dtype=np.int64)
+    return replace(
+        result,
+        anomalies=[result.anomalies[place] for place in places],
+        explanation=result.explanation[at] if result.explanation.method else result.explanation,
+        table_rows=None if result.table_rows is None else result.table_rows.iloc[at],
+    )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a row beside what is usual in its column."""
+
+    column: Text
+    name: str  # of the column, as it is asked for
+    value: Text
+    text: str  # the value, as a person would type it
+    usual: Text
+    wrong: str  # probability that it is wrong
+    wrong_bar: Markup | None
+    is_likely: bool
+    repair: Repair | None
+
+
+class Repair(NamedTuple):
+    """What a cell should hold, and what was decided about it."""
+
+    value: Any
+    words: str
+    decision: Decision | None
+
+
+class Similar(NamedTuple):
+    """Another anomaly that is odd like a row."""
+
+    row: int
+    name: Text
+    reason: Text
+    likeness: str
+
+
+def show_row(session: Session, row: int, standing: Standing) -> str:
+    """The panel of one row."""
+    place = session.places.get(row)
+    if place is None:
+        return fill("app_row_unexplained.html.j2", **_of_any_row(session, row, standing))
+    run = _some(session.result, [place])
+    return fill(
+        "app_row.html.j2",
+        **_of_any_row(session, row, standing),
+        line=ranked.lines(run, LIMITS)[0],
+        card=_card(run),
+        kind_words=KIND_WORDS[run.explanation.kind],
+        similar=_similar(session, place),
+        n_alike=_count_alike(session, row),
+        cause=session.rows.causes.get(row, 0),
+        known_cause=_known_cause(run.anomalies[0], session.result.usual, standing),
+    )
+
+
+def _card(run: Result) -> ranked.Card | None:
+    made = ranked.cards(run, LIMITS) if run.explanation.method else []
+    return made[0] if made else None
+
+
+def _of_any_row(session: Session, row: int, standing: Standing) -> dict[str, Any]:
+    return {
+        "row": row,
+        "rank": session.rows.rank_of(row),
+        "score": wording.number(session.rows.score_of(row)),
+        "cells": cells_of_row(session, row, standing),
+        "decision": standing.rows.get(row),
+        "has_model": session.has_model,
+        "columns": list(session.result.columns),
+    }
+
+
+def cells_of_row(session: Session, row: int, standing: Standing) -> list[Cell]:
+    """All cells of a row; those that are probably wrong first, then in the order of the table."""
+    anomaly = session.anomaly(row)
+    usual = {**session.result.usual, **({} if anomaly is None else anomaly.usual)}
+    wrong = session.wrong_cells.get(row, {})
+    cells = [
+        _cell(name, value, usual.get(name), wrong.get(name), standing.repairs.get((row, name)))
+        for name, value in session.rows.cells_of(row).items()
+    ]
+    return sorted(cells, key=lambda cell: not cell.is_likely)
+
+
+def _cell(
+    name: str,
+    value: Any,
+    usual: Typical | None,
+    wrong: tuple[float, Any] | None,
+    decision: Decision | None,
+) -> Cell:
+    probability = None if wrong is None else wrong[0]
+    repair = None
+    if wrong is not None and wrong[1] is not None:
+        repair = Repair(wrong[1], wording.cell(wrong[1]), decision)
+    return Cell(
+        column=clipped(name, 40),
+        name=name,
+        value=clipped(ranked.shown(value, usual), 60),
+        text="" if wording.is_missing(value) else str(value),
+        usual=clipped(usual_words(usual), 60),
+        wrong="" if probability is None else wording.share(probability),
+        wrong_bar=None
+        if probability is None
+        else bar(probability, 0.0, 1.0, f"wrong with {wording.share(probability)}", class_="odd"),
+        is_likely=probability is not None and probability >= LIKELY,
+        repair=repair,
+    )
+
+
+def usual_words(usual: Typical | None) -> str:
+    """'0.9–4.1, median 1.8' of numbers and dates; the commonest labels with their shares."""
+    if usual is None:
+        return ""
+    if usual.shares:
+        listed = list(usual.shares.items())[:MOST_USUAL]
+        return ", ".join(f"{wording.shortened(name, 24)} {wording.share(part)}" for name, part in listed)
+    return ranked.beside_usual(usual, None, None).words.removeprefix("usually ")
+
+
+def _similar(session: Session, place: int) -> list[Similar]:
+    result = session.result
+    return [
+        Similar(
+            other.row,
+            clipped(other.id or f"row {other.row}", 30),
+            clipped(other.reasons[0].text if other.reasons else "", 90),
+            wording.share(likeness),
+        )
+        for other, likeness in similar_anomalies(result, place, MOST_SIMILAR)
+    ]
+
+
+def _count_alike(session: Session, row: int) -> int:
+    """How many other explained rows have the same cause."""
+    own = session.rows.causes.get(row)
+    return sum(cause == own for cause in session.rows.causes.values()) - 1
+
+
+def _known_cause(anomaly: Anomaly, usual: Mapping[str, Typical], standing: Standing) -> Decision | None:
+    """The decision by which the cause of a row is known to be no trouble, made about another row."""
+    from tellwhy.kinds.marks import reason_cause
+
+    found = standing.causes.get(reason_cause(anomaly.reasons, usual))
+    return found if found is not None and found.row != anomaly.row else None

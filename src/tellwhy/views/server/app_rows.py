@@ -1,0 +1,466 @@
+"""The rows of a result as the page lists them: sorted, filtered, searched and counted by DuckDB.
+
+All rows that were scored are there. What is told of the explained ones, and the cells of the table where they are
+kept as Parquet, stand beside them and are read for those rows only that are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.optional import require
+from tellwhy.kinds.decisions import Standing
+from tellwhy.results.result import Anomaly, Result
+from tellwhy.verdicts.headline import entries_of
+
+PAGE = 50  # rows that are listed at once
+MOST_PAGE = 500
+SHOWN = ("alarms", "undecided", "benign", "confirmed", "explained", "all")
+SIGNS = {"=": "=", "!=": "<>", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "~": "contains"}
+_CONDITION = re.compile(r"\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*?)\s*")
+OWN = ("rank", "row", "score", "p", "name")  # what rows can be sorted by besides the table's columns
+MEMORY = "192MB"
+ROW = "row number of tellwhy"  # the column of cells that numbers rows from 0
+
+
+@dataclass(frozen=True)
+class View:
+    """What is asked to be seen of the rows; a query of an address holds it.
+
+    Attributes
+    ----------
+    show
+        Which rows: alarms, those of them that are undecided, benign ones, confirmed ones, all explained or all.
+    search
+        Words that the name, the reasons or a cell of a row hold.
+    main
+        Column that is the first reason.
+    cause
+        Number of a cause; 0: any.
+    where
+        A condition on a column, as "age > 40", "city = Oslo", "city ~ osl", or "age =" for missing cells.
+    sort
+        "rank", "row", "score", "p", "name" or a column of the table; with a minus, downwards.
+    page, size
+        Which page, from 1, of how many rows.
+    group
+        Whether rows with one cause are one line.
+    columns
+        Columns of the table that are listed beside the reasons.
+    """
+
+    show: str = "alarms"
+    search: str = ""
+    main: str = ""
+    cause: int = 0
+    where: str = ""
+    sort: str = "rank"
+    page: int = 1
+    size: int = PAGE
+    group: bool = False
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> View:
+        """Read a view from the query of an address; what is not there is as usual.
+
+        Examples
+        --------
+        >>> View.of({"show": "all", "sort": "-score", "page": "2"})
+        View(show='all', search='', main='', cause=0, where='', sort='-score', page=2, size=50, ...)
+        """
+        show = query.get("show") or "alarms"
+        if show not in SHOWN:
+            raise InvalidParameter(f"show must be one of {', '.join(SHOWN)}. Got {show!r}.")
+        return cls(
+            show=show,
+            search=query.get("search", "").strip()[:200],
+            main=query.get("main", ""),
+            cause=_whole(query, "cause", 0, 10**9, usual=0),
+            where=query.get("where", "").strip()[:300],
+            sort=query.get("sort") or "rank",
+            page=_whole(query, "page", 1, 10**9, usual=1),
+            size=_whole(query, "size", 1, MOST_PAGE, usual=PAGE),
+            group=query.get("group", "") in ("1", "on", "true"),
+            columns=tuple(name for name in query.get("columns", "").split("\t") if name),
+        )
+
+    def query(self) -> str:
+        """The view as a query, without what is as usual."""
+        usual = View()
+        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        changed = {name: value for name, value in told.items() if value != getattr(usual, name)}
+        if self.columns:
+            changed["columns"] = "\t".join(self.columns)
+        if self.group:
+            changed["group"] = 1
+        return urlencode(changed)
+
+
+def _whole(query: Mapping[str, str], name: str, low: int, high: int, *, usual: int) -> int:
+    text = query.get(name) or str(usual)
+    if not text.isdigit() or not low <= int(text) <= high:
+        raise InvalidParameter(f"{name} must be a whole number from {low} to {high:,}. Got {text[:40]!r}.")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of the list.
+
+    Attributes
+    ----------
+    row, rank, score, is_alarm
+        Of the row; ranks count from 1, the oddest first.
+    place
+        Its place among the explained rows; None where it was not explained.
+    verdict
+        What was decided about it.
+    cause, n_alike
+        Number of its cause, and how many listed rows share it, where rows are grouped.
+    cells
+        Those that the view asks for.
+    """
+
+    row: int
+    rank: int
+    score: float
+    is_alarm: bool
+    place: int | None
+    verdict: str
+    cause: int
+    n_alike: int
+    cells: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some lines of the list, and how many rows there are in all."""
+
+    lines: Sequence[Listed]
+    n_rows: int
+    n_lines: int
+    view: View
+
+    @property
+    def n_pages(self) -> int:
+        """How many pages there are."""
+        return max(1, math.ceil(self.n_lines / self.view.size))
+
+
+class RowTable:
+    """The rows of a result in DuckDB.
+
+    Parameters
+    ----------
+    result
+        The result.
+    cells
+        Parquet file of the table, all rows in their order; without it, the explained rows alone have cells.
+    """
+
+    def __init__(self, result: Result, cells: Path | None = None):
+        duckdb = require("duckdb", "The list of rows")
+        self._base = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": 2})
+        self.result = result
+        self.causes = _numbered_causes(result)
+        self._add_rows()
+        self.has_all_cells = cells is not None
+        self.columns: tuple[str, ...] = self._add_cells(cells)
+        self._base.execute("CREATE TABLE decided (row BIGINT, verdict VARCHAR)")
+        self._n_records = -1
+        self._alone = threading.Lock()
+
+    def _add_rows(self) -> None:
+        """Make the tables of all rows and of the explained ones."""
+        import pyarrow as pa
+
+        found = self.result
+        scores = np.asarray(found.scores, dtype=np.float64)
+        rows = np.arange(len(scores)) if found.rows is None else np.asarray(found.rows, dtype=np.int64)
+        order = np.argsort(-scores, kind="stable")
+        rank = np.empty(len(scores), dtype=np.int32)
+        rank[order] = np.arange(1, len(scores) + 1)
+        alarms = scores > found.line
+        told = pa.table({"row": rows, "score": scores, "rank": rank, "alarm": alarms})
+        self._base.register("told", told)
+        self._base.execute("CREATE TABLE listed AS SELECT * FROM told")
+        self._base.unregister("told")
+        explained = pa.table(
+            {
+                "row": pa.array([a.row for a in found.anomalies], pa.int64()),
+                "place": pa.array(range(len(found.anomalies)), pa.int32()),
+                "name": pa.array([a.id or "" for a in found.anomalies], pa.string()),
+                "p": pa.array([a.p_value for a in found.anomalies], pa.float64()),
+                "main": pa.array([_main(a) for a in found.anomalies], pa.string()),
+                "cause": pa.array([self.causes[a.row] for a in found.anomalies], pa.int32()),
+                "said": pa.array([_said(a) for a in found.anomalies], pa.string()),
+            }
+        )
+        self._base.register("told", explained)
+        self._base.execute("CREATE TABLE explained AS SELECT * FROM told")
+        self._base.unregister("told")
+
+    def _add_cells(self, cells: Path | None) -> tuple[str, ...]:
+        """Make a view of the cells of the table, by row; return the names of its columns."""
+        if cells is not None:
+            path = str(cells).replace("'", "''")
+            self._base.execute(
+                f"CREATE VIEW cells AS SELECT file_row_number AS {_quoted(ROW)}, * "
+                f"EXCLUDE (file_row_number) FROM read_parquet('{path}', file_row_number = true)"
+            )
+        elif self.result.table_rows is not None:
+            rows = [anomaly.row for anomaly in self.result.anomalies]
+            frame = self.result.table_rows.assign(**{ROW: rows})
+            self._base.register("frame", frame)
+            self._base.execute("CREATE TABLE cells AS SELECT * FROM frame")
+            self._base.unregister("frame")
+        else:
+            return ()
+        names = [line[0] for line in self._base.execute("DESCRIBE cells").fetchall()]
+        return tuple(name for name in names if name != ROW)
+
+    def take_decisions(self, standing: Standing) -> None:
+        """Know what is decided now."""
+        with self._alone:
+            if standing.n_records == self._n_records:
+                return
+            told = [(row, decision.verdict) for row, decision in standing.rows.items()]
+            cursor = self._base.cursor()
+            cursor.execute("BEGIN; DELETE FROM decided")
+            if told:
+                cursor.executemany("INSERT INTO decided VALUES (?, ?)", told)
+            cursor.execute("COMMIT")
+            self._n_records = standing.n_records
+
+    def page(self, view: View) -> Page:
+        """The lines that a view asks for."""
+        asked = self._asked(view)
+        names = ", ".join(f"c.{_quoted(name)}" for name in self._checked(view.columns))
+        told = "l.row, l.rank, l.score, l.alarm, e.place, d.verdict, e.cause, count(*) OVER () AS n_rows"
+        lines = f"SELECT {told}, 1 AS n_alike{', ' + names if names else ''} {asked.rows}"
+        if view.group:
+            lines = (
+                f"SELECT * REPLACE (count(*) OVER alike AS n_alike) FROM ({lines}) "
+                "WINDOW alike AS (PARTITION BY coalesce(cause, -1 - row)) "
+                "QUALIFY row_number() OVER (alike ORDER BY rank) = 1"
+            )
+        order = self._order(view) if not view.group else "ORDER BY rank"
+        cut = f"LIMIT {view.size} OFFSET {(view.page - 1) * view.size}"
+        cursor = self._base.cursor()
+        found = cursor.execute(f"{lines} {order} {cut}", asked.values).fetchall()
+        n_rows = found[0][7] if found else self._count(asked)
+        n_lines = self._count_causes(asked) if view.group else n_rows
+        return Page([_listed(line) for line in found], n_rows, n_lines, view)
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each choice of rows shows."""
+        told = ", ".join(f"count(*) FILTER ({_SHOWN[name]}) AS {name}" for name in SHOWN)
+        joined = "FROM listed l LEFT JOIN explained e USING (row) LEFT JOIN decided d USING (row)"
+        found = self._base.cursor().execute(f"SELECT {told} {joined}").fetchone()
+        return dict(zip(SHOWN, found, strict=True))
+
+    def main_columns(self) -> list[str]:
+        """Columns that are first reasons, the most frequent first."""
+        asked = "SELECT main FROM explained WHERE main <> '' GROUP BY main ORDER BY count(*) DESC, main"
+        return [line[0] for line in self._base.cursor().execute(asked).fetchall()]
+
+    def place_of(self, row: int, view: View) -> int | None:
+        """The page on which a row is listed; None where the view does not show it."""
+        asked = self._asked(view)
+        order = self._order(view).removeprefix("ORDER BY ")
+        numbered = f"SELECT l.row, row_number() OVER (ORDER BY {order}) AS place_in_list {asked.rows}"
+        found = self._base.cursor().execute(
+            f"SELECT place_in_list FROM ({numbered}) WHERE row = ?", [*asked.values, row]
+        )
+        line = found.fetchone()
+        return None if line is None else (line[0] - 1) // view.size + 1
+
+    def cells_of(self, row: int) -> dict[str, Any]:
+        """The cells of one row, as the table has them; empty where they are not known."""
+        if not self.columns:
+            return {}
+        found = self._base.cursor().execute(
+            f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM cells WHERE {_quoted(ROW)} = ?", [row]
+        )
+        line = found.fetchone()
+        return {} if line is None else dict(zip(self.columns, line, strict=True))
+
+    def rank_of(self, row: int) -> int:
+        """The rank of a row, from 1; raise for one that was not scored."""
+        return int(self._of_row(row)[0])
+
+    def score_of(self, row: int) -> float:
+        """The score of a row."""
+        return float(self._of_row(row)[1])
+
+    def _of_row(self, row: int) -> tuple[Any, ...]:
+        found = self._base.cursor().execute("SELECT rank, score FROM listed WHERE row = ?", [row])
+        line: tuple[Any, ...] | None = found.fetchone()
+        if line is None:
+            raise InvalidParameter(f"Row {row} is not among the rows that were scored.")
+        return line
+
+    def rows_of(self, view: View) -> Any:
+        """All rows of a view with their cells, as an Arrow table: for a file."""
+        asked = self._asked(view, with_cells=True)
+        names = [f"c.{_quoted(name)} AS {_quoted(_own_name(name))}" for name in self.columns]
+        told = [
+            "l.row",
+            "l.rank",
+            "l.score",
+            "e.p AS p_value",
+            "l.alarm AS flagged",
+            "coalesce(d.verdict, '') AS decided",
+            "e.said AS reasons",
+        ]
+        lines = f"SELECT {', '.join([*told, *names])} {asked.rows} {self._order(view)}"
+        return self._base.cursor().execute(lines, asked.values).to_arrow_table()
+
+    def _count(self, asked: _Asked) -> int:
+        found = self._base.cursor().execute(f"SELECT count(*) {asked.rows}", asked.values).fetchone()
+        return int(found[0])
+
+    def _count_causes(self, asked: _Asked) -> int:
+        told = "SELECT count(DISTINCT coalesce(e.cause, -1 - l.row))"
+        found = self._base.cursor().execute(f"{told} {asked.rows}", asked.values).fetchone()
+        return int(found[0])
+
+    def _asked(self, view: View, *, with_cells: bool = False) -> _Asked:
+        """The part of a query that chooses rows, and the values that stand in it for question marks."""
+        tests = [_SHOWN[view.show]]
+        values: list[Any] = []
+        if view.main:
+            tests.append("e.main = ?")
+            values.append(view.main)
+        if view.cause:
+            tests.append("e.cause = ?")
+            values.append(view.cause)
+        if view.where:
+            test, value = self._condition(view.where)
+            tests.append(test)
+            values += value
+        if view.search:
+            tests.append(self._search())
+            n_places = tests[-1].count("?")
+            values += [view.search] * n_places
+        is_needed = with_cells or view.where or view.search or view.columns or self._is_column(view.sort)
+        join = f" LEFT JOIN cells c ON c.{_quoted(ROW)} = l.row" if self.columns and is_needed else ""
+        rows = (
+            "FROM listed l LEFT JOIN explained e USING (row) LEFT JOIN decided d USING (row)"
+            f"{join} WHERE {' AND '.join(tests)}"
+        )
+        return _Asked(rows, values)
+
+    def _search(self) -> str:
+        cells = ", ".join(f"c.{_quoted(name)}::VARCHAR" for name in self.columns)
+        places = f"concat_ws(' ', {cells})" if cells else "''"
+        told = "concat_ws(' ', 'row ' || l.row, e.name, e.said)"
+        return f"(contains(lower({told}), lower(?)) OR contains(lower({places}), lower(?)))"
+
+    def _condition(self, text: str) -> tuple[str, list[Any]]:
+        """A condition on a column as a test and its values."""
+        # A column's name may hold a sign: the longest name that fits is meant.
+        names = sorted((n for n in self.columns if text.startswith(n)), key=len, reverse=True)
+        shape = _CONDITION.fullmatch(text[len(names[0]) :]) if names else None
+        if shape is None:
+            raise InvalidParameter(
+                f"{text!r} is no condition on a column. Write one as: age > 40, city = Oslo, city ~ osl (holds "
+                "it), or age = (is missing)."
+            )
+        column = f"c.{_quoted(names[0])}"
+        sign, value = shape["sign"], shape["value"]
+        if not value:
+            return f"{column} IS {'NOT ' if sign == '!=' else ''}NULL", []
+        if sign == "~":
+            return f"contains(lower({column}::VARCHAR), lower(?))", [value]
+        if _is_number(value):
+            return f"try_cast({column} AS DOUBLE) {SIGNS[sign]} ?", [float(value)]
+        return f"{column}::VARCHAR {SIGNS[sign]} ?", [value]
+
+    def _order(self, view: View) -> str:
+        name = view.sort.removeprefix("-")
+        down = "DESC" if view.sort.startswith("-") else "ASC"
+        if name in OWN:
+            place = {"name": "e.name", "p": "e.p"}.get(name, f"l.{name}")
+        else:
+            place = f"c.{_quoted(self._checked([name])[0])}"
+        return f"ORDER BY {place} {down} NULLS LAST, l.rank"
+
+    def _is_column(self, sort: str) -> bool:
+        return sort.removeprefix("-") not in OWN
+
+    def _checked(self, names: Sequence[str]) -> Sequence[str]:
+        for name in names:
+            if name not in self.columns:
+                raise InvalidParameter(f"The table has no column {name[:80]!r}.")
+        return names
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Rows that are chosen: the end of a query, and its values."""
+
+    rows: str
+    values: list[Any]
+
+
+_SHOWN = {
+    "alarms": "l.alarm",
+    "undecided": "l.alarm AND d.verdict IS NULL",
+    "benign": "d.verdict = 'benign'",
+    "confirmed": "d.verdict = 'confirmed'",
+    "explained": "e.place IS NOT NULL",
+    "all": "true",
+}
+
+
+def _listed(line: tuple[Any, ...]) -> Listed:
+    row, rank, score, is_alarm, place, verdict, cause = line[:7]
+    return Listed(
+        row, rank, score, is_alarm, place, verdict or "", cause or 0, n_alike=line[8], cells=tuple(line[9:])
+    )
+
+
+def _numbered_causes(result: Result) -> dict[int, int]:
+    """The number of each explained row's cause, from 1, in the order of the oddest rows."""
+    entries = entries_of(result.anomalies, result.usual)
+    return {a.row: number for number, entry in enumerate(entries, start=1) for a in entry.anomalies}
+
+
+def _main(anomaly: Anomaly) -> str:
+    return anomaly.reasons[0].feature if anomaly.reasons else ""
+
+
+def _said(anomaly: Anomaly) -> str:
+    return "; ".join(reason.text for reason in anomaly.reasons)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _own_name(name: str) -> str:
+    """The name of a column in a file beside those that are told of rows."""
+    return (
+        f"{name} (table)"
+        if name in ("row", "rank", "score", "p_value", "flagged", "decided", "reasons")
+        else name
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,175 @@
+"""What one page works on: a result in its folder, its rows, its decisions, and its model once it is needed."""
+
+from __future__ import annotations
+
+import getpass
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.kinds.decisions import Decisions, Standing
+from tellwhy.results.result import Anomaly, Result
+from tellwhy.results.store import load_result
+from tellwhy.verdicts.similar import wrong_cells
+from tellwhy.views.server.app_rows import RowTable
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.table_model import TableModel
+
+MODEL = "model.tellwhy"  # in the folder of a result, the model that judged it
+TABLE = "table.parquet"  # and the table as it was read, all rows
+PARQUET = (".parquet", ".pq")
+
+
+@dataclass(eq=False)
+class Session:
+    """A result that is open.
+
+    Attributes
+    ----------
+    folder
+        The folder of the result.
+    result
+        What was found.
+    rows
+        The rows, to be listed.
+    decisions
+        What people decided about them.
+    """
+
+    folder: Path
+    result: Result
+    rows: RowTable
+    decisions: Decisions
+    _alone: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Session:
+        """Open the folder that a command wrote; of a run block by block, the folder `run` in it."""
+        place = Path(folder)
+        inside = place / "run"
+        place = inside if inside.is_dir() and not (place / "result.json").exists() else place
+        result = load_result(place)
+        return cls(place, result, RowTable(result, cells_of(place, result)), Decisions(place))
+
+    @property
+    def name(self) -> str:
+        """The last part of the source's name."""
+        return Path(self.result.source).name or self.result.source
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """The place of each explained row among the anomalies."""
+        return {anomaly.row: place for place, anomaly in enumerate(self.result.anomalies)}
+
+    def standing(self) -> Standing:
+        """What is decided now; the list of rows knows it too."""
+        standing = self.decisions.standing()
+        self.rows.take_decisions(standing)
+        return standing
+
+    def anomaly(self, row: int) -> Anomaly | None:
+        """What is told of a row; None of one that was not explained."""
+        place = self.places.get(row)
+        return None if place is None else self.result.anomalies[place]
+
+    @cached_property
+    def wrong_cells(self) -> dict[int, dict[str, tuple[float, Any]]]:
+        """By row and column: how probable it is that a cell is wrong, and what it should hold."""
+        return wrong_cells(self.result.findings)
+
+    @cached_property
+    def model_file(self) -> Path | None:
+        """The file of the model that judged the rows; None where there is none any more."""
+        told = str(self.result.settings.get("model") or "")
+        candidates = [self.folder / MODEL, *([Path(told)] if told else [])]
+        return next((path for path in candidates if path.is_file()), None)
+
+    @cached_property
+    def _model(self) -> TableModel:
+        from tellwhy.kinds.table_model import load_table_model
+
+        if self.model_file is None:
+            raise InvalidInput(
+                "This result was made without a model that was kept. Open its data instead, `tellwhy app "
+                f"{self.name}`, or explain them by a model: `tellwhy fit`, then `tellwhy explain --model`."
+            )
+        return load_table_model(self.model_file)
+
+    def model(self) -> TableModel:
+        """The model that judged the rows; it is read when it is first needed."""
+        with self._alone:
+            return self._model
+
+    @property
+    def has_model(self) -> bool:
+        """Whether rows can be judged again."""
+        return self.result.kind == "table" and self.model_file is not None
+
+
+def cells_of(folder: Path, result: Result) -> Path | None:
+    """The Parquet file that holds all rows of the table; None where there is none that fits the result."""
+    source = Path(result.source)
+    candidates = [folder / TABLE, *([source] if source.suffix.lower() in PARQUET else [])]
+    n_rows = len(result.scores)
+    last = n_rows if result.rows is None or not n_rows else int(max(result.rows)) + 1
+    return next((path for path in candidates if path.is_file() and _n_rows(path) >= last), None)
+
+
+def _n_rows(path: Path) -> int:
+    import pyarrow.parquet as pq
+
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, ValueError):
+        return -1
+
+
+def make_result(source: Any, folder: Path, asked: dict[str, Any], model_file: Path | None = None) -> Path:
+    """Learn from a table, judge it, and write the folder: the result, its model and the rows.
+
+    Parameters
+    ----------
+    source
+        A file or a table.
+    folder
+        Where the result is written.
+    asked
+        Settings, as `explain_table` takes them.
+    model_file
+        A model to judge by; without one it is learned from the table itself.
+    """
+    from tellwhy.kinds.table import explain_and_compare
+    from tellwhy.kinds.table_model import fit_model, load_table_model
+    from tellwhy.kinds.table_rows import as_source, as_written
+    from tellwhy.storage.documents import write_stored_table
+    from tellwhy.storage.model_file import save
+    from tellwhy.verdicts.run_io import check_place, save_run
+    from tellwhy.views.page.page import write_report
+
+    check_place(folder)
+    table = as_source(source)
+    told = {name: asked[name] for name in JUDGING if name in asked}
+    model = fit_model(table, **asked) if model_file is None else load_table_model(model_file)
+    run, _ = explain_and_compare(model, table, model_file=model_file or folder / MODEL, **told)
+
+    def add(work: Path) -> None:
+        save(model, work / MODEL)
+        write_stored_table(as_written(table.frame), work / TABLE, index=False)
+        write_report(run, work / "report.html")
+
+    return save_run(run, folder, add=add)
+
+
+JUDGING = ("id_column", "label", "method", "top", "alarms", "contamination", "fdr", "second_opinions")
+
+
+def whoever() -> str:
+    """Who sits at this machine, for the journal."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
