@@ -1,13 +1,16 @@
 """What people decided about a result: which rows are benign, which confirmed, which repairs are right.
 
-Decisions stand in `marks.jsonl` of the result's folder (see `storage.journal`): they are added to, never changed,
-and a decision is taken back by another one. What is known is the sum of them. Benign rows become marks of a model
-(`kinds.marks`), by which a later run knows rows with the same cause.
+Decisions stand in `decisions.jsonl` of the result's folder (see `storage.journal`): they are added to, never
+changed, and a decision is taken back by another one. What is known is the sum of them. The causes of benign rows
+become marks of the model that judged the rows (`kinds.mark_file`), by which a later run knows rows that are odd
+for the same cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import secrets
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +18,14 @@ from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import one_of, validate_value
+from tellwhy.kinds.mark_file import add_marks, forget_marks, name_of_user
 from tellwhy.kinds.marks import Mark, finding_cause, marks_of
 from tellwhy.results.result import Finding, Result
-from tellwhy.storage.journal import Journal
+from tellwhy.storage import clock
+from tellwhy.storage.journal import append_lines, read_lines
 
-JOURNAL = "marks.jsonl"
+JOURNAL = "decisions.jsonl"
+SCHEMA = 1
 BENIGN = "benign"
 CONFIRMED = "confirmed"
 ACCEPTED = "accepted"
@@ -34,8 +40,8 @@ class Decision:
 
     Attributes
     ----------
-    number
-        Of its line in the journal.
+    id
+        Its own number.
     what
         "row": about a row; "repair": about a repair of a cell; "finding": about a cause.
     verdict
@@ -50,7 +56,7 @@ class Decision:
         What the cell is to hold, of a repair.
     """
 
-    number: int
+    id: str
     what: str
     verdict: str
     by: str = ""
@@ -104,22 +110,31 @@ class Standing:
 
 
 class Decisions:
-    """The decisions on one result, shared by everybody who has its folder open."""
+    """The decisions on one result, shared by everybody who has its folder open.
 
-    def __init__(self, folder: Path):
-        self.journal = Journal(folder / JOURNAL)
+    Parameters
+    ----------
+    folder
+        Of the result.
+    model_file
+        The model that judged the rows: causes that are no trouble are marked beside it. None: nowhere.
+    """
+
+    def __init__(self, folder: Path, model_file: Path | None = None):
+        self.path = folder / JOURNAL
+        self.folder = folder
+        self.model_file = model_file
+        self._alone = threading.Lock()
+        self._known: tuple[int, Standing] = (0, Standing((), 0))
 
     def standing(self) -> Standing:
         """What is decided now, by anybody."""
-        records = self.journal.records()
-        taken_back = {record["of"] for record in records if record.get("what") == "undo"}
-        last: dict[tuple[Any, ...], Decision] = {}
-        for record in records:
-            if record.get("what") in ("row", "repair", "finding") and record["number"] not in taken_back:
-                decision = _decision(record)
-                last.pop(decision.place, None)
-                last[decision.place] = decision
-        return Standing(tuple(last.values()), len(records))
+        with self._alone:
+            # The file only grows: as long as it has its length, it says what it said.
+            length = self.path.stat().st_size if self.path.exists() else 0
+            if length != self._known[0]:
+                self._known = (length, _standing(read_lines(self.path)))
+            return self._known[1]
 
     def mark_row(self, run: Result, row: int, verdict: str, *, why: str = "", by: str = "") -> Decision:
         """Say that a row is benign or confirmed; the causes of a benign row are marked with it."""
@@ -128,32 +143,60 @@ class Decisions:
         return self._add({"what": "row", "verdict": verdict, "row": row}, marks, why, by)
 
     def decide_repair(
-        self, row: int, column: str, new: Any, verdict: str, *, why: str = "", by: str = ""
+        self, cell: tuple[int, str], new: Any, verdict: str, *, why: str = "", by: str = ""
     ) -> Decision:
-        """Accept or reject what a cell is to hold."""
+        """Accept or reject what the cell in a row and a column is to hold."""
         validate_value("decide_repair", "verdict", verdict, one_of(ACCEPTED, REJECTED))
-        told = {"what": "repair", "verdict": verdict, "row": row, "column": column, "new": new}
+        told = {"what": "repair", "verdict": verdict, "row": cell[0], "column": cell[1], "new": new}
         return self._add(told, [], why, by)
 
     def reject_finding(self, finding: Finding, *, why: str = "", by: str = "") -> Decision:
         """Say that a finding is no trouble: its cause is marked."""
         if not finding.columns:
             raise InvalidParameter("A finding without columns has no cause that could be known again.")
-        value = finding.facts.get("value", finding.facts.get("level"))
+        value = finding.cells.get(finding.columns[0])
         mark = Mark(finding_cause(finding.kind, finding.columns, value), finding.text, why or REJECTED)
         return self._add({"what": "finding", "verdict": REJECTED}, [mark], why, by)
 
-    def take_back(self, number: int, *, by: str = "") -> None:
+    def take_back(self, id: str, *, by: str = "") -> None:
         """Undo a decision; what was decided before it stands again."""
-        if number not in {decision.number for decision in self.standing().decisions}:
-            raise InvalidParameter(f"There is no decision {number} that stands: it was taken back already.")
-        self.journal.add({"what": "undo", "of": number, "by": by})
+        before = self.standing()
+        gone = next((decision for decision in before.decisions if decision.id == id), None)
+        if gone is None:
+            raise InvalidParameter(f"There is no decision {id[:20]} that stands: it was taken back already.")
+        append_lines(self.path, [{"schema": SCHEMA, "what": "undo", "of": id, **_stamp(by)}])
+        if gone.marks and self.model_file is not None:
+            still = {mark.cause: mark for mark in self.standing().marks()}
+            forget_marks(self.model_file, gone.marks, who=by)
+            again = [still[mark.cause] for mark in gone.marks if mark.cause in still]
+            add_marks(self.model_file, again, run=str(self.folder), who=by)
 
     def _add(self, told: Mapping[str, Any], marks: Sequence[Mark], why: str, by: str) -> Decision:
         if len(why) > LONGEST:
             raise InvalidParameter(f"A remark has at most {LONGEST:,} letters; got {len(why):,}.")
-        listed = [asdict(mark) for mark in marks]
-        return _decision(self.journal.add({**told, "why": why, "by": by, "marks": listed}))
+        if marks and self.model_file is not None:
+            marks = add_marks(self.model_file, marks, run=str(self.folder), who=by)
+        head = {"schema": SCHEMA, "id": secrets.token_hex(6), **told, **_stamp(by)}
+        record = {**head, "why": why, "marks": [asdict(mark) for mark in marks]}
+        append_lines(self.path, [record])
+        return _decision(record)
+
+
+def _stamp(by: str) -> dict[str, str]:
+    return {"by": by or name_of_user(), "at": clock.stamp()}
+
+
+def _standing(records: Iterable[Record]) -> Standing:
+    """What stands, of all that was written."""
+    listed = list(records)
+    taken_back = {record.get("of") for record in listed if record.get("what") == "undo"}
+    last: dict[tuple[Any, ...], Decision] = {}
+    for record in listed:
+        if record.get("what") in ("row", "repair", "finding") and record.get("id") not in taken_back:
+            decision = _decision(record)
+            last.pop(decision.place, None)
+            last[decision.place] = decision
+    return Standing(tuple(last.values()), len(listed))
 
 
 def _is_explained(run: Result, row: int) -> bool:
@@ -161,6 +204,11 @@ def _is_explained(run: Result, row: int) -> bool:
 
 
 def _decision(record: Record) -> Decision:
-    fields = ("number", "what", "verdict", "by", "at", "why", "row", "column", "new")
-    marks = tuple(Mark(**mark) for mark in record.get("marks", ()))
+    fields = ("id", "what", "verdict", "why", "by", "at", "row", "column", "new")
+    marks = tuple(_mark(mark) for mark in record.get("marks", ()))
     return Decision(**{name: record[name] for name in fields if name in record}, marks=marks)
+
+
+def _mark(told: Mapping[str, Any]) -> Mark:
+    reach = {name: (low, high) for name, (low, high) in told["reach"].items()}
+    return Mark(**{**told, "reach": reach})

@@ -143,13 +143,13 @@ def test_decisions_are_kept_counted_shown_and_taken_back(client):
     changed = other.post("/marks", json={"row": row, "verdict": "confirmed"}).json()
     assert client.get("/counts").json()["confirmed"] == 1
     assert client.get("/counts").json()["benign"] == 0
-    assert other.post("/undo", json={"number": changed["number"]}).status_code == 200
+    assert other.post("/undo", json={"id": changed["id"]}).status_code == 200
     assert listed(client, show="benign") == [row]
-    assert client.post("/undo", json={"number": made["number"]}).status_code == 200
+    assert client.post("/undo", json={"id": made["id"]}).status_code == 200
     assert client.get("/counts").json()["benign"] == 0
-    assert client.post("/undo", json={"number": made["number"]}).status_code == 400
+    assert client.post("/undo", json={"id": made["id"]}).status_code == 400
     assert client.post("/marks", json={"row": row, "verdict": "great"}).status_code == 400
-    lines = (client.session.folder / "marks.jsonl").read_text().splitlines()
+    lines = (client.session.folder / "decisions.jsonl").read_text().splitlines()
     assert len(lines) == 4
 
 

@@ -57,7 +57,7 @@ def app_command(
             screen.say(f"{session.name}: {page}")
             if not quiet:
                 screen.note(
-                    "Ctrl-C ends the page. Decisions are kept in " + str(folder / "marks.jsonl") + "."
+                    "Ctrl-C ends the page. Decisions are kept in " + str(folder / "decisions.jsonl") + "."
                 )
             if browser:
                 import webbrowser

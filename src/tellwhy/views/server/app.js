@@ -137,7 +137,7 @@
     const why = one(".decide input", pane);
     try {
       const made = await send("/marks", { row: row, verdict: verdict, why: why ? why.value : "" });
-      last.push(made.number);
+      last.push(made.id);
       say("Saved: row " + row + " is " + verdict + ". u takes it back.");
     } catch (error) {
       say("Not saved: " + error.message, true);
@@ -145,10 +145,10 @@
     }
     await changed();
   };
-  const undo = async (number) => {
+  const undo = async (id) => {
     try {
-      await send("/undo", { number: number });
-      last = last.filter((each) => each !== number);
+      await send("/undo", { id: id });
+      last = last.filter((each) => each !== id);
       say("Taken back.");
     } catch (error) {
       say("Not taken back: " + error.message, true);
@@ -193,7 +193,7 @@
     const verdict = event.target.closest("[data-verdict]");
     if (verdict) return void decide(verdict.dataset.verdict);
     const taken = event.target.closest("[data-undo]");
-    if (taken) return void undo(Number(taken.dataset.undo));
+    if (taken) return void undo(taken.dataset.undo);
     const item = event.target.closest("tr.item");
     if (item && !event.target.closest("button") && !String(window.getSelection())) {
       event.preventDefault();

@@ -12,7 +12,7 @@ from tellwhy.views.page.overview import file_name, title_of
 from tellwhy.views.page.shell import clipped, fill, read_asset
 from tellwhy.views.server.app_panels import show_list, show_row
 from tellwhy.views.server.app_rows import SHOWN, View
-from tellwhy.views.server.app_session import Session, whoever
+from tellwhy.views.server.app_session import Session
 from tellwhy.views.server.http import (
     LOOPBACK,
     Access,
@@ -55,12 +55,12 @@ class App:
     token
         What a browser must show once, in the address; then a cookie holds it.
     who
-        Who decides, as the journal calls them, unless the page says another name.
+        Who decides, as the journal calls them, where it is not the user of this machine.
     """
 
     session: Session
     token: str
-    who: str
+    who: str = ""
 
     def page(self, request: Request) -> Response:
         """The whole page, with the first rows and the first of them."""
@@ -127,15 +127,15 @@ class App:
             why=str(told.get("why") or ""),
             by=self.who,
         )
-        return _json({"number": made.number, "row": row, "verdict": made.verdict})
+        return _json({"id": made.id, "row": row, "verdict": made.verdict})
 
     async def undo(self, request: Request) -> Response:
         """Take a decision back."""
         from starlette.concurrency import run_in_threadpool
 
         told = await _told(request)
-        await run_in_threadpool(self.session.decisions.take_back, int(told["number"]), by=self.who)
-        return _json({"number": int(told["number"])})
+        await run_in_threadpool(self.session.decisions.take_back, str(told["id"]), by=self.who)
+        return _json({"id": str(told["id"])})
 
     def asset(self, request: Request) -> Response:
         """A style or a script of the page."""
@@ -171,7 +171,7 @@ def make_app(session: Session, *, token: str | None = None, hosts: Any = LOOPBAC
     from starlette.middleware import Middleware
     from starlette.routing import Route
 
-    app = App(session, secrets.token_urlsafe(24) if token is None else token, whoever())
+    app = App(session, secrets.token_urlsafe(24) if token is None else token)
     routes = [
         Route("/", app.page),
         Route("/list", app.list),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import threading
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,8 +18,7 @@ from tellwhy.views.server.app_rows import RowTable
 if TYPE_CHECKING:
     from tellwhy.kinds.table_model import TableModel
 
-MODEL = "model.tellwhy"  # in the folder of a result, the model that judged it
-TABLE = "table.parquet"  # and the table as it was read, all rows
+TABLE = "table.parquet"  # in the folder of a result, the table as it was read, all rows
 PARQUET = (".parquet", ".pq")
 
 
@@ -53,7 +51,12 @@ class Session:
         inside = place / "run"
         place = inside if inside.is_dir() and not (place / "result.json").exists() else place
         result = load_result(place)
-        return cls(place, result, RowTable(result, cells_of(place, result)), Decisions(place))
+        return cls(
+            place,
+            result,
+            RowTable(result, cells_of(place, result)),
+            Decisions(place, model_of(place, result)),
+        )
 
     @property
     def name(self) -> str:
@@ -81,12 +84,10 @@ class Session:
         """By row and column: how probable it is that a cell is wrong, and what it should hold."""
         return wrong_cells(self.result.findings)
 
-    @cached_property
+    @property
     def model_file(self) -> Path | None:
         """The file of the model that judged the rows; None where there is none any more."""
-        told = str(self.result.settings.get("model") or "")
-        candidates = [self.folder / MODEL, *([Path(told)] if told else [])]
-        return next((path for path in candidates if path.is_file()), None)
+        return self.decisions.model_file
 
     @cached_property
     def _model(self) -> TableModel:
@@ -110,6 +111,18 @@ class Session:
         return self.result.kind == "table" and self.model_file is not None
 
 
+def model_of(folder: Path, result: Result) -> Path | None:
+    """The file of the very model that judged the rows; None where it is gone, or another one by now."""
+    from tellwhy.kinds.mark_file import fingerprint_of
+
+    told = str(result.settings.get("model") or "")
+    # A folder that was moved took the model beside it along, perhaps.
+    candidates = [*([Path(told)] if told else []), folder.with_name(f"{folder.name}.tellwhy")]
+    wanted = result.settings.get("model_sha256")
+    there = (path for path in candidates if path.is_file())
+    return next((path for path in there if wanted in (None, fingerprint_of(path))), None)
+
+
 def cells_of(folder: Path, result: Result) -> Path | None:
     """The Parquet file that holds all rows of the table; None where there is none that fits the result."""
     source = Path(result.source)
@@ -129,7 +142,9 @@ def _n_rows(path: Path) -> int:
 
 
 def make_result(source: Any, folder: Path, asked: dict[str, Any], model_file: Path | None = None) -> Path:
-    """Learn from a table, judge it, and write the folder: the result, its model and the rows.
+    """Learn from a table, judge it, and write the folder: the result and the rows; beside it the model.
+
+    It is what `tellwhy fit`, then `tellwhy explain --model`, write.
 
     Parameters
     ----------
@@ -140,36 +155,40 @@ def make_result(source: Any, folder: Path, asked: dict[str, Any], model_file: Pa
     asked
         Settings, as `explain_table` takes them.
     model_file
-        A model to judge by; without one it is learned from the table itself.
+        A model to judge by; without one it is learned from the table itself, and written beside the folder.
     """
     from tellwhy.kinds.table import explain_and_compare
-    from tellwhy.kinds.table_model import fit_model, load_table_model
+    from tellwhy.kinds.table_model import load_table_model
     from tellwhy.kinds.table_rows import as_source, as_written
     from tellwhy.storage.documents import write_stored_table
-    from tellwhy.storage.model_file import save
     from tellwhy.verdicts.run_io import check_place, save_run
     from tellwhy.views.page.page import write_report
 
     check_place(folder)
     table = as_source(source)
     told = {name: asked[name] for name in JUDGING if name in asked}
-    model = fit_model(table, **asked) if model_file is None else load_table_model(model_file)
-    run, _ = explain_and_compare(model, table, model_file=model_file or folder / MODEL, **told)
+    place = folder.with_name(f"{folder.name}.tellwhy") if model_file is None else model_file
+    if model_file is None:
+        _fit(table, asked, place)
+    run, _ = explain_and_compare(load_table_model(place), table, model_file=place, **told)
 
     def add(work: Path) -> None:
-        save(model, work / MODEL)
         write_stored_table(as_written(table.frame), work / TABLE, index=False)
         write_report(run, work / "report.html")
 
     return save_run(run, folder, add=add)
 
 
+def _fit(table: Any, asked: dict[str, Any], place: Path) -> None:
+    """Learn from a table, and write the model; marks of one that stood there before are carried over."""
+    from tellwhy.kinds.mark_file import carry_marks
+    from tellwhy.kinds.table_model import fit_model, marks_at
+    from tellwhy.storage.model_file import check_place, save
+
+    check_place(place)
+    before = marks_at(place)
+    save(fit_model(table, **asked), place)
+    carry_marks(place, before)
+
+
 JUDGING = ("id_column", "label", "method", "top", "alarms", "contamination", "fdr", "second_opinions")
-
-
-def whoever() -> str:
-    """Who sits at this machine, for the journal."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
