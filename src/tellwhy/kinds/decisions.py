@@ -96,7 +96,8 @@ class Standing:
     @cached_property
     def repairs(self) -> dict[tuple[int, str], Decision]:
         """By row and column: whether a repair is accepted."""
-        return {(d.row, d.column): d for d in self.decisions if d.what == "repair"}  # type: ignore[misc]
+        told = [decision for decision in self.decisions if decision.what == "repair"]
+        return {(d.row or 0, d.column or ""): d for d in told}
 
     @cached_property
     def causes(self) -> dict[str, Decision]:
