@@ -1,9 +1,9 @@
 """What people decided about a result: which rows are benign, which confirmed, which repairs are right.
 
 Decisions stand in `decisions.jsonl` of the result's folder (see `storage.journal`): they are added to, never
-changed, and a decision is taken back by another one. What is known is the sum of them. The causes of benign rows
-become marks of the model that judged the rows (`kinds.mark_file`), by which a later run knows rows that are odd
-for the same cause.
+changed, and a decision is taken back by another one. What is known is the sum of them. The causes of benign
+rows become marks of the model that judged the rows (`kinds.mark_file`), by which a later run knows rows that
+are odd for the same cause.
 """
 
 from __future__ import annotations

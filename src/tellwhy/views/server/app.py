@@ -1,4 +1,4 @@
-"""The page that an analyst works in, as a web application: one result, its rows, and what is decided about them."""
+"""The page that an analyst works in, as a web application: one result, its rows, what is decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page shows of rows: lines of the list, and the panel of one row, made of the report's own pieces."""
+"""What the page shows of rows: lines of the list, and the panel of one row, from the report's own pieces."""
 
 from __future__ import annotations
 

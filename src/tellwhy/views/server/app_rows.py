@@ -1,7 +1,7 @@
 """The rows of a result as the page lists them: sorted, filtered, searched and counted by DuckDB.
 
-All rows that were scored are there. What is told of the explained ones, and the cells of the table where they are
-kept as Parquet, stand beside them and are read for those rows only that are asked for.
+All rows that were scored are there. What is told of the explained ones, and the cells of the table where they
+are kept as Parquet, stand beside them and are read for those rows only that are asked for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class View:
     Attributes
     ----------
     show
-        Which rows: alarms, those of them that are undecided, benign ones, confirmed ones, all explained or all.
+        Which rows: alarms, the undecided among them, benign ones, confirmed ones, all explained ones, all.
     search
         Words that the name, the reasons or a cell of a row hold.
     main
@@ -375,8 +375,8 @@ class RowTable:
         shape = _CONDITION.fullmatch(text[len(names[0]) :]) if names else None
         if shape is None:
             raise InvalidParameter(
-                f"{text!r} is no condition on a column. Write one as: age > 40, city = Oslo, city ~ osl (holds "
-                "it), or age = (is missing)."
+                f"{text!r} is no condition on a column. Write one as: age > 40, city = Oslo, city ~ osl "
+                "(holds it), or age = (is missing)."
             )
         column = f"c.{_quoted(names[0])}"
         sign, value = shape["sign"], shape["value"]

@@ -1,4 +1,4 @@
-"""What one page works on: a result in its folder, its rows, its decisions, and its model once it is needed."""
+"""What one page works on: a result in its folder, its rows, its decisions, and its model when needed."""
 
 from __future__ import annotations
 
