@@ -379,7 +379,8 @@ class RowTable:
                 "(holds it), or age = (is missing)."
             )
         column = f"c.{_quoted(names[0])}"
-        sign, value = shape["sign"], shape["value"]
+        sign = shape["sign"]
+        value = shape["value"]
         if not value:
             return f"{column} IS {'NOT ' if sign == '!=' else ''}NULL", []
         if sign == "~":
@@ -426,10 +427,8 @@ _SHOWN = {
 
 
 def _listed(line: tuple[Any, ...]) -> Listed:
-    row, rank, score, is_alarm, place, verdict, cause = line[:7]
-    return Listed(
-        row, rank, score, is_alarm, place, verdict or "", cause or 0, n_alike=line[8], cells=tuple(line[9:])
-    )
+    # row, rank, score, whether it is an alarm, its place; then what may be missing
+    return Listed(*line[:5], line[5] or "", line[6] or 0, n_alike=line[8], cells=tuple(line[9:]))
 
 
 def _numbered_causes(result: Result) -> dict[int, int]:
