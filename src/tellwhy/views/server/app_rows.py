@@ -427,8 +427,17 @@ _SHOWN = {
 
 
 def _listed(line: tuple[Any, ...]) -> Listed:
-    # row, rank, score, whether it is an alarm, its place; then what may be missing
-    return Listed(*line[:5], line[5] or "", line[6] or 0, n_alike=line[8], cells=tuple(line[9:]))
+    return Listed(
+        row=line[0],
+        rank=line[1],
+        score=line[2],
+        is_alarm=line[3],
+        place=line[4],
+        verdict=line[5] or "",
+        cause=line[6] or 0,
+        n_alike=line[8],
+        cells=tuple(line[9:]),
+    )
 
 
 def _numbered_causes(result: Result) -> dict[int, int]:
