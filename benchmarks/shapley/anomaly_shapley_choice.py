@@ -46,7 +46,7 @@ DETECTORS: dict[str, Callable[[], Any]] = {
 ALONE: dict[str, tuple[str, dict[str, str]]] = {
     "AnomalyShapley": ("AnomalyShapley", {}),
     "KernelShap(baseline='neighbours')": ("KernelShap", {"baseline": "neighbours"}),
-    "KernelShap": ("KernelShap", {}),
+    "KernelShap": ("KernelShap", {"baseline": "kmeans"}),
 }
 MOVED = 60
 MOST_COLUMNS = {"LocalOutlierFactor": 10}  # it scores a row in a tenth of a millisecond and more

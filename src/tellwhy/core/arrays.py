@@ -98,14 +98,23 @@ class PandasRows(Protocol, metaclass=Capability):
 
 
 def column_names(X: object) -> list[str] | None:
-    """Names of the columns of a pandas or polars frame; None for an array."""
+    """Names of the columns of a frame of pandas or polars, or a table of Arrow; None for an array."""
+    if is_arrow(X):
+        return [str(name) for name in X.column_names]  # type: ignore[attr-defined]
     return [str(name) for name in X.columns] if isinstance(X, Frame) else None
+
+
+def is_arrow(X: object) -> bool:
+    """Whether X is a table or a batch of Arrow, whose `columns` are the cells and not the names."""
+    return hasattr(X, "column_names") and hasattr(X, "to_pandas")
 
 
 def take_rows(X: Any, index: Any) -> Any:
     """Return some rows of an array or a frame, in the same type."""
     if isinstance(X, PandasRows):
         return X.iloc[index]
+    if is_arrow(X):
+        return X.take(index)
     is_frame = isinstance(X, Frame)  # polars takes rows by plain indexing, as arrays do
     return X[index] if is_frame else np.asarray(without_mask(X))[index]
 

@@ -124,7 +124,7 @@ METHODS = (
             "values, with their error"
         ),
         citation="tellwhy; compare Rousseeuw, Van den Bossche, Technometrics 60 (2018), on deviating cells",
-        applies=has_none("IsPrediction", "HasLevels"),
+        applies=has_none("IsPrediction", "HasLevels", "HasNoMinimum"),
     ),
     _method(
         "explainers.perturbation.anomaly_contribution:AnomalyContribution",
@@ -140,7 +140,7 @@ METHODS = (
         cost="d + 1 local minima and min(2^d, 2d + 2048) scores per row",
         exactness="exact up to 12 columns or groups; beyond, sampled, with standard errors; additive always",
         citation="Takeishi, Kawahara, Transactions on Machine Learning Research (2023)",
-        applies=has_none("IsPrediction", "HasLevels"),
+        applies=has_none("IsPrediction", "HasLevels", "HasNoMinimum"),
         automatic=5,
     ),
     _method(
@@ -201,7 +201,7 @@ METHODS = (
     _method(
         "explainers.shapley.kernel_shap:KernelShap",
         needs="any score; background rows",
-        cost="8 · min(2^d, 2d + 2048) scores per row; of predictions 131,072 and more",
+        cost="131,072 scores per row or more; 8 · min(2^d, 2d + 2048) with 8 centres or neighbours",
         exactness="exact up to 12 columns or groups; beyond, sampled, with standard errors; additive always",
         citation="Lundberg, Lee, NeurIPS (2017)",
         applies=anything,

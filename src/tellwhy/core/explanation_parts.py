@@ -356,11 +356,20 @@ def of_class(explanation: Explanation, label: Any) -> Explanation:
             "This explanation is not one of a classifier of two classes whose outputs add up to a constant. "
             f"Explain the class itself: tellwhy.explain(model, X, target={label!r})."
         )
-    if str(label) not in classes:
-        raise InvalidInput(f"There is no class {label!r}. The classes are {', '.join(classes)}.")
+    place = _place_of_class(label, explanation.params["classes"])
     explained = np.array([str(name) for name in explanation.extras["explained"]])
-    is_other = explained != str(label)
-    return _flipped(explanation, is_other, classes.index(str(label)))
+    return _flipped(explanation, explained != classes[place], place)
+
+
+def _place_of_class(label: Any, classes: Sequence[Any]) -> int:
+    """Return the place of a class by its name, or by what equals it: True is the class 1."""
+    written = [str(name) for name in classes]
+    if str(label) in written:
+        return written.index(str(label))
+    for place, name in enumerate(classes):
+        if not isinstance(label, str) and not isinstance(name, str) and label == name:
+            return place
+    raise InvalidInput(f"There is no class {label!r}. The classes are {', '.join(written)}.")
 
 
 def _flipped(explanation: Explanation, is_other: Any, place: int) -> Explanation:

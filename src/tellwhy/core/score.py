@@ -347,6 +347,16 @@ class HasLevels(ScoreFunction, Protocol, metaclass=Capability):
 
 
 @runtime_checkable
+class HasNoMinimum(ScoreFunction, Protocol, metaclass=Capability):
+    """A score that falls without end, so that no row is the least anomalous."""
+
+    @property
+    def has_no_minimum(self) -> bool:
+        """Whether it is one."""
+        ...
+
+
+@runtime_checkable
 class TakesAnyShape(ScoreFunction, Protocol, metaclass=Capability):
     """A score of images, sequences and other arrays, whose `feature_shape` is not known beforehand."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -26,6 +26,7 @@ from tellwhy.core.params import Rules, nearest, validate_parameters
 from tellwhy.core.progress import shown
 from tellwhy.core.score import (
     Floats,
+    HasNoMinimum,
     HasReferenceRows,
     Integers,
     IsPrediction,
@@ -107,6 +108,36 @@ def _answer(cls: type, name: str, taken: list[str]) -> str:
         return f"{owner} shows how far it is while it explains: {owner}(model).explain(X, progress=True)."
     listed = ", ".join(taken) if taken else "none but the model"
     return f"{owner} has no parameter {name!r}{nearest(name, taken)} It takes: {listed}."
+
+
+Condition = tuple[str, Callable[[Any], bool]]
+"""When a parameter counts: in words, and asked of the explainer."""
+
+
+def refuse_idle(explainer: Any) -> None:
+    """Raise for a parameter that was set and would change nothing beside the others.
+
+    Examples
+    --------
+    >>> from tellwhy.explainers import AnomalyShapley
+    >>> AnomalyShapley(len, radius=3.0).fit([[0.0], [1.0]])
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidParameter: radius=3.0 would change nothing: AnomalyShapley uses it with ...
+    """
+    for name, (words, holds) in type(explainer)._counts_with.items():
+        if not holds(explainer):
+            refuse_set(explainer, name, words)
+
+
+def refuse_set(explainer: Any, name: str, words: str) -> None:
+    """Raise where a parameter is not what it is by default: `words` say with what it would count."""
+    usual: Any = inspect.signature(type(explainer).__init__).parameters[name].default
+    given: Any = getattr(explainer, name)
+    if type(given) is not type(usual) or given != usual:
+        raise InvalidParameter(
+            f"{name}={given!r} would change nothing: {type(explainer).__name__} uses it with {words}. Leave "
+            "it out."
+        )
 
 
 State = dict[str, Any]
@@ -204,6 +235,7 @@ class ScoreExplainer(TakesOldNames, ABC):
         False  # True: a row that the model was trained on is judged without itself
     )
     _parameters: ClassVar[dict[str, Rules]] = {}
+    _counts_with: ClassVar[dict[str, Condition]] = {}  # of parameters that count only beside others
 
     def __init__(self, model: object):
         self.model = model
@@ -236,6 +268,7 @@ class ScoreExplainer(TakesOldNames, ABC):
 
     def _explained(self, X: ArrayLike) -> Explanation:
         validate_parameters(self)
+        refuse_idle(self)
         notice_fit(self)
         refuse_sparse(X)
         rows = with_outputs(self.rows(X))
@@ -243,6 +276,11 @@ class ScoreExplainer(TakesOldNames, ABC):
             raise UnsupportedModel(
                 f"{type(self).__name__} asks what would make a row less anomalous, and "
                 f"{self.score.describes} is a prediction: use method='KernelShap', or leave the method out."
+            )
+        if self.only_anomalies and isinstance(rows.score, HasNoMinimum):
+            raise UnsupportedModel(
+                f"{type(self).__name__} asks where a row would score lower, and {self.score.describes} falls "
+                "without end. Use method='KernelShap', which compares with ordinary rows."
             )
         found = self._attribute(rows)
         # Columns that were made from one of the user's columns are added up, unless the method did so itself.
@@ -336,6 +374,7 @@ class BackgroundExplainer(ScoreExplainer):
     def fit(self, X: ArrayLike) -> Self:
         """Learn from ordinary rows."""
         validate_parameters(self)
+        refuse_idle(self)
         notice_fit(self, learns=True)
         refuse_sparse(X, "the background")
         n_rows = np.shape(X)[0] if np.ndim(X) else 0

@@ -99,7 +99,8 @@ def _affordable(explainer: Any, score: object, seed: int) -> Any:
     """The explainer's class, or for those that score most, an instance that scores less."""
     if explainer.__name__ not in SAMPLING:
         return explainer
-    return explainer(score, n_coalitions=COALITIONS, random_state=seed)
+    centres = {"baseline": "kmeans"} if explainer.__name__ == "KernelShap" else {}
+    return explainer(score, n_coalitions=COALITIONS, random_state=seed, **centres)
 
 
 def _split(n: int, n_rows: int, rng: np.random.Generator) -> tuple[Integers, Integers]:

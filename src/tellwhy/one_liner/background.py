@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.arrays import Frame, evenly_spread, refuse_sparse, take_rows
+from tellwhy.core.arrays import Frame, evenly_spread, is_arrow, refuse_sparse, take_rows
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import IsTensor
 from tellwhy.scoring.reference_rows import SourcedRows, find_reference_rows, some_rows
@@ -16,7 +16,12 @@ MOST_ODD = 0.25  # share of them that the model itself may call anomalous
 
 
 def as_rows(X: Any) -> Any:
-    """Return a list of lists as an array, tensors without their record; everything else as it is."""
+    """Return a list of lists as an array, tensors without their record; everything else as it is.
+
+    A table of Arrow becomes a frame of pandas.
+    """
+    if is_arrow(X):
+        return X.to_pandas()
     if isinstance(X, IsTensor):
         return X.detach() if getattr(X, "requires_grad", False) else X
     if isinstance(X, dict):

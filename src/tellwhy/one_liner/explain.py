@@ -17,6 +17,7 @@ from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import generator, plain_name
 from tellwhy.core.progress import shown
 from tellwhy.core.registry import Card, cards, explainer_card, explainer_cards
+from tellwhy.core.score import IsPrediction
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.one_liner import question as networks
 from tellwhy.one_liner.background import as_rows, check_background, ordinary_rows
@@ -175,6 +176,9 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     params = with_background(card, {**preset, **question.params}, question.background)
     # a method of trees gets the model itself where that has none, to say so
     is_other = card.name == "TreeShapley" and not (card.applies or bool)(getattr(score, "inner", score))
+    if is_other:
+        why = "TreeShapley explains the scale on which trees add up, and this is another one."
+        refuse_asked(question.asked, ("output", "task"), why)
     explainer, further = made(card, question.model if is_other else score, params)
     said = _show_ordinary_rows(explainer, score, question)
     if chosen is None:
@@ -245,7 +249,7 @@ def _show_network_rows(card: Card, explainer: Any, question: _Question) -> None:
             )
         explainer.fit(question.background)
     elif question.background is not None:
-        refuse_background(card)
+        refuse_background(card.name)
 
 
 def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict[str, str]:
@@ -257,9 +261,17 @@ def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict
         ordinary = ordinary_rows(score, question.X, background, type(explainer).__name__)
         explainer.fit(ordinary.rows)
         return {"ordinary_rows": ordinary.words}
-    if isinstance(explainer, RemembersRows) and background is not None:
+    if background is not None:
+        if not _uses_ordinary_rows(explainer, score):
+            refuse_background(type(explainer).__name__)
         explainer.remember(background)
     return {}
+
+
+def _uses_ordinary_rows(explainer: Any, score: Any) -> bool:
+    """Whether an explainer that learns from no rows has a use for them: it says what would be normal."""
+    has_normal_versions = getattr(explainer, "kind", "") in ("attribution", "relative")
+    return isinstance(explainer, RemembersRows) and has_normal_versions and not isinstance(score, IsPrediction)
 
 
 def _starts_from_zero(explainer: Any, background: Any) -> bool:
@@ -281,7 +293,7 @@ def _by_model(chosen: Card, question: _Question) -> Explanation:
     if isinstance(explainer, LearnsFromRows):
         explainer.fit(question.X if background is None else background)
     elif background is not None:
-        refuse_background(chosen)
+        refuse_background(chosen.name)
     explanation: Explanation = explainer.explain(question.X, **further)
     return explanation
 

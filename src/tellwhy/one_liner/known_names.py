@@ -86,7 +86,7 @@ _KNOWN: dict[str, Known] = {
     "dtd": Known("DeepTaylor", of_scores="OneClassDTD"),
     "deep_taylor_decomposition": Known("DeepTaylor", of_scores="OneClassDTD"),
     "ash": Known("AnomalyShapley"),
-    "ksh": Known("KernelShap"),
+    "ksh": Known("KernelShap", {"baseline": "kmeans"}),
     "wksh": Known("KernelShap", {"baseline": "neighbours"}),
     "ace": Known("AnomalyContribution"),
     "comp": Known("Compensation"),

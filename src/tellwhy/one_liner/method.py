@@ -162,7 +162,7 @@ _SETS = 256  # of columns, besides two for each column: enough to see which colu
 CANDIDATES: dict[str, tuple[str, dict[str, object]]] = {
     FIRST: (FIRST, {}),
     "KernelShap(baseline='neighbours')": ("KernelShap", {"baseline": "neighbours"}),
-    "KernelShap": ("KernelShap", {}),
+    "KernelShap": ("KernelShap", {"baseline": "kmeans"}),
 }
 
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.special import expit, softmax
 
 from tellwhy.core.arrays import Frame, as_floats, refuse_sparse, take_rows
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.optional import require
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.registry import Card
-from tellwhy.core.score import GivesScore, IsPrediction, ScoreFunction
+from tellwhy.core.score import Floats, GivesScore, IsPrediction, ScoreFunction
 from tellwhy.explainers.trees import Trees, TreeScore, read_trees, tree_score
 from tellwhy.one_liner.refusals import refuse_asked
 from tellwhy.scoring import (
@@ -35,6 +37,7 @@ from tellwhy.scoring import (
 from tellwhy.scoring.adapters.pipelines import flat_steps
 from tellwhy.scoring.as_score import refuse_classes
 from tellwhy.scoring.model_rows import estimator_kind, lookup, predicts_only
+from tellwhy.scoring.predictions import OUTPUTS, refuse_output
 from tellwhy.scoring.network_output import has_parts
 from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
 
@@ -51,8 +54,11 @@ def trees_of(model: Any, task: str, target: Any, output: str) -> ScoreFunction |
     trees = _trees_inside(model)
     if trees is None or (trees.task == "anomaly") != (task == "anomaly"):
         return None
-    is_classifier = trees.task == "classification"
-    if is_classifier and output not in ("auto", _OUTPUT_OF_LINK.get(trees.link)):
+    if trees.task == "anomaly":
+        _refuse_choice(model, Asked(target=target, output=output))
+    elif trees.task == "regression":
+        refuse_output(output, f"{type(model).__name__} predicts a number.")
+    elif output not in ("auto", _OUTPUT_OF_LINK.get(trees.link)):
         return None
     score = tree_score(model, target)
     if isinstance(score, EncodedScore):
@@ -110,9 +116,52 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
             _refuse_choice(model, asked)
     elif isinstance(model, ScoreFunction):
         score = model
+    elif lookup(_BOOSTERS, model) is not None and (found := _trees_inside(model)) is not None:
+        score = _of_booster(found, type(model).__name__, asked)
     else:
         score = as_prediction(model, target=asked.target, output=asked.output)
     return _of_rows(score, X, background)
+
+
+def _of_booster(trees: Trees, name: str, asked: Asked) -> PredictionScore:
+    """Return the prediction of a library's own model of trees, which takes no arrays as they are."""
+    validate_value("explain", "output", asked.output, one_of(*OUTPUTS))
+    if trees.task != "classification":
+        refuse_output(asked.output, f"this {name} predicts a number.")
+        target = "predicted" if asked.target is None else asked.target
+        function = partial(_booster_numbers, trees)
+        words = f"prediction of {name}"
+        return PredictionScore(function, target=target, describes=words, feature_names=trees.names)
+    is_margin = asked.output == "margin" or (asked.output == "auto" and trees.link != "identity")
+    words = f"margin of {{which}} by {name}" if is_margin else f"probability of {{which}} by {name}"
+    names = list(range(max(trees.n_outputs, 2)) if trees.classes is None else trees.classes)
+    second = names[1] if len(names) == 2 else "predicted"
+    return PredictionScore(
+        partial(_booster_classes, trees, is_margin=is_margin),
+        names,
+        target=second if asked.target is None else asked.target,
+        describes=words,
+        feature_names=trees.names,
+    )
+
+
+def _booster_numbers(trees: Trees, X: Any) -> Floats:
+    """Return what a regressor predicts: its sum of trees, behind its link function."""
+    assert trees.own is not None
+    found = np.asarray(trees.own(X), dtype=np.float64)
+    return np.asarray(np.exp(found)) if trees.link == "exp" else found
+
+
+def _booster_classes(trees: Trees, X: Any, *, is_margin: bool) -> Floats:
+    """Return the margin or the probability of each class."""
+    assert trees.own is not None
+    sums = np.asarray(trees.own(X), dtype=np.float64).reshape(np.shape(X)[0], -1)
+    if sums.shape[1] == 1:
+        if is_margin:
+            return np.column_stack([-sums, sums])
+        chance = sums[:, 0] if trees.link == "identity" else expit(sums[:, 0])
+        return np.column_stack([1.0 - chance, chance])
+    return sums if is_margin or trees.link == "identity" else np.asarray(softmax(sums, axis=1))
 
 
 def _refuse_sparse_gaps(model: Any, X: Any) -> None:

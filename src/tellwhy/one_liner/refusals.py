@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.registry import Card
 
 if TYPE_CHECKING:
     from tellwhy.one_liner.question import Asked
@@ -22,9 +21,9 @@ def refuse_asked(asked: Asked, names: Iterable[str], why: str) -> None:
             raise InvalidParameter(f"{name}={given!r} would change nothing: {why} Leave it out.")
 
 
-def refuse_background(card: Card) -> None:
+def refuse_background(method: str) -> None:
     """Raise for a background given to a method that compares with nothing."""
     raise InvalidParameter(
-        f"{card.name} compares with no other rows, so that a background would be ignored. Leave it out, or "
+        f"{method} compares with no other rows, so that a background would be ignored. Leave it out, or "
         "use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
     )

@@ -53,6 +53,7 @@ class FunctionScore:
     linear: Any = None  # weights, where the function is linear (`LinearOutputs`)
     model: Any = None  # what it was read from, where that may have kept its training rows
     has_levels: bool = False  # whether cells are numbers of levels in some columns (`TableCodes`)
+    has_no_minimum: bool = False  # whether it falls without end, so that nothing is least anomalous
 
     def __init__(
         self,

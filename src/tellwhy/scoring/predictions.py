@@ -338,8 +338,10 @@ def as_prediction(model: Any, *, target: Any = None, output: str = "auto") -> Sc
     if kind == "classifier":
         return _classifier(inside, target, output)
     if kind == "regressor" or predicts_only(inside):
+        refuse_output(output, f"{type(inside).__name__} predicts a number.")
         return _regressor(inside, target)
     if callable(inside):
+        refuse_output(output, "a function is explained as the number that it gives.")
         name = getattr(inside, "__qualname__", type(inside).__name__)
         words = f"the value of {name}" if _is_open(target) else f"output {{which}} of {name}"
         return PredictionScore(inside, target=PREDICTED if target is None else target, describes=words)
@@ -347,6 +349,15 @@ def as_prediction(model: Any, *, target: Any = None, output: str = "auto") -> Sc
         f"{type(model).__module__}.{type(model).__qualname__} is neither a classifier nor a regressor. Pass "
         "its prediction as a function: lambda X: …, with task='prediction'."
     )
+
+
+def refuse_output(output: str, why: str) -> None:
+    """Refuse a choice between margin and probability where there is one number: `why` says which."""
+    if output != "auto":
+        raise InvalidParameter(
+            f"output={output!r} chooses between margin and probability of a classifier, and would change "
+            f"nothing: {why} Leave it out."
+        )
 
 
 def _is_open(target: Any) -> bool:

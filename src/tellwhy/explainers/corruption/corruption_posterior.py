@@ -20,7 +20,7 @@ from scipy.special import softmax
 from tellwhy.core.params import Rules, Seed, generator, integer, none, one_of, real, seed
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, HasMixture
-from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.base import BackgroundExplainer, refuse_set
 from tellwhy.explainers.corruption.mixture_cells import MixtureCells, Slab, WeighedSets
 from tellwhy.explainers.corruption.scored_cells import ScoredCells
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
@@ -149,6 +149,7 @@ class CorruptionPosterior(BackgroundExplainer):
     def _weighed(self, rows: Rows) -> tuple[WeighedSets, WeighedSets | None]:
         """Weigh the sets of wrong cells of each row; where values are tried, also with half of them."""
         if not _is_mixture(rows.score):
+            refuse_set(self, "n_kept", "Gaussian mixtures, of which it weighs sets in closed form")
             return self.scored_cells_.weighed(rows, most=min(self.max_cells, 2))
         mixture = rows.score.mixture
         cells = MixtureCells(mixture, Slab.around(mixture, self.width))

@@ -19,7 +19,7 @@ from tellwhy.core.registry import Card, card, cards
 from tellwhy.core.running import in_threads
 from tellwhy.core.score import Floats, HasGradient, HasReferenceRows
 from tellwhy.data.pieces import HasFeatures, HasPatches, OnDevice, Piece, cut_patches, put_back
-from tellwhy.explainers.base import ScoreExplainer, lacks
+from tellwhy.explainers.base import ScoreExplainer, lacks, refuse_set
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
 from tellwhy.explainers.rows import Attribution, Rows
 from tellwhy.scoring.function_scores import FlatScore
@@ -72,6 +72,7 @@ class PatchRelevance(ScoreExplainer):
             return self._through_network(score, score.checked(inputs))
         if not isinstance(score, HasPatches):
             raise lacks(score, "PatchRelevance", "patches (tellwhy.detectors.PatchModel)")
+        refuse_set(self, "through", "models of a network's features, back through which it goes")
         return _attribution(self._explained_patches(score, score.checked(inputs)), len(inputs))
 
     def _through_network(self, score: Any, inputs: Floats) -> Attribution:

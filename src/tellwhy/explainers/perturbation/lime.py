@@ -18,7 +18,7 @@ from tellwhy.core.params import Rule, Rules, Seed, integer, one_of, real, seed, 
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import segment
-from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.base import BackgroundExplainer, Condition, refuse_set
 from tellwhy.explainers.perturbation.occlusion import Canvas, baseline_words
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, replacement_row
 from tellwhy.scoring.function_scores import takes_arrays
@@ -192,6 +192,9 @@ class Lime(BackgroundExplainer):
     """
 
     calls_in_batches = True
+    _counts_with: ClassVar[dict[str, Condition]] = {
+        "n_segments": ("pieces='segments' or 'auto'", lambda own: own.pieces in ("auto", "segments")),
+    }
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_samples": integer(4),
         "pieces": one_of("auto", "columns", "segments", "present"),
@@ -244,6 +247,8 @@ class Lime(BackgroundExplainer):
         self.background_ = self.rows(X).X
 
     def _attribute(self, rows: Rows) -> Attribution:
+        if self._kind(rows) != "segments":
+            refuse_set(self, "n_segments", "segments of pictures and sequences")
         values = np.zeros(rows.X.shape)
         stderr = np.zeros(rows.X.shape)
         base = np.zeros(len(rows.X))

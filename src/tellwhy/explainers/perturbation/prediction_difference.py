@@ -18,7 +18,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, integer, one_of, seed
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers, IsPrediction
-from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.base import BackgroundExplainer, refuse_set
 from tellwhy.explainers.perturbation.occlusion import (
     WINDOW_PARAMETERS,
     Canvas,
@@ -190,6 +190,7 @@ class PredictionDifference(BackgroundExplainer):
 
     def _parts(self, rows: Rows) -> _Parts:
         if self.patch_size is None and self.stride is None and self.axes is None:
+            refuse_set(self, "margin", "patches, around which it looks")
             cells = [np.flatnonzero(rows.owner == owner) for owner in range(rows.n_owners)]
             near = [np.flatnonzero(rows.owner != owner) for owner in range(rows.n_owners)]
             return _Parts(cells, near, None)

@@ -137,6 +137,8 @@ class LRP(RelevanceExplainer):
         super().check()
         if isinstance(self.rule, str):
             validate_value("LRP", "rule", self.rule, (none, one_of(*RULES), instance_of(Rule)))
+        for item in self.own or ():
+            validate_value("LRP", "own", item, instance_of(Handover, words="a list of Handover"))
 
     def handed_down(self, scores: Floats) -> Floats | None:
         """Return the whole output."""

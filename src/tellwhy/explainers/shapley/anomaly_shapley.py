@@ -27,7 +27,7 @@ from tellwhy.core.running import batch_map, row_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.minimise import Distance, Minima, problem_bytes
 from tellwhy.counterfactuals.row_scores import RowScores
-from tellwhy.explainers.base import BackgroundExplainer
+from tellwhy.explainers.base import BackgroundExplainer, Condition
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Groups, Rows, groups_rule
 from tellwhy.explainers.shapley.neighbourhood import (
     DEFAULT,
@@ -340,6 +340,11 @@ class AnomalyShapley(BackgroundExplainer):
         "radius": real(0),
         "random_state": seed,
         **BATCH_PARAMETERS,
+    }
+
+    _counts_with: ClassVar[dict[str, Condition]] = {
+        "radius": ("characteristic='ball'", lambda own: own.characteristic == "ball"),
+        "gamma": ("every characteristic but 'ball'", lambda own: own.characteristic != "ball"),
     }
 
     def __init__(

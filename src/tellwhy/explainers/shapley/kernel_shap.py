@@ -18,7 +18,7 @@ from tellwhy.core.arrays import column_names, random_sample
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
 from tellwhy.core.progress import track
 from tellwhy.core.running import row_batches
-from tellwhy.core.score import Floats, HasLevels, Integers, IsPrediction
+from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Groups, Rows, groups_rule
@@ -31,7 +31,6 @@ from tellwhy.explainers.shapley.shapley_values import (
     set_weights,
     shapley_values,
 )
-from tellwhy.scoring import EncodedScore, NetworkOutput
 from tellwhy.scoring.moved_columns import column_units
 from tellwhy.scoring.reference_rows import some_rows
 
@@ -182,12 +181,11 @@ class KernelShap(BackgroundExplainer):
         Which rows absent columns take their values from. "sample": those given to `fit`, or as many of them,
         drawn at random, as make 131,072 scores per explained row, at least 100.
         "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that
-        occurs, weighted by the sizes of their clusters. "neighbours": the 8 of those rows nearest to each
-        explained row (in standard deviations; rows equal to it are passed over). "auto": the rows themselves
-        where there are 100 or fewer; of more, a sample where a prediction or a network is explained or
-        columns have levels that cannot be averaged, else centres. An array: these rows, in the user's
-        columns, which need no `fit`; `extras["nearest_normal"]` stays within them, unless other rows were
-        given to `fit` or `remember`.
+        occurs, weighted by the sizes of their clusters; how far they are from the rows they stand for
+        is not known. "neighbours": the 8 of those rows nearest to each explained row (in standard
+        deviations; rows equal to it are passed over). "auto" is "sample". An array: these rows, in the
+        user's columns, which need no `fit`; `extras["nearest_normal"]` stays within them, unless other rows
+        were given to `fit` or `remember`.
     n_coalitions
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
@@ -255,11 +253,7 @@ class KernelShap(BackgroundExplainer):
         """Where reference rows come from, in a word."""
         if not isinstance(self.baseline, str):
             return "given rows"
-        if self.baseline != "auto":
-            return self.baseline
-        inner = self.score.inner if isinstance(self.score, EncodedScore) else self.score
-        is_drawn = isinstance(inner, (IsPrediction, HasLevels, NetworkOutput))
-        return "sample" if is_drawn or len(self.rows_) <= N_SAMPLED else "kmeans"
+        return "sample" if self.baseline == "auto" else self.baseline
 
     def _attribute(self, rows: Rows) -> Attribution:
         players = players_of(rows, self.groups, self.names_ or self.score.feature_names)

@@ -34,6 +34,7 @@ from tellwhy.core.params import (
 )
 from tellwhy.core.running import tracked_batches
 from tellwhy.core.score import Floats, Integers
+from tellwhy.explainers.base import Condition
 from tellwhy.explainers.rows import Attribution, Groups, Rows, groups_rule
 from tellwhy.explainers.surrogate.convergence import R_HAT, Convergence
 from tellwhy.explainers.surrogate.inputs import (
@@ -192,6 +193,13 @@ class DMMMEN(InputExplainer):
     (1, 3, 2)
     """
 
+    _counts_with: ClassVar[dict[str, Condition]] = {
+        "n_segments": ("features='segments'", lambda own: isinstance(own.features, str)),
+        **dict.fromkeys(
+            ("baseline", "n_neighbors", "kept"),
+            ("features='segments' or groups", lambda own: not isinstance(own.features, (int, type(None)))),
+        ),
+    }
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_components": integer(1, 1000),
         "n_elastic_nets": integer(1, 100),

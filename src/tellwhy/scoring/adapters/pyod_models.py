@@ -97,7 +97,7 @@ class TailScore:
 
 # Detectors whose decision_function compares the rows of one call with each other.
 SCORED_TOGETHER = frozenset({"CD", "COF", "LMDD", "RGraph", "ROD", "SOD", "SOS"})
-_FITTED = ("decision_scores_", "threshold_", "labels_")
+_FITTED = ("decision_scores_", "labels_")  # XGBOD has labels without a threshold
 
 
 def detector(model: Any) -> FunctionScore:

@@ -55,7 +55,7 @@ def one_class_svm(model: Any) -> ScoreFunction:
 
 def _other_one_class_svm(model: Any) -> FunctionScore:
     named = model.kernel if isinstance(model.kernel, str) else "callable"
-    return model_score(
+    score = model_score(
         model,
         minus_score_samples,
         gradient=_product_gradient if named in ("linear", "poly", "sigmoid") else None,
@@ -63,6 +63,8 @@ def _other_one_class_svm(model: Any) -> FunctionScore:
         threshold=minus_offset(model),
         linear=minus_weights(model) if named == "linear" else None,
     )
+    score.has_no_minimum = named == "poly"  # far away, powers of products grow without end
+    return score
 
 
 def _product_gradient(model: Any, X: Any) -> Floats:
