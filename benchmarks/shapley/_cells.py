@@ -192,7 +192,9 @@ def classifier_values(name: str, models: Path) -> np.ndarray:
         len(model.support_vectors_),
         f"support vectors, {time.perf_counter() - start:.0f} s",
     )
-    values = np.abs(KernelShap(decision_value(model), baseline="kmeans").fit(normal).explain(data.anomalous).values)
+    values = np.abs(
+        KernelShap(decision_value(model), baseline="kmeans").fit(normal).explain(data.anomalous).values
+    )
     print(name, f"reference: {time.perf_counter() - start:.0f} s", flush=True)
     models.mkdir(parents=True, exist_ok=True)
     np.save(place, values)

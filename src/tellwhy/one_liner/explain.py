@@ -271,7 +271,9 @@ def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict
 def _uses_ordinary_rows(explainer: Any, score: Any) -> bool:
     """Whether an explainer that learns from no rows has a use for them: it says what would be normal."""
     has_normal_versions = getattr(explainer, "kind", "") in ("attribution", "relative")
-    return isinstance(explainer, RemembersRows) and has_normal_versions and not isinstance(score, IsPrediction)
+    return (
+        isinstance(explainer, RemembersRows) and has_normal_versions and not isinstance(score, IsPrediction)
+    )
 
 
 def _starts_from_zero(explainer: Any, background: Any) -> bool:

@@ -37,8 +37,8 @@ from tellwhy.scoring import (
 from tellwhy.scoring.adapters.pipelines import flat_steps
 from tellwhy.scoring.as_score import refuse_classes
 from tellwhy.scoring.model_rows import estimator_kind, lookup, predicts_only
-from tellwhy.scoring.predictions import OUTPUTS, refuse_output
 from tellwhy.scoring.network_output import has_parts
+from tellwhy.scoring.predictions import OUTPUTS, refuse_output
 from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
 
 # What the sum of the trees is, by the function that makes a probability of it.
