@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tellwhy
+from storage.changed_files import changed
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.detectors import KernelDensity
 from tellwhy.storage import model_file
@@ -382,3 +383,29 @@ def test_arrays_come_back_in_their_own_order(tmp_path):
 def test_a_file_that_is_not_there_is_told_plainly(tmp_path):
     with pytest.raises(UnreadableFile, match=r"There is no file .*none\.tellwhy\. Check"):
         tellwhy.load(tmp_path / "none.tellwhy")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("threshold", 1e300),
+        ("threshold", -1e300),
+        ("level", 1e300),
+        ("n_rows", "many"),
+        ("n_rows", 3),
+        ("n_rows", True),
+        ("hours", {"type": "tuple", "is": ["nope"]}),
+        ("versions", {"type": "mapping", "is": {"tellwhy": "99.0"}}),
+        ("versions", {"type": "mapping", "is": {"tellwhy": 3}}),
+    ],
+)
+def test_figures_that_cannot_be_right_are_refused(tmp_path, name, value):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    path = tellwhy.save(tellwhy.fit(rows), tmp_path / "m")
+
+    def lie(head):
+        head["is"]["is"][name] = value
+
+    changed(path, lie)
+    with pytest.raises(UnreadableFile, match=f"{name} cannot be right"):
+        tellwhy.load(path)

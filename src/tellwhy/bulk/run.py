@@ -219,7 +219,7 @@ def rows_of_query(query: str, db: Path, out: Path) -> Path:
         return target
     if out.exists() and any(path.name not in (ROWS, QUERY, "model.tellwhy") for path in out.iterdir()):
         raise CannotWrite(f"{out} exists and holds something else than this run: choose another folder.")
-    stage(f"asking {db}")
+    stage("asking", db)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

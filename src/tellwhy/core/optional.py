@@ -104,6 +104,21 @@ def find_version(package: str) -> str:
         return "unknown"
 
 
+def is_later_than_ours(told: str) -> bool:
+    """Tell whether a file says that a later version of tellwhy wrote it, which alone knows what it means.
+
+    Examples
+    --------
+    >>> is_later_than_ours("0.0.9"), is_later_than_ours("99.0"), is_later_than_ours("unknown")
+    (False, True, False)
+    """
+
+    def release(text: str) -> list[int]:
+        return [int(part) for part in text.split(".")[:2] if part.isdecimal() and len(part) < 6]
+
+    return release(told) > release(find_version("tellwhy"))
+
+
 def lazy_names(
     package: str, places: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

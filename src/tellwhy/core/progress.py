@@ -2,11 +2,12 @@
 
 Computing code wraps its loop in `track(...)` and names what it is doing with `stage(...)`. What is shown is
 decided elsewhere: by default one line on stderr when that is a terminal; the command line puts its own
-display in place with `show_with`.
+display in place with `show_with`. The logger `tellwhy.stages` is told each stage, in words without data.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from typing import TypeVar
 T = TypeVar("T")
 Display = Callable[[str, int, int], None]  # label, steps done, steps in all (0: not known)
 
+LOG = logging.getLogger("tellwhy.stages")
 QUIET_SECONDS = 2.0
 _REFRESH_SECONDS = 0.1
 
@@ -93,6 +95,10 @@ def track(steps: Iterable[T], total: int, label: str | Callable[[], str]) -> Ite
             shown_at = now
 
 
-def stage(label: str) -> None:
-    """Name what is being done now, for work that has no steps to count."""
-    _display.get()(label, 0, 0)
+def stage(label: str, about: object = "") -> None:
+    """Name what is being done now, for work that has no steps to count.
+
+    What it is about (a file, a method) is shown beside it, and is not in the log of `tellwhy.stages`.
+    """
+    LOG.info(label)
+    _display.get()(f"{label} {about}".rstrip(), 0, 0)

@@ -198,7 +198,7 @@ def read_sources(
         if len(words) != 1 or sheet is not None:
             got = "a sheet" if len(words) == 1 else f"{len(words)} arguments"
             raise InvalidParameter(f"With --db, give one query and nothing else to read; got {got}.")
-        stage(f"asking {db}")
+        stage("asking", db)
         return read_query(words[0], db)
     _check_no_query(words)
     if words.count(STANDARD_INPUT) > 1:

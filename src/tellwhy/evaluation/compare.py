@@ -332,7 +332,7 @@ def _trial(
 
 def _line(label: str, judge: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """One line of the table: measurements, or the reason why there are none."""
-    stage(f"comparing methods: {label}")  # some take many seconds before the next step is counted
+    stage("comparing methods:", label)  # some take many seconds before the next step is counted
     try:
         return {"method": label, **judge()}
     except Exception as error:

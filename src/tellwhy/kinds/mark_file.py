@@ -21,6 +21,7 @@ from tellwhy.kinds.marks import Mark
 from tellwhy.storage import clock
 from tellwhy.storage.documents import plain
 from tellwhy.storage.journal import append_lines, read_lines
+from tellwhy.storage.signature import fingerprint_of
 
 SCHEMA = 1
 SUFFIX = ".marks.jsonl"
@@ -36,15 +37,6 @@ def path_of_marks(model: str | Path) -> Path:
     """
     place = Path(model)
     return place.with_name(place.name + SUFFIX)
-
-
-def fingerprint_of(model: str | Path) -> str:
-    """Return the SHA-256 of a model file."""
-    try:
-        with Path(model).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UnreadableFile(f"Cannot read {model}: {error.strerror or error}.") from error
 
 
 def fingerprint_with_marks(model: str | Path) -> str:

@@ -16,8 +16,8 @@ from tellwhy.checks.check import are_rules, learn_rules
 from tellwhy.checks.facts import Facts, facts_of
 from tellwhy.core.arrays import random_sample
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.optional import versions
-from tellwhy.core.params import Fit, are_finite, are_texts, generator
+from tellwhy.core.optional import is_later_than_ours, versions
+from tellwhy.core.params import Fit, are_finite, are_texts, generator, is_whole
 from tellwhy.core.progress import stage
 from tellwhy.core.running import one_blas_thread
 from tellwhy.core.score import Floats, Integers
@@ -39,6 +39,7 @@ from tellwhy.verdicts.findings import RowFindings
 from tellwhy.verdicts.seen_values import SeenValues, seen_values
 
 MOST_ROWS = 50_000  # that a model is learned from and keeps; of more a random sample
+MOST_LEVEL = 1e6  # surprise; the oddest rows that people have are below 10⁴
 NOT_KEPT = ("text", "identifier")  # what names rows and people write is no part of a model
 
 
@@ -143,6 +144,22 @@ class TableModel(SavedAsFile):
         """Return the same model with other marks."""
         return replace(self, marks=tuple(marks))
 
+    def _draws_line(self) -> bool:
+        """Whether the threshold is the score that has the surprise of the level, or nearly.
+
+        A level is −log of a p-value, or by which a budget of alarms was drawn: of the order of the scores that
+        were seen.
+        """
+        drawn = self.calibration.score_of(self.level)
+        at = float(self.calibration.surprises(np.array([self.threshold]))[0])
+        return (
+            bool(
+                np.isclose(drawn, self.threshold, rtol=1e-3, atol=1e-6)
+                or np.isclose(at, self.level, rtol=1e-3, atol=1e-6)
+            )
+            and abs(self.level) < MOST_LEVEL
+        )
+
     def _fits(self) -> Iterator[Fit]:
         yield "roles", all(isinstance(role, Role) for role in self.roles.values()), True
         yield "seen", sorted(self.seen), sorted(self.roles)
@@ -155,7 +172,12 @@ class TableModel(SavedAsFile):
         yield "sample", bool((self.sample >= 0).all() and (self.sample < n).all()), True
         yield "detector", hasattr(self.detector, "to_score"), True
         yield "detector", self.detector.n_features_in_, len(self.encoder.owner_)
+        yield "n_rows", is_whole(self.n_rows) and self.n_rows >= n, True
         yield "level", are_finite(self.level, self.threshold), True
+        yield "threshold", self._draws_line(), True
+        yield "hours", set(self.hours) <= set(self.roles), True
+        yield "versions", all(are_texts(*each) for each in self.versions.items()), True
+        yield "versions", not is_later_than_ours(self.versions.get("tellwhy", "0")), True
         yield "marks", all(isinstance(mark, Mark) for mark in self.marks), True
         yield "texts", all(isinstance(each, TextModel) for each in self.texts.values()), True
         yield "rules", are_rules(self.rules), True

@@ -37,7 +37,7 @@ def as_source(data: str | Path | Sequence[str | Path] | TableLike) -> Table:
     if isinstance(data, Table):
         return data
     if isinstance(data, (str, Path)):
-        stage(f"reading {data}")
+        stage("reading", data)
         return read_table(data)
     if isinstance(data, (list, tuple)) and all(isinstance(name, (str, Path)) for name in data):
         return read_sources(data)

@@ -291,6 +291,7 @@ def explain_command(
         Path | None,
         typer.Option(metavar="FILE", help="Judge the rows by a model that `tellwhy fit` saved."),
     ] = None,
+    expect: options.Expect = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -314,6 +315,7 @@ def explain_command(
         int | None,
         typer.Option(min=0, metavar="N", help="Exit with status 3 if more than N rows are alarms."),
     ] = None,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
@@ -365,7 +367,32 @@ def explain_command(
         as_json=json,
         quiet=quiet,
     )
-    fail_above(explain_as_asked(request), fail_on_alarms)
+    options.check_expected(model, expect)
+    if dry_run:
+        show_plan(request)
+    else:
+        fail_above(explain_as_asked(request), fail_on_alarms)
+
+
+def show_plan(request: Request) -> None:
+    """Say what would be read, learned from and written, and do none of it."""
+    from tellwhy.verdicts.run_io import check_place
+
+    files, db = request.named["names"], request.named["db"]
+    is_of_nodes = any(request.nodes[name] not in (None, False) for name in ("grid", "edges", "classes"))
+    media = _kind_of_media(request)
+    in_blocks = media is None and not is_of_nodes and bulk.is_bulk(files, request.blocks)
+    if not in_blocks:
+        check_place(request.folder)
+    reference = request.table["reference"]
+    learned = f"the rows of {reference}" if reference else "the rows themselves, each beside all others"
+    what = "nodes" if is_of_nodes else media or "rows of a table"
+    screen.say_plan(
+        [*files, *([str(db)] if db else []), *([str(reference)] if reference else [])],
+        kind=f"{what}, block by block" if in_blocks else what,
+        learned=f"what {request.model} learned" if request.model else learned,
+        written=request.folder,
+    )
 
 
 def fail_above(run: Result | BulkResult, most: int | None) -> None:

@@ -58,6 +58,8 @@ def fit_command(
         str | None, typer.Option(metavar="COL[=VALUE]", help="Column of true anomalies: it is no feature.")
     ] = None,
     missing: options.Missing = "impute",
+    sign: options.Sign = None,
+    dry_run: options.DryRun = False,
     force: options.Force = False,
     json: options.Json = False,
     seed: options.Seed = 0,
@@ -82,6 +84,7 @@ def fit_command(
     from tellwhy.kinds.table_model import fit_model, marks_at
     from tellwhy.kinds.table_rows import named_source
     from tellwhy.storage.model_file import check_place, save as write
+    from tellwhy.storage.signature import check_secret
 
     asked: dict[str, Any] = {
         "normal": normal,
@@ -101,10 +104,19 @@ def fit_command(
     inputs = files if db is None else [db]
     is_graph = grid or edges is not None or classes is not None
     kind = "graph" if is_graph else _kind_of_media(files, asked, db, time=time, window=window)
+    if dry_run:
+        with screen.working(inputs, quiet=True, force=force):
+            check_place(save)
+        of = kind or "rows of a table"
+        screen.say_plan(map(str, files), kind=of, learned="nothing else", written=save)
+        return
+    if sign is not None:
+        check_secret(sign)
     if kind is not None:
         media = {"time": time, "window": window, "sheet": sheet, "db": db}
         media |= {"edges": edges, "n_classes": classes or None, "neighbours": neighbours}
         _fit_media(kind, files, asked | media, save, force=force, as_json=json, quiet=quiet)
+        _sign(save, sign)
         return
     with screen.working(inputs, quiet=quiet, force=force):
         check_place(save)
@@ -117,12 +129,20 @@ def fit_command(
         before = marks_at(save)
         write(model, save)
         carry_marks(save, before)
+    _sign(save, sign)
     if json:
         screen.print_json(as_json(model, save))
         return
     screen.notes(model.encoder.notices_, quiet=quiet)
     screen.say(summary_of(model))
     screen.say(f"Model: {save}")
+
+
+def _sign(model: Path, secret: Path | None) -> None:
+    from tellwhy.storage.signature import sign_model
+
+    if secret is not None:
+        sign_model(model, secret)
 
 
 def _kind_of_media(
@@ -185,8 +205,11 @@ def _fit_media(
 
 def as_json(model: TableModel, path: Path) -> dict[str, Any]:
     """What `--json` prints."""
+    from tellwhy.storage.signature import fingerprint_of
+
     return {
         "model": str(path),
+        "sha256": fingerprint_of(path),
         "source": model.source,
         "n_rows": model.n_rows,
         "rows_kept": len(model.reference),

@@ -1,7 +1,7 @@
 """Commands of `tellwhy`.
 
 Exit status: 0 done, 1 an error (said on stderr), 2 wrong usage, 3 more alarms than `--fail-on-alarms` allows,
-130 interrupted.
+124 stopped by `--timeout`, 130 interrupted, 141 whoever read the output went away.
 
 Nothing here loads numpy: every command imports what it needs when it runs, so that `--help` answers at once.
 """
@@ -13,7 +13,7 @@ import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import Annotated, Any, ParamSpec
 
 import typer
 
@@ -25,6 +25,7 @@ from tellwhy.views.cli.explain import explain_command
 from tellwhy.views.cli.fitting import fit_command, mark_command
 from tellwhy.views.cli.models import fit_svm_command, insight_command
 from tellwhy.views.cli.network import network_command
+from tellwhy.views.cli.observe import TookTooLong, observed
 from tellwhy.views.cli.options import Force, Json
 from tellwhy.views.cli.service import mcp_command
 from tellwhy.views.cli.tables import check_command, compare_command, diff_command, repair_command
@@ -40,21 +41,27 @@ app = typer.Typer(
 )
 
 FAILED = 1
+OUT_OF_TIME = 124  # as `timeout` has it
+CLOSED_PIPE = 141  # 128 + SIGPIPE, as shells have it
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 P = ParamSpec("P")
 
 
-def guarded(command: Callable[P, None]) -> Callable[P, None]:
+def guarded(told: Callable[P, None]) -> Callable[..., None]:
     """Turn this library's errors and Ctrl-C into a line on stderr and an exit status."""
+    command = observed(told)
 
     @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt as stop:
             screen.fail(str(stop) or "Interrupted; nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
+        except TookTooLong as error:
+            screen.fail(str(error))
+            raise typer.Exit(OUT_OF_TIME) from None
         except TellwhyError as error:
             screen.fail(str(error))
             raise typer.Exit(FAILED) from None
@@ -189,7 +196,7 @@ def _status() -> int:
         return INTERRUPTED
     except BrokenPipeError:  # who read has seen enough
         abandon(sys.stdout)
-        return FAILED
+        return CLOSED_PIPE
     except OSError as error:
         abandon(sys.stdout)
         screen.fail(f"The system refused: {error}.")

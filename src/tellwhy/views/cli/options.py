@@ -94,7 +94,33 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and not
 Force = Annotated[
     bool, typer.Option("--force", help="Replace the output file even if tellwhy did not write it.")
 ]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be read, learned from and written; do nothing.")
+]
+Sign = Annotated[
+    Path | None,
+    typer.Option(metavar="KEY", help="File with a secret: sign the model with it, in FILE.signature."),
+]
+Expect = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHA256|KEY",
+        help="Use the model only if it has this SHA-256, or was signed with the secret in this file.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")]
+
+
+def check_expected(model: Path | None, expected: str | None) -> None:
+    """Raise unless the model is the one that the user expects."""
+    if expected is None:
+        return
+    from tellwhy.core.errors import InvalidParameter
+    from tellwhy.storage.signature import check_expected as check
+
+    if model is None:
+        raise InvalidParameter("--expect says which model to use: give --model with it.")
+    check(model, expected)
 
 
 def listed(options: list[str] | None) -> list[str] | None:

@@ -94,6 +94,17 @@ def working(inputs: Iterable[str | Path] = (), *, quiet: bool = False, force: bo
         yield
 
 
+def say_plan(inputs: Iterable[str], *, kind: str, learned: str, written: Path) -> None:
+    """Print what a command would read, learn from and write."""
+    for name in inputs:
+        place = Path(name)
+        size = f"{place.stat().st_size:,} bytes" if place.is_file() else "a folder" if place.is_dir() else ""
+        say(f"read      {name}{f' ({size})' if size else ''}")
+    say(f"as        {kind}")
+    say(f"beside    {learned}")
+    say(f"write     {written}{' (in place of what is there)' if written.exists() else ''}")
+
+
 def note(text: str) -> None:
     """Print something the user should know on stderr."""
     with suppress(OSError):  # who closed stderr wants no notes

@@ -77,6 +77,10 @@ def escape(text: str) -> str:
 class SafeConsole(Console):
     """A console that obeys its own markup only, whatever is forgotten elsewhere."""
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command to end when whoever read has seen enough."""
+        raise BrokenPipeError
+
     def render_str(self, text: str, **settings: Any) -> Any:
         """Render text without its control characters."""
         return super().render_str(visible(text, lines=True), **settings)
