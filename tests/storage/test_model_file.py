@@ -407,5 +407,5 @@ def test_figures_that_cannot_be_right_are_refused(tmp_path, name, value):
         head["is"]["is"][name] = value
 
     changed(path, lie)
-    with pytest.raises(UnreadableFile, match=f"{name} cannot be right"):
+    with pytest.raises(UnreadableFile, match="cannot be right"):
         tellwhy.load(path)
