@@ -147,7 +147,7 @@ class TableModel(SavedAsFile):
     def _draws_line(self) -> bool:
         """Whether the threshold is the score that has the surprise of the level, or nearly.
 
-        A level is −log of a p-value, or by which a budget of alarms was drawn: of the order of the scores that
+        A level is −log of a p-value, or what a budget of alarms was drawn by: of the order of the scores that
         were seen.
         """
         drawn = self.calibration.score_of(self.level)
