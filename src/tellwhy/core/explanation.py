@@ -21,6 +21,7 @@ from tellwhy.core.explanation_parts import (
     joined,
     of_class,
     some_columns,
+    tokens_of,
 )
 from tellwhy.core.optional import require
 from tellwhy.core.score import Floats
@@ -261,6 +262,11 @@ class Explanation:
         head = f"<Explanation by {self.method} ({self.kind}): {len(self)} rows × {self.feature_shape}"
         return f"{head}, of {self.params.get('explains', 'a score')}>"
 
+    def __str__(self) -> str:
+        """Return one line for each text, with the values of its words; for other explanations the `repr`."""
+        tokens = tokens_of(self)
+        return repr(self) if tokens is None else _lines_of_words(self, tokens)
+
     def _repr_html_(self) -> str:
         """Return a plain table of the ten highest scores and what did most to them, for notebooks."""
         return _to_html(self)
@@ -276,7 +282,14 @@ _SMALL = 1e-9  # of the largest value: what rounding leaves
 def _to_shap(explanation: Explanation) -> Any:
     """Return a `shap.Explanation` whose values and base value sum to the score."""
     shap = require("shap", "Explanation.to_shap")
+    tokens = tokens_of(explanation)
     is_table = len(explanation.feature_shape) == 1
+    if tokens is not None:
+        return shap.Explanation(
+            values=_ragged([row[: len(words)] for row, words in zip(explanation.values, tokens, strict=True)]),
+            base_values=explanation.scores - explanation.values.sum(axis=1),
+            data=_ragged([np.array(words, dtype=object) for words in tokens]),
+        )
     if not is_table:
         base = explanation.base_values + (0.0 if explanation.residual is None else explanation.residual)
         return shap.Explanation(values=explanation.values, base_values=base, data=_array(explanation.data))
@@ -295,6 +308,14 @@ def _to_shap(explanation: Explanation) -> Any:
         display_data=shown,
         feature_names=names,
     )
+
+
+def _ragged(rows: Sequence[Any]) -> Any:
+    """Arrays of different lengths as one array of arrays."""
+    found = np.empty(len(rows), dtype=object)
+    for place, row in enumerate(rows):
+        found[place] = row
+    return found
 
 
 def _array(data: Any) -> Any:
@@ -363,6 +384,17 @@ def _checked(output: int | None, n: int) -> int:
     return output
 
 
+def _lines_of_words(explanation: Explanation, tokens: list[list[str]]) -> str:
+    """One line for each text: its score, and its words with their values."""
+    lines = [repr(explanation)]
+    nothing = _SMALL * np.abs(explanation.values).max(initial=0.0)
+    for score, words, row in zip(explanation.scores, tokens, explanation.values, strict=True):
+        values = np.where(np.abs(row) > nothing, row, 0.0)
+        told = [f"{word} {value:+.2g}" for word, value in zip(words, values[: len(words)], strict=True)]
+        lines.append(f"{score:.4g}: {'  '.join(told)}")
+    return "\n".join(lines)
+
+
 _MOST_ROWS = 10
 _MOST_FEATURES = 3
 _LONGEST = 24
@@ -391,8 +423,10 @@ def _to_html(explanation: Explanation) -> str:
 def _line(row: Explanation, is_shares: bool) -> str:
     """One row of the table."""
     flat = row.values.ravel()
-    names = row.names()
-    cells = _cells(row)
+    tokens = tokens_of(row)
+    names = row.names() if tokens is None else tokens[0]
+    cells = _cells(row) if tokens is None else None
+    flat = flat[: len(names)]
     order = np.argsort(-np.abs(flat), kind="stable")[:_MOST_FEATURES]
     words = [_driver(names[j], None if cells is None else cells[j], float(flat[j]), is_shares) for j in order]
     label = row.extras["row"][0]

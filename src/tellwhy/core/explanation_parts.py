@@ -124,6 +124,34 @@ def _rows_taken(held: Any, index: Integers) -> Any:
     return take_rows(held, index) if is_per_row(held) else held
 
 
+TOKENS = "tokens"  # the parameter of an explanation that says into what texts were cut
+
+
+def tokens_of(explanation: Explanation) -> list[list[str]] | None:
+    """Return the words of each explained text, where features are words; None for other explanations.
+
+    Examples
+    --------
+    >>> from tellwhy.core.explanation import Explanation
+    >>> words = np.array([["not", "bad"], ["good", ""]], dtype=object)
+    >>> said = {"data": words, "params": {"tokens": "words"}, "method": "Example"}
+    >>> tokens_of(Explanation(values=np.zeros((2, 2)), scores=[0.0, 0.0], **said))
+    [['not', 'bad'], ['good']]
+    """
+    if TOKENS not in explanation.params or explanation.data is None:
+        return None
+    rows = np.asarray(explanation.data, dtype=object)
+    if rows.shape != explanation.values.shape:
+        return None
+    return [[str(word) for word in row[: _n_written(row)]] for row in rows]
+
+
+def _n_written(row: Any) -> int:
+    """How many words there are before the empty ones that fill up the row."""
+    written = [place for place, word in enumerate(row) if word]
+    return written[-1] + 1 if written else 0
+
+
 def column_places(explanation: Explanation, columns: Any) -> Integers:
     """Return the places of columns that are asked for by name, place, slice or mask."""
     if len(explanation.feature_shape) != 1:

@@ -35,6 +35,7 @@ from tellwhy.one_liner.method import (
 )
 from tellwhy.one_liner.question import Asked, is_network, read_score, task_of
 from tellwhy.one_liner.refusals import refuse_asked, refuse_background
+from tellwhy.one_liner.texts import asks_for_pieces, explain_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +66,9 @@ def explain(
         or a PyTorch module.
     X
         Rows to explain: an array or a frame, in the columns the model was fitted on. A function gets frames
-        as frames, with their names, types and categories.
+        as frames, with their names, types and categories. Or a list of texts, explained by their words
+        (`pieces="sentences"`, "lines" or a function cuts them otherwise; `baseline` replaces what is left
+        out).
     method
         Name of an explainer (see `tellwhy.methods()`; names that other libraries use are understood), its
         class, or an explainer that is already made. 'auto': the cheapest exact method that applies, named in
@@ -120,8 +123,12 @@ def explain(
         chosen = named_card(method)
         if chosen is None and not isinstance(method, str):
             return _by_instance(method, question)
-        if chosen is None and _is_text(X):
-            chosen = _label_card(model)
+        if _is_text(X) and not is_network(model):
+            is_open = chosen is None and rule == AUTO and not asks_for_pieces(params)
+            by_weights = _label_card(question) if is_open else None
+            if by_weights is None and (chosen is None or chosen.role == "explainer"):
+                return _by_pieces(chosen, question)
+            chosen = chosen or by_weights
         if chosen is None and isinstance(method, str) and _has_neighbours(model):
             chosen = explainer_card("LatentClassDTD")
         if is_network(model) and (chosen is None or _takes_networks(chosen)):
@@ -324,17 +331,36 @@ def _is_text(X: Any) -> bool:
     return all(isinstance(item, str) for item in X)
 
 
-def _label_card(model: object) -> Card | None:
-    """Return the explainer of labels that applies to a classifier of texts."""
+def _label_card(question: _Question) -> Card | None:
+    """Return the explainer of labels that reads the weights of a model of texts; None where none does."""
+    if question.asked.output != "auto" or question.asked.task == "anomaly" or not _names_words(question.model):
+        return None
     labels = cards("classifier explainer")
-    found = next((c for c in labels if c.applies is not None and c.applies(model)), None)
-    if found is None:
-        raise InvalidInput(
-            f"X is a list of texts, whose words are explained for linear classifiers only; got "
-            f"{type(model).__name__}. Turn texts into columns first, or fit "
-            "tellwhy.classifiers.TextClassifier."
+    return next((c for c in labels if c.applies is not None and c.applies(question.model)), None)
+
+
+def _names_words(model: Any) -> bool:
+    """Whether what comes before the last step of a pipeline knows its words; hashes do not."""
+    if not hasattr(model, "named_steps"):
+        return True
+    try:
+        return len(model[:-1].get_feature_names_out()) > 0
+    except AttributeError:
+        return False
+
+
+def _by_pieces(chosen: Card | None, question: _Question) -> Explanation:
+    """Explain texts by their words, sentences or pieces of the user's."""
+    if question.background is not None:
+        raise InvalidParameter(
+            "Texts are compared with themselves without some of their words, so that a background would be "
+            "ignored. Leave it out; baseline='…' says what replaces a word."
         )
-    return found
+    if question.rule == TRIED:
+        raise InvalidParameter("method='tried' compares methods for tables, and X holds texts. Leave it out.")
+    found = explain_texts(question.model, question.X, chosen, question.asked, question.params)
+    said = {} if chosen is not None else {"chosen": _words_of(question.rule)}
+    return replace(found, params={**found.params, **said})
 
 
 def methods() -> pd.DataFrame:

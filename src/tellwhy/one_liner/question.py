@@ -95,7 +95,7 @@ def task_of(model: Any, asked: Asked) -> str:
     """Whether an anomaly score or a prediction is explained."""
     validate_value("explain", "task", asked.task, one_of(*TASKS))
     refuse_classes(model)
-    return _task(*_owner_of_method(model, asked))
+    return _task(*owner_of_method(model, asked))
 
 
 def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: bool = False) -> ScoreFunction:
@@ -105,7 +105,7 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
     refuse_sparse(X)
     refuse_classes(model)
     refuse_one_row(X)
-    model, asked = _owner_of_method(model, asked)
+    model, asked = owner_of_method(model, asked)
     task = _task(model, asked)
     trees = trees_of(model, task, asked.target, asked.output) if as_trees else None
     if trees is not None:
@@ -196,7 +196,7 @@ def _task(model: Any, asked: Asked) -> str:
     return "prediction" if is_predictor or is_other else "anomaly"
 
 
-def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
+def owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
     """Return the estimator whose method was passed, such as `model.predict`, and what that says."""
     owner = getattr(model, "__self__", None)
     name = getattr(model, "__name__", "")

@@ -330,10 +330,13 @@ def as_prediction(model: Any, *, target: Any = None, output: str = "auto") -> Sc
     """
     validate_value("explain", "output", output, one_of(*OUTPUTS))
     refuse_classes(model)
+    encoded = _linear_pipeline(_best_of_search(model), target, output)
+    return whole_prediction(model, target=target, output=output) if encoded is None else encoded
+
+
+def whole_prediction(model: Any, *, target: Any = None, output: str = "auto") -> PredictionScore:
+    """Return the same as `as_prediction`, of rows as they go into a pipeline, whatever it ends in."""
     inside = _best_of_search(model)
-    encoded = _linear_pipeline(inside, target, output)
-    if encoded is not None:
-        return encoded
     kind = estimator_kind(inside)
     if kind == "classifier":
         return _classifier(inside, target, output)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.explanation_parts import Extras
+from tellwhy.core.explanation_parts import TOKENS, Extras
 from tellwhy.core.params import Rule, Rules, Seed, integer, one_of, real, seed, validate_parameters
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
@@ -353,7 +353,7 @@ class Lime(BackgroundExplainer):
             values[i, : len(words[i])] = found.coefficients
             stderr[i, : len(words[i])] = found.errors
             base[i] = found.intercept
-        listed = np.array([each + [""] * (shape[1] - len(each)) for each in words], dtype=object)
+        listed = np.array([each + [""] * (shape[1] - len(each)) for each in words])
         return Explanation(
             values=values,
             scores=scores,
@@ -361,7 +361,7 @@ class Lime(BackgroundExplainer):
             stderr=stderr,
             data=listed,
             method="Lime",
-            params={"explains": score.describes, **self._settings()},
+            params={"explains": score.describes, **self._settings(), TOKENS: "words"},
             extras=Extras({"output": chosen}),
         )
 

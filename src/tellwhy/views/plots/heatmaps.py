@@ -16,6 +16,7 @@ from plotly.subplots import make_subplots
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.explanation_parts import tokens_of
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import DIVERGING
@@ -149,7 +150,10 @@ def text(explanation: Explanation, row: int = 0, *, words: Sequence[str] | None 
     values = (
         chosen.values.reshape(-1) if chosen.values.ndim == 2 else chosen.values[0].sum(axis=-1).reshape(-1)
     )
-    shown = _words(chosen, words, len(values))
+    tokens = tokens_of(chosen) if words is None else None
+    if tokens is not None:
+        values = values[: len(tokens[0])]
+    shown = _words(chosen, words, len(values)) if tokens is None else tokens[0]
     reach = float(np.abs(values).max(initial=0.0)) or 1.0
     figure = go.Figure()
     figure.update_layout(coloraxis=_word_axis(reach))
