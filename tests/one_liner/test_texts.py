@@ -72,7 +72,17 @@ def test_what_replaces_a_word_and_how_texts_are_cut():
 
 
 def test_scripts_without_spaces_are_cut_by_character():
-    assert text_pieces("天気 is好き, isn't it?").written == ["天", "気", "is", "好", "き", ",", "isn't", "it", "?"]
+    assert text_pieces("天気 is好き, isn't it?").written == [
+        "天",
+        "気",
+        "is",
+        "好",
+        "き",
+        ",",
+        "isn't",
+        "it",
+        "?",
+    ]
 
 
 MODELS = {

@@ -286,7 +286,9 @@ def _to_shap(explanation: Explanation) -> Any:
     is_table = len(explanation.feature_shape) == 1
     if tokens is not None:
         return shap.Explanation(
-            values=_ragged([row[: len(words)] for row, words in zip(explanation.values, tokens, strict=True)]),
+            values=_ragged(
+                [row[: len(words)] for row, words in zip(explanation.values, tokens, strict=True)]
+            ),
             base_values=explanation.scores - explanation.values.sum(axis=1),
             data=_ragged([np.array(words, dtype=object) for words in tokens]),
         )

@@ -333,7 +333,11 @@ def _is_text(X: Any) -> bool:
 
 def _label_card(question: _Question) -> Card | None:
     """Return the explainer of labels that reads the weights of a model of texts; None where none does."""
-    if question.asked.output != "auto" or question.asked.task == "anomaly" or not _names_words(question.model):
+    if (
+        question.asked.output != "auto"
+        or question.asked.task == "anomaly"
+        or not _names_words(question.model)
+    ):
         return None
     labels = cards("classifier explainer")
     return next((c for c in labels if c.applies is not None and c.applies(question.model)), None)
