@@ -242,7 +242,8 @@ def _labelled(function: Any, texts: Sequence[str], asked: Asked, words: str) -> 
     if not isinstance(first[0], (list, tuple)):
         raise InvalidInput(
             f"The model gives one label for each text ({str(first[0])[:60]}), which may be another one where "
-            "words are left out. Have it give the scores of all labels: lambda texts: model(texts, top_k=None)."
+            "words are left out. Have it give the scores of all labels: lambda texts: model(texts, "
+            "top_k=None)."
         )
     names = sorted(str(one["label"]) for one in first[0])
     target = asked.target
