@@ -55,7 +55,7 @@ TWINS = [
         "three: NumPy's softmax, networks of different sizes that are halved, and stacks recorded on a graphics "
         "card share a formula of four lines and no loop",
     ),
-    ("checks of saved parts", "one: `_fits` at each class"),
+    ("checks of saved parts", "one: `_require` at each class"),
     (
         "windows; what replaces a cell",
         "one each: `Windows` of `data/pieces.py`, `replacement_row` of `explainers/rows.py`",

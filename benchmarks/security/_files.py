@@ -25,7 +25,7 @@ from tellwhy.core.errors import TellwhyError
 from tellwhy.data import read_table
 from tellwhy.data.graph_files import read_grid
 from tellwhy.detectors import KernelDensity
-from tellwhy.storage.csv_cells import neutral
+from tellwhy.storage.csv_cells import neutralise
 from tellwhy.views.cli.main import app
 
 sys.path.append(str(TESTS))
@@ -223,7 +223,7 @@ def obeyed_text(place: Path) -> Row:
     befores = ("", " ", '"', "a;", "a; ", 'a;"', "a\t", "a\n", "a\r\n", "a|")
     for start in starts:
         for before in befores:
-            pieces = re.split(r"[;\t\n\r|]", neutral(f"{before}{start}1+1"))
+            pieces = re.split(r"[;\t\n\r|]", neutralise(f"{before}{start}1+1"))
             failures += any(piece.lstrip(' "').startswith(start) for piece in pieces)
     return (
         "9 text that a terminal or a spreadsheet obeys",

@@ -20,7 +20,7 @@ import numpy as np
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
 from tellwhy.storage import folders
-from tellwhy.storage.folders import new_file, new_folder, standing
+from tellwhy.storage.folders import find_standing, new_file, new_folder
 from tellwhy.storage.manifest import MANIFEST
 
 Row = tuple[str, int, int]  # class of attack, attempts, failures
@@ -113,7 +113,7 @@ def patched_faults() -> Row:
                 if not struck(lambda t=target: write(t, "new"), Fault(at, kind)):
                     break
                 attempts += 1
-                failures += not is_whole(standing(target))
+                failures += not is_whole(find_standing(target))
                 write(target, "new")  # what the dead left is tidied up
                 failures += not is_whole(target)
     return "6 a fault at any call of the system while a folder is replaced (patched)", attempts, failures
@@ -147,7 +147,7 @@ def traced_faults(most: int = 6) -> Row:
                     program = [sys.executable, "-c", PROGRAM, str(target)]
                     subprocess.run([*command, *program], capture_output=True, check=False, env=environment)
                     attempts += 1
-                    failures += not is_whole(standing(target))
+                    failures += not is_whole(find_standing(target))
     return "6 the same, injected by strace", attempts, failures
 
 

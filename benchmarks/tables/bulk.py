@@ -129,9 +129,9 @@ def bare(model: Any, frame: pd.DataFrame) -> dict[str, Any]:
     """Score rows in memory, and attribute the scores of the alarms."""
     import tellwhy
     from tellwhy.data import as_table
-    from tellwhy.kinds.table import changed_request, judge
+    from tellwhy.kinds.table import change_request, judge
 
-    judged = judge(model, as_table(frame.head(2000)), changed_request(model, {}))  # warms up
+    judged = judge(model, as_table(frame.head(2000)), change_request(model, {}))  # warms up
     encoded = model.encoder.transform(frame)
     started = time.perf_counter()
     cpu = cpu_seconds()

@@ -154,7 +154,7 @@ def test_rows_are_classified_batch_by_batch(head, monkeypatch):
     whole, scores = model.predict(X), model.decision_function(X)
     seen, apply = [], FeatureMap.apply
     monkeypatch.setattr(
-        "tellwhy.core.running.row_batches", lambda n, *_: [slice(i, i + 50) for i in range(0, n, 50)]
+        "tellwhy.core.running.cut_batches", lambda n, *_: [slice(i, i + 50) for i in range(0, n, 50)]
     )
     monkeypatch.setattr(FeatureMap, "apply", lambda self, rows: seen.append(len(rows)) or apply(self, rows))
     np.testing.assert_array_equal(model.predict(X), whole)

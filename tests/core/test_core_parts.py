@@ -10,7 +10,7 @@ import tellwhy.one_liner.explain  # noqa: F401  (fills the registry)
 from tellwhy.core import arrays as tables, progress, registry
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, MissingExtra
 from tellwhy.core.optional import require
-from tellwhy.core.running import row_batches, thread_map
+from tellwhy.core.running import cut_batches, map_in_threads
 from tellwhy.storage import documents, folders
 
 
@@ -51,7 +51,7 @@ def test_plain_values_for_json(tmp_path):
         "p": tmp_path,
     }
     expected = {"a": 1.5, "b": [0, 1], "c": [1, None], "d": "inf", "3": True, "p": str(tmp_path)}
-    assert documents.plain(given) == expected
+    assert documents.make_plain(given) == expected
 
 
 def test_progress_is_silent_when_quick_and_shown_when_slow(monkeypatch):
@@ -66,22 +66,22 @@ def test_progress_is_silent_when_quick_and_shown_when_slow(monkeypatch):
 
 
 def test_progress_line_needs_a_terminal(capsys, monkeypatch):
-    progress._line_on_stderr("label", 1, 2)
+    progress._write_line_on_stderr("label", 1, 2)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    progress._line_on_stderr("label", 2, 2)
+    progress._write_line_on_stderr("label", 2, 2)
     assert "label [##############################] 2/2" in capsys.readouterr().err
 
 
 def test_batches_cover_every_row_once():
     for n, size in [(0, 10), (1, 10), (100, 7), (100, 10**9)]:
-        covered = np.concatenate([np.arange(n)[b] for b in row_batches(n, size, limit=100)] or [np.arange(0)])
+        covered = np.concatenate([np.arange(n)[b] for b in cut_batches(n, size, limit=100)] or [np.arange(0)])
         np.testing.assert_array_equal(covered, np.arange(n))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_threads_keep_the_order(n_jobs):
-    assert thread_map(lambda x: x * x, list(range(20)), n_jobs) == [x * x for x in range(20)]
+    assert map_in_threads(lambda x: x * x, list(range(20)), n_jobs) == [x * x for x in range(20)]
 
 
 def test_bad_cells_are_named_by_row_and_column():
@@ -120,8 +120,8 @@ def test_a_class_that_is_entered_again_replaces_itself_and_no_other():
 
     first, second = entered("explainer", "TwiceRun"), entered("graph explainer", "TwiceRun")
     try:
-        assert registry.explainer_card("twice_run").cls is second
-        assert registry.explainer_card("TwiceRun").role == "graph explainer"
+        assert registry.find_explainer("twice_run").cls is second
+        assert registry.find_explainer("TwiceRun").role == "graph explainer"
         assert "TwiceRun" not in [card.name for card in registry.cards("explainer")]
         with pytest.raises(InvalidParameter, match="'Twicerun' is taken: notebook has a graph explainer"):
             entered("explainer", "Twicerun", "elsewhere")
@@ -133,7 +133,7 @@ def test_a_class_that_is_entered_again_replaces_itself_and_no_other():
         registry.forget(first)
         registry.forget(second)
     with pytest.raises(InvalidParameter, match=r"no explainer named 'TwiceRun'"):
-        registry.explainer_card("TwiceRun")
+        registry.find_explainer("TwiceRun")
 
 
 def test_a_missing_extra_says_how_to_install_it():

@@ -12,7 +12,14 @@ from tellwhy.bases import KernelBasis
 from tellwhy.classifiers import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.old_names import GONE_IN, OLD_NAMES, OLD_ORDERS, TakesOldNames, new_names, takes_old_names
+from tellwhy.core.old_names import (
+    GONE_IN,
+    OLD_NAMES,
+    OLD_ORDERS,
+    TakesOldNames,
+    takes_old_names,
+    update_names,
+)
 from tellwhy.detectors import (
     LCCAD,
     SVDD,
@@ -75,7 +82,7 @@ def test_both_names_at_once_are_refused():
 def test_files_are_read_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert new_names(KernelDensity, {"false_alarms": 0.1, "q": 2}) == {"contamination": 0.1, "q": 2}
+        assert update_names(KernelDensity, {"false_alarms": 0.1, "q": 2}) == {"contamination": 0.1, "q": 2}
 
 
 class Drawn(TakesOldNames):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import tellwhy
-from tellwhy.core.arrays import evenly_spread, random_sample
+from tellwhy.core.arrays import draw_sample, spread_evenly
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 100, 1001, 12_345])
 @pytest.mark.parametrize("most", [2, 3, 100, 1000])
 def test_evenly_spread_from_the_first_to_the_last(n, most):
-    found = evenly_spread(n, most)
+    found = spread_evenly(n, most)
     assert len(found) == min(n, most)
     assert found.dtype == np.int64
     if n:
@@ -25,14 +25,14 @@ def test_evenly_spread_from_the_first_to_the_last(n, most):
 
 def test_random_samples():
     rng = np.random.default_rng(0)
-    assert random_sample(5, 5, rng).tolist() == [0, 1, 2, 3, 4]
-    drawn = random_sample(1_000, 400, rng)
+    assert draw_sample(5, 5, rng).tolist() == [0, 1, 2, 3, 4]
+    drawn = draw_sample(1_000, 400, rng)
     assert len(np.unique(drawn)) == 400
     assert 0 <= drawn.min() < 20
     assert 980 < drawn.max() < 1_000
     assert (np.diff(drawn) < 0).any()  # in the order they were drawn
     untouched = np.random.default_rng(0)
-    np.testing.assert_array_equal(random_sample(1_000, 400, untouched), drawn)  # all of few draws nothing
+    np.testing.assert_array_equal(draw_sample(1_000, 400, untouched), drawn)  # all of few draws nothing
 
 
 def test_nobody_spreads_rows_in_another_way():

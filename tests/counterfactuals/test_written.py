@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.counterfactuals.written import Limits, written
-from tellwhy.words.numbers import number_text
+from tellwhy.words.numbers import write_number
 
 ANYTHING = Limits(np.array([True]), np.zeros(1), np.array([-np.inf]), np.array([np.inf]))
 
@@ -23,7 +23,7 @@ def test_the_shown_number_is_the_scored_number(scale, sign):
         value, as_shown = one(3.0 * level, level, lambda v, at=level: sign * v <= sign * at)
         assert as_shown
         assert sign * value <= sign * level  # on the normal side
-        assert float(number_text(value)) == value
+        assert float(write_number(value)) == value
         assert abs(value - level) <= 1e-3 * abs(level)  # and no farther than four digits are
 
 

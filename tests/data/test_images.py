@@ -7,7 +7,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, MissingExtra, UnreadableFile
 from tellwhy.data import images
-from tellwhy.data.images import alike, pictures_in, read_picture, shows_pictures
+from tellwhy.data.images import list_pictures, make_alike, read_picture, shows_pictures
 
 Image = pytest.importorskip("PIL.Image")
 RNG = np.random.default_rng(0)
@@ -127,7 +127,7 @@ def test_pictures_of_a_folder_come_in_the_order_of_their_names(tmp_path):
     for name in ("b/2.png", "10.PNG", "a.png", ".hidden.png"):
         Image.fromarray(GREY).save(tmp_path / name)
     (tmp_path / "notes.txt").write_text("x")
-    assert [str(path.relative_to(tmp_path)) for path in pictures_in(tmp_path)] == [
+    assert [str(path.relative_to(tmp_path)) for path in list_pictures(tmp_path)] == [
         "10.PNG",
         "a.png",
         "b/2.png",
@@ -136,14 +136,14 @@ def test_pictures_of_a_folder_come_in_the_order_of_their_names(tmp_path):
     Image.fromarray(GREY).save(tmp_path / "none" / "._a.png")  # what systems write beside pictures
     assert not shows_pictures(str(tmp_path / "none"))
     with pytest.raises(InvalidInput, match="holds no picture"):
-        pictures_in(tmp_path / "none")
+        list_pictures(tmp_path / "none")
 
 
 def test_grey_pictures_beside_coloured_ones_become_coloured(tmp_path):
     grey = saved(tmp_path, Image.fromarray(GREY))
     colour = saved(tmp_path, Image.fromarray(COLOUR), "c.png")
-    assert [pixels.shape for pixels in alike([grey, colour])] == [(20, 30, 3), (20, 30, 3)]
-    assert alike([grey, grey])[0].shape == (20, 30)
+    assert [pixels.shape for pixels in make_alike([grey, colour])] == [(20, 30, 3), (20, 30, 3)]
+    assert make_alike([grey, grey])[0].shape == (20, 30)
 
 
 def test_without_pillow_the_install_is_named(tmp_path, monkeypatch):

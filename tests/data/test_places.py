@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from tellwhy.data.places import bad_cell, mark_lines, place_of, shown
+from tellwhy.data.places import mark_lines, place_of, refuse_cell, show_cell
 
 
 def marked(n=6):
@@ -26,7 +26,7 @@ def test_no_line_is_claimed_where_it_is_unknown():
 
 def test_long_cells_are_cut():
     frame = pd.DataFrame({"a": ["x" * 500]})
-    message = str(bad_cell(frame, "a", 0, expected="a number", advice="Fix it."))
+    message = str(refuse_cell(frame, "a", 0, expected="a number", advice="Fix it."))
     assert len(message) < 150
     assert message.endswith("…  in row 0; expected a number. Fix it.".replace("  ", " "))
-    assert shown("<b>") == "'<b>'"
+    assert show_cell("<b>") == "'<b>'"

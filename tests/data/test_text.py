@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.data.text import OTHERS, BagOfWords, pieces, stem
+from tellwhy.data.text import OTHERS, BagOfWords, cut_pieces, stem
 
 TEXTS = ["the cat sat", "The cat ran!", "the dog sat", "a Bird sat"]
 
@@ -66,7 +66,7 @@ def test_values_of_columns_are_put_where_their_words_stand():
     bag = BagOfWords(min_documents=1).fit(["a moon, a sun"])
     text = "A moon: the Moon!"
     along = bag.spread_columns(text, np.array([0.0, 5.0, 0.0, 3.0]))
-    told = pieces(text, along)
+    told = cut_pieces(text, along)
     assert "".join(piece for piece, _ in told) == text
     assert [(piece, round(value, 9)) for piece, value in told if value] == [
         ("moon", 2.5),
@@ -78,7 +78,7 @@ def test_values_of_columns_are_put_where_their_words_stand():
 def test_values_of_strings_of_letters_add_up_over_words():
     bag = BagOfWords("letters", min_documents=1).fit(["abcd efgh"])
     values = np.arange(float(len(bag.words_)))
-    told = pieces("abcd efgh", bag.spread_columns("abcd efgh", values))
+    told = cut_pieces("abcd efgh", bag.spread_columns("abcd efgh", values))
     assert sum(value for _, value in told) == pytest.approx(values[:-1].sum())
     assert [piece for piece, _ in told] == ["abcd", " ", "efgh"]
 

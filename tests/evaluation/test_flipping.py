@@ -116,7 +116,7 @@ def test_steps_are_split_where_memory_is_short(monkeypatch):
     X = np.random.default_rng(3).normal(size=(11, 7))
     whole = flipping(random_explanation(X), score).curves
     monkeypatch.setattr(import_module("tellwhy.evaluation.flipping"), "BATCH_BYTES", 8 * 50 * 3)
-    monkeypatch.setattr("tellwhy.core.running.row_batches.__defaults__", (8 * 50,))
+    monkeypatch.setattr("tellwhy.core.running.cut_batches.__defaults__", (8 * 50,))
     np.testing.assert_array_equal(flipping(random_explanation(X), score).curves, whole)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
-from tellwhy.kinds.model import changed_settings, kind
+from tellwhy.kinds.model import change_settings, kind
 from tellwhy.results.result import Anomaly, Part, Reason, Result
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.storage.saved_classes import saved
@@ -29,7 +29,7 @@ class LinesModel(SavedAsFile):
     lengths: Floats
     is_clean: bool
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "lengths", self.lengths.ndim == 1 and len(self.lengths) > 0, True
 
 
@@ -51,7 +51,7 @@ class LinesKind:
         return LinesModel(str(source), int(settings.get("top", 3)), lengths, clean)
 
     def read(self, model: LinesModel, source: Any, settings: Mapping[str, Any]) -> Lines:
-        top = changed_settings(model, settings, ("top",)).get("top", model.top)
+        top = change_settings(model, settings, ("top",)).get("top", model.top)
         return Lines(str(source), _lines(source), top)
 
     def check(self, model: LinesModel, batch: Lines) -> Lines:

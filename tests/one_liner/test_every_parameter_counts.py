@@ -15,14 +15,14 @@ from testing.own_cases import OWN_CASES
 
 import tellwhy
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.core.registry import explainer_cards
+from tellwhy.core.registry import list_explainers
 from tellwhy.explainers import AnomalyShapley, Lime
 from tellwhy.testing.cases import CASES
 
 BOOKKEEPING = {"validate_parameters", "_settings", "refuse_idle", "__init__", "<dictcomp>"}
 VALUES = [2, 3, 8, 0.3, True, False, [[0, 1]], "cpu", (0.5, 0.9), [0, 1, 2, 3], 20]
 WHERE_ROWS_HAVE_MORE_AXES = {"patch_size", "stride", "axes"}  # tested on pictures, with their methods
-EXPLAINERS = [c for c in explainer_cards() if c.role != "network explainer" or find_spec("torch")]
+EXPLAINERS = [c for c in list_explainers() if c.role != "network explainer" or find_spec("torch")]
 
 
 def watched(cls):

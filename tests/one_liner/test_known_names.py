@@ -9,8 +9,8 @@ from sklearn.svm import OneClassSVM
 
 import tellwhy
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.params import plain_name
-from tellwhy.core.registry import explainer_cards
+from tellwhy.core.params import simplify_name
+from tellwhy.core.registry import list_explainers
 from tellwhy.one_liner.known_names import ANSWERS, KNOWN, known_name
 
 X = np.random.default_rng(0).normal(size=(90, 3))
@@ -22,8 +22,8 @@ def network():
 
 
 def test_every_known_name_leads_to_a_method_and_to_parameters_it_has():
-    cards = {card.name: card for card in explainer_cards()}
-    own = {plain_name(name) for name in cards}
+    cards = {card.name: card for card in list_explainers()}
+    own = {simplify_name(name) for name in cards}
     for name, known in KNOWN.items():
         assert name not in own, f"{name} is the name of a method of ours"
         for method in filter(None, (known.name, known.of_scores)):

@@ -113,7 +113,7 @@ def _bulk(fitted: Any, source: Path, folder: Path, *, is_own: bool) -> Run | Non
     def runner(workers: int, ray: str | None) -> Any:
         return nullcontext(lambda job, blocks: (explain_block(job, block) for block in blocks))
 
-    with mock.patch("tellwhy.bulk.run._runner", runner):
+    with mock.patch("tellwhy.bulk.run._choose_runner", runner):
         return explain_bulk(source, model=file, out=folder / f"bulk-{is_own}", is_own=is_own).run
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from testing.own_cases import DETECTORS, OWN_CASES
 
 from tellwhy.core.explainer import LearnsFromRows
-from tellwhy.core.registry import explainer_cards
+from tellwhy.core.registry import list_explainers
 from tellwhy.testing.cases import CASES, odd_rows, some_rows
 
 KEPT = 16  # numbers of an array that are written down; its digest is one of all of them
@@ -55,7 +55,7 @@ def _of_detector(detector):
 
 def of_explainers():
     """Explanations by every explainer of the catalogue, of the model of its role."""
-    taken = [c for c in explainer_cards() if c.role != "network explainer" or find_spec("torch")]
+    taken = [c for c in list_explainers() if c.role != "network explainer" or find_spec("torch")]
     return {card.name: lambda c=card: _of_explainer(c) for card in taken}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tellwhy.results.result import Anomaly, Notice, Part, Reason, Result
-from tellwhy.results.schema import from_plain, json_schema, to_plain
+from tellwhy.results.schema import from_plain, make_json_schema, to_plain
 from tellwhy.results.store import load_result, save_result
 from tellwhy.storage.documents import Misfit
 from tellwhy.workflow import explain_table
@@ -63,7 +63,7 @@ def found():
 
 
 def test_the_published_schema_is_that_of_the_types():
-    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == json_schema(), (
+    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == make_json_schema(), (
         "python -m tellwhy.results.schema > docs/result.schema.json"
     )
 
@@ -71,7 +71,7 @@ def test_the_published_schema_is_that_of_the_types():
 def test_what_is_written_follows_the_schema(found, tmp_path):
     save_result(found, tmp_path / "run")
     held = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
-    schema = json_schema()
+    schema = make_json_schema()
     assert misfits(schema, held, schema) == []
     held["anomalies"][0]["score"] = "high"
     held["anomalies"][0]["part"]["sheet"] = 1

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.storage.codec import Decoder, Encoder, part_of
+from tellwhy.storage.codec import Decoder, Encoder, describe_part
 from tellwhy.storage.documents import Misfit
 
 
@@ -19,7 +19,7 @@ class Pair:
     left: float
     right: float
 
-    def _fits(self):
+    def _require(self):
         yield "left", type(self.left), float
         yield "right", self.right > self.left, True
 
@@ -36,7 +36,7 @@ class Given:
 
     def part(self, name):
         found = {"Pair": Pair, "Model": Model}.get(name)
-        return found and part_of(found)
+        return found and describe_part(found)
 
     def name_of(self, cls):
         return cls.__name__

@@ -14,7 +14,7 @@ import pytest
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.storage import folders
-from tellwhy.storage.folders import new_file, new_folder, remove_folder, standing, sweep
+from tellwhy.storage.folders import find_standing, new_file, new_folder, remove_folder, sweep
 from tellwhy.storage.manifest import MANIFEST
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes of POSIX")
@@ -114,7 +114,7 @@ def test_replacing_a_folder(kind, place):
         (target / "precious.txt").write_text("x")
 
     def check(at, status):
-        found = standing(target)
+        found = find_standing(target)
         assert written(found) in ("old", "new"), at
         assert (found / "precious.txt").read_text() == "x", at
         if kind == "error" and status == 0:  # one that could be passed over
@@ -194,7 +194,7 @@ def test_two_interrupts(place):
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert written(standing(target)) == "old"
+    assert written(find_standing(target)) == "old"
 
 
 STRACE = shutil.which("strace")
@@ -227,7 +227,7 @@ def test_the_system_itself(call, times, what, place):
         )
         if b"not permitted" in ran.stderr:
             pytest.skip("strace may not be used here")
-        found = standing(target)
+        found = find_standing(target)
         assert written(found) in ("old", "new")
         assert (found / "precious.txt").read_text() == "x"
     write(target, "newer")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.storage.folders import new_file, new_folder
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs modes of files")
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(error, tmp_path):
 
 def test_what_json_cannot_hold_is_made_plain():
     given = {1: np.int64(2), "a": np.array([1.5, np.nan]), "b": (Path("x"), None, True), "c": -np.inf}
-    assert plain(given) == {"1": 2, "a": [1.5, "nan"], "b": ["x", None, True], "c": "-inf"}
+    assert make_plain(given) == {"1": 2, "a": [1.5, "nan"], "b": ["x", None, True], "c": "-inf"}
 
 
 def test_everything_is_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):

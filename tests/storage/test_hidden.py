@@ -13,7 +13,7 @@ from tellwhy.core.errors import CannotWrite
 from tellwhy.storage.folders import (
     LOCK,
     check_new_folder,
-    hidden_beside,
+    list_hidden,
     new_file,
     new_folder,
     private_folder,
@@ -82,7 +82,7 @@ def test_links_that_look_like_ours_are_not_followed(tmp_path):
 def test_folders_of_others_are_not_believed(tmp_path):
     (tmp_path / ".p.tellwhy-evil").mkdir()
     os.chown(tmp_path / ".p.tellwhy-evil", 12345, 12345)
-    assert hidden_beside(tmp_path / "p") == []
+    assert list_hidden(tmp_path / "p") == []
 
 
 def test_a_link_to_a_folder_is_written_through(tmp_path):

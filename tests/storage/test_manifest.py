@@ -7,7 +7,7 @@ import pytest
 
 from tellwhy.core.errors import CannotWrite, DataNotice
 from tellwhy.storage.folders import check_new_folder, new_folder, remove_folder
-from tellwhy.storage.manifest import MANIFEST, file_names, is_ours, read_manifest
+from tellwhy.storage.manifest import MANIFEST, is_ours, list_file_names, read_manifest
 
 HEAD = "run.json"
 
@@ -23,7 +23,7 @@ def held(folder):
     """Everything below a folder, with what it holds."""
     return {
         name: (folder / name).read_text()
-        for name in file_names(folder)
+        for name in list_file_names(folder)
         if name[-1] != "/" and name != MANIFEST
     }
 
@@ -79,7 +79,7 @@ def test_what_is_not_ours_is_kept(tmp_path):
     kept = {"precious.txt": "x", "sub/deep/notes.txt": "y"}
     assert {name: held(place)[name] for name in kept} == kept
     assert (place / "empty").is_dir()
-    assert set(file_names(place)) == {HEAD, MANIFEST, "other.csv", "empty/", *kept}
+    assert set(list_file_names(place)) == {HEAD, MANIFEST, "other.csv", "empty/", *kept}
     assert (place / "precious.txt").stat().st_mtime_ns == before.st_mtime_ns
     assert os.listdir(tmp_path) == ["p"]
 

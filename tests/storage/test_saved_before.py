@@ -22,7 +22,7 @@ from tellwhy.bases import KernelBasis
 from tellwhy.classifiers.svm import solver as svm_checkpoint
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.old_names import new_names
+from tellwhy.core.old_names import update_names
 from tellwhy.data.graphs import chain
 from tellwhy.explainers.surrogate import sampler as chains_checkpoint
 from tellwhy.storage.saved_classes import RENAMED
@@ -117,7 +117,7 @@ def test_what_is_written_now_is_what_was_written_then(name, place, tmp_path):
     (path,) = set((place / name).glob("*.json")) - {place / name / "manifest.json"}
     old = json.loads(path.read_text())
     assert new["type"] == old[path.stem]
-    assert holds(new["is"]["params"]["is"], new_names(type(model), old["params"]), in_a_file)
+    assert holds(new["is"]["params"]["is"], update_names(type(model), old["params"]), in_a_file)
     assert holds(new["is"]["learned"]["is"], old["learned"], in_a_file)
     arrays = arrays_of(again)
     with np.load(place / name / "arrays.npz") as stored:

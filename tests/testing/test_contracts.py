@@ -13,7 +13,7 @@ from testing.own_cases import DETECTORS, OWN_CASES
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import real
-from tellwhy.core.registry import EXPLAINER_ROLES, ROLES, cards, explainer_cards
+from tellwhy.core.registry import EXPLAINER_ROLES, ROLES, cards, list_explainers
 from tellwhy.detectors import VAE, ClusterSVDD, Committee, NearestNeighbours
 from tellwhy.detectors.base import RememberingDetector
 from tellwhy.explainers import (
@@ -42,7 +42,7 @@ def test_detector(detector, check):
     check[1]()
 
 
-EXPLAINERS = [c for c in explainer_cards() if c.role != "network explainer" or find_spec("torch")]
+EXPLAINERS = [c for c in list_explainers() if c.role != "network explainer" or find_spec("torch")]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_explainer(card, check):
 
 def test_every_role_has_a_case_and_a_class_that_runs_through_it():
     assert set(CASES) == set(EXPLAINER_ROLES)
-    roles = {card.role for card in explainer_cards()}
+    roles = {card.role for card in list_explainers()}
     assert roles == set(EXPLAINER_ROLES)
 
 

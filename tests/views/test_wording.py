@@ -133,12 +133,12 @@ def test_moments() -> None:
 
 
 def test_long_texts_are_cut_with_an_ellipsis() -> None:
-    assert wording.shortened("x" * 60) == "x" * 60
-    assert wording.shortened("x" * 61) == "x" * 59 + "…"
-    assert wording.shortened("ab cd", 4) == "ab…"
+    assert wording.shorten("x" * 60) == "x" * 60
+    assert wording.shorten("x" * 61) == "x" * 59 + "…"
+    assert wording.shorten("ab cd", 4) == "ab…"
     assert len(wording.cell("x" * 5000)) == wording.CELL_LENGTH
 
 
 @pytest.mark.parametrize("mark", ["\x00", "\x1b", "\x9f", "\u202e", "\u2066", "\ud800"])
 def test_marks_that_could_turn_text_around_are_replaced(mark: str) -> None:
-    assert wording.cleaned(f"a{mark}b") == "a\ufffdb"
+    assert wording.clean(f"a{mark}b") == "a\ufffdb"

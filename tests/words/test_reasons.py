@@ -8,7 +8,7 @@ import pytest
 
 from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Notice, Part, Reason
 from tellwhy.results.schema import from_plain, to_plain
-from tellwhy.results.store import anomaly_of_schema_2
+from tellwhy.results.store import convert_anomaly_2
 from tellwhy.words import tell
 from tellwhy.words.english.notices import NOTICES
 from tellwhy.words.english.reasons import REASONS, count_alarms
@@ -303,7 +303,7 @@ def test_a_reason_that_was_saved_as_a_sentence_says_it_still():
     record = {"feature": "TSH", "value": 1.0, "typical": [], "share": 0.71, "holds": True}
     for text in ("TSH = 1 (usually 2–3) · 71 %", "TSH = 1 (usually 2–3)"):
         odd = {"row": 3, "id": None, "score": 1.0, "above_threshold": True}
-        again = anomaly_of_schema_2({**odd, "reasons": [{**record, "text": text}]})
+        again = convert_anomaly_2({**odd, "reasons": [{**record, "text": text}]})
         assert from_plain(Anomaly, again).reasons[0].text == text
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from zoo.anomalies import moved
 
-from tellwhy.storage.csv_cells import neutral
-from tellwhy.verdicts.run_io import anomaly_record
+from tellwhy.storage.csv_cells import neutralise
+from tellwhy.verdicts.run_io import record_anomaly
 from tellwhy.workflow import explain_table, load_run, save_run
 
 
@@ -52,7 +52,7 @@ def test_spreadsheets_are_told_the_encoding(folder):
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_no_cell_of_the_spreadsheet_is_a_formula(run, tmp_path, start):
-    assert neutral(f"{start}1") == f"'{start}1"
+    assert neutralise(f"{start}1") == f"'{start}1"
     first = run.anomalies[0]
     hostile = [replace(reason, feature=start + reason.feature) for reason in first.reasons]
     changed = replace(run, anomalies=[replace(moved(first, name=f"{start}1"), reasons=hostile)])
@@ -71,7 +71,7 @@ def test_scores_are_kept_with_their_rows(run, folder):
 
 def test_records_hold_what_is_shown(run):
     for anomaly in run.anomalies:
-        record = json.loads(json.dumps(anomaly_record(anomaly)))
+        record = json.loads(json.dumps(record_anomaly(anomaly)))
         assert (record["row"], record["id"], record["score"]) == (anomaly.row, anomaly.id, anomaly.score)
         assert record["percentile"] == anomaly.percentile
         assert record["above_threshold"] is anomaly.above_threshold

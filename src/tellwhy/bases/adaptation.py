@@ -14,7 +14,7 @@ from tellwhy.bases.projections import DEPTHS, FeatureMap
 from tellwhy.bases.torch_features import BasisStack
 from tellwhy.bases.training import Plan, Trained, TrainingRows, train, train_for
 from tellwhy.core.params import Fit
-from tellwhy.core.running import actual_device
+from tellwhy.core.running import choose_device
 from tellwhy.core.score import Floats, Integers
 
 MOST_HELD = 10_000
@@ -27,7 +27,7 @@ class SoftmaxWeights:
     weights: Floats
     bias: Floats
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "weights", self.weights.ndim, 2
         yield "bias", self.bias.shape, self.weights.shape[1:]
 
@@ -122,7 +122,7 @@ def adapt(
     refit
         Train once more, on all rows, for as many epochs as did best.
     """
-    task = replace(task, device=actual_device(task.device, f"KernelBasis(basis={task.basis!r})"))
+    task = replace(task, device=choose_device(task.device, f"KernelBasis(basis={task.basis!r})"))
     plan = replace(plan, label=f"training the {task.basis} basis")
     Z = (np.asarray(X, dtype=np.float64) - task.feature_map.centre) / task.feature_map.bandwidth
     rows = TrainingRows.of(Z, labels, held_rows(len(Z), validation_share, rng), task.device)

@@ -14,7 +14,7 @@ from tellwhy.bases.adaptation import Task, adapt
 from tellwhy.bases.projections import DEPTHS, FeatureMap, Shape, mean_pair_error
 from tellwhy.bases.training import Plan
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.estimator_rows import class_labels, class_places, validated_rows
+from tellwhy.core.estimator_rows import find_classes, place_classes, validate_rows
 from tellwhy.core.params import (
     Fit,
     Rules,
@@ -239,12 +239,12 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         learns_width = self.kernel == "gaussian" and isinstance(self.bandwidth, str)
         fewest = 2 if learns_width or self.basis != "random" else 1
         if self.basis not in WITH_LABELS:
-            rows = validated_rows(self, X, reset=reset, dtype=_PRECISIONS, min_rows=fewest)
+            rows = validate_rows(self, X, reset=reset, dtype=_PRECISIONS, min_rows=fewest)
             return rows, np.zeros(len(rows), dtype=np.int64)
-        rows, own = validated_rows(self, X, y=y, reset=reset, dtype=_PRECISIONS, min_rows=fewest)
+        rows, own = validate_rows(self, X, y=y, reset=reset, dtype=_PRECISIONS, min_rows=fewest)
         owner = f"KernelBasis(basis={self.basis!r})"
-        self.classes_, labels = class_labels(own if classes is None else classes, owner)
-        return rows, labels if classes is None else class_places(own, self.classes_)
+        self.classes_, labels = find_classes(own if classes is None else classes, owner)
+        return rows, labels if classes is None else place_classes(own, self.classes_)
 
     def _drawn(self, X: Any, rng: np.random.Generator) -> FeatureMap:
         centre, bandwidth = np.zeros(X.shape[1]), 1.0
@@ -288,12 +288,12 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def transform(self, X: Any) -> Any:
         """Return φ(x) of each row, in single precision for rows in single precision."""
         check_is_fitted(self)
-        return self.map_.apply(validated_rows(self, X, reset=False, dtype=_PRECISIONS))
+        return self.map_.apply(validate_rows(self, X, reset=False, dtype=_PRECISIONS))
 
     def kernel_error(self, X: Any) -> float:
         """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 rows of X."""
         check_is_fitted(self)
-        return mean_pair_error(self.map_, validated_rows(self, X, reset=False, min_rows=2))
+        return mean_pair_error(self.map_, validate_rows(self, X, reset=False, min_rows=2))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -301,7 +301,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         tags.target_tags.required = self.basis in WITH_LABELS
         return tags
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         if not any(name.endswith("_") for name in vars(self)):
             return  # a parameter of another model, which fits a copy of it
         fitted = self.map_

@@ -27,7 +27,7 @@ from tellwhy.bases.projections import (
 )
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
-from tellwhy.core.running import row_batches, thread_map
+from tellwhy.core.running import cut_batches, map_in_threads
 
 _BLOCK = 128  # rows of one task of a thread
 _BATCH_BYTES = 64 * 2**20
@@ -40,7 +40,7 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Any = None) -> Any:
     """
     out = np.empty((len(X), feature_map.n_features), dtype=X.dtype) if out is None else out[: len(X)]
     widest = X.shape[1] + max(_width_between(layer) for layer in feature_map.layers)
-    batches = row_batches(len(X), X.itemsize * widest, _BATCH_BYTES)
+    batches = cut_batches(len(X), X.itemsize * widest, _BATCH_BYTES)
     for rows in track(batches, len(batches), "computing kernel features"):
         _map_batch(feature_map, X[rows], out[rows], rows.start)
     return out
@@ -144,4 +144,4 @@ def _in_blocks(task: Any, n: int) -> None:
     workers = joblib.effective_n_jobs(-1)
     # About four blocks a thread: a thread that is held up leaves its last blocks to the others.
     size = min(_BLOCK * max(1, n // (4 * workers * _BLOCK)), n) or 1
-    thread_map(task, [slice(start, min(start + size, n)) for start in range(0, n, size)])
+    map_in_threads(task, [slice(start, min(start + size, n)) for start in range(0, n, size)])

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
@@ -52,7 +52,7 @@ class DenseProjection:
         """Numbers that a trained projection learns."""
         return int(self.matrix.size)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         matrix = self.matrix
         yield "matrix", (matrix.ndim, matrix.dtype), (2, np.dtype(np.float64))
         yield "matrix", matrix.size > 0, True
@@ -87,7 +87,7 @@ class HadamardProjection:
         """Numbers that a trained projection learns."""
         return int(self.diagonals.size)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         diagonals = self.diagonals
         yield "diagonals", (diagonals.ndim, diagonals.dtype), (3, np.dtype(np.float64))
         length = diagonals.shape[2]
@@ -128,7 +128,7 @@ class LandmarkProjection:
         """Numbers that a trained projection learns."""
         return int(self.points.size)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         points, whitening = self.points, self.whitening
         yield "points", (points.ndim, points.dtype), (2, np.dtype(np.float64))
         yield "points", points.size > 0, True
@@ -228,7 +228,7 @@ class FeatureMap:
 
         return map_rows(self, X, out)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "centre", self.centre.ndim, 1
         yield "bandwidth", self.bandwidth > 0, True
         yield "layers", len(self.layers) > 0, True
@@ -318,7 +318,7 @@ def exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:
 
 def mean_pair_error(feature_map: FeatureMap, X: Floats) -> float:
     """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 drawn rows."""
-    rows = X[random_sample(len(X), MOST_ROWS, np.random.default_rng(0))]
+    rows = X[draw_sample(len(X), MOST_ROWS, np.random.default_rng(0))]
     features = feature_map.apply(rows)
     errors = exact_kernel(feature_map, rows, rows) - features @ features.T
     return float(0.5 * (errors[np.triu_indices(len(rows), k=1)] ** 2).mean())

@@ -26,7 +26,7 @@ from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.bytes import ByteSource, check_is_file, locate
 from tellwhy.data.reading.delimited import read_delimited
 from tellwhy.data.reading.dialect import Dialect, detect_dialect
-from tellwhy.data.reading.parquet import damages
+from tellwhy.data.reading.parquet import name_damages
 from tellwhy.data.sources import read_table
 
 PART_BYTES = 16 * 2**20
@@ -87,13 +87,13 @@ class TextLayout:
     header_end: int
 
 
-def layout_of(path: Path) -> TextLayout | None:
+def detect_layout(path: Path) -> TextLayout | None:
     """Find out how a file is written; None where it cannot be cut: packed, or without a header."""
     source = locate(path)
     head = source.head(_SAMPLE)
     if source.packing != "none" or b"\n" not in head or head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
-    encoding = _encoding(head)
+    encoding = _detect_encoding(head)
     dialect: Dialect = detect_dialect(source, encoding)
     if dialect.n_header_lines == 0:
         return None
@@ -105,7 +105,7 @@ def layout_of(path: Path) -> TextLayout | None:
     return TextLayout(dialect.delimiter, dialect.decimal, encoding, end)
 
 
-def _encoding(head: bytes) -> str:
+def _detect_encoding(head: bytes) -> str:
     try:
         head[: head.rfind(b"\n")].decode("utf-8")
     except UnicodeDecodeError:
@@ -113,13 +113,13 @@ def _encoding(head: bytes) -> str:
     return "utf-8-sig"
 
 
-def cuts_of(path: Path, layout: TextLayout, part_bytes: int = PART_BYTES) -> list[Cut]:
+def find_cuts(path: Path, layout: TextLayout, part_bytes: int = PART_BYTES) -> list[Cut]:
     """Cut a file after rows, into parts of about so many bytes; a quoted cell may hold line ends."""
     cuts: list[Cut] = []
     begin = layout.header_end
     first_row = 0
     n_rows = 0
-    for end, n_so_far in _row_ends(path, layout.header_end, part_bytes):
+    for end, n_so_far in _find_row_ends(path, layout.header_end, part_bytes):
         n_rows = n_so_far
         cuts.append(Cut(begin, end, first_row, n_rows - first_row))
         begin = end
@@ -127,7 +127,7 @@ def cuts_of(path: Path, layout: TextLayout, part_bytes: int = PART_BYTES) -> lis
     return [cut for cut in cuts if cut.n_rows]
 
 
-def _row_ends(path: Path, start: int, part_bytes: int) -> Iterator[tuple[int, int]]:
+def _find_row_ends(path: Path, start: int, part_bytes: int) -> Iterator[tuple[int, int]]:
     """Yield (offset after a row, rows so far) about every `part_bytes` bytes, and at the end."""
     with path.open("rb") as file:
         file.seek(start)
@@ -146,7 +146,7 @@ def _scan(file: IO[bytes], start: int, part_bytes: int) -> Iterator[tuple[int, i
         feeds = np.flatnonzero((block == ord("\n")) & (parity == 0))
         is_row = _are_rows(block, feeds, line_has_text)
         rows_after = n_rows + np.cumsum(is_row)
-        for place in _wanted_ends(feeds, offset, wanted, part_bytes):
+        for place in _choose_ends(feeds, offset, wanted, part_bytes):
             yield offset + int(feeds[place]) + 1, int(rows_after[place])
             wanted = offset + int(feeds[place]) + 1 + part_bytes
         n_rows += int(is_row.sum())
@@ -158,7 +158,7 @@ def _scan(file: IO[bytes], start: int, part_bytes: int) -> Iterator[tuple[int, i
         yield offset, n_rows + line_has_text
 
 
-def _wanted_ends(feeds: np.ndarray, offset: int, wanted: int, part_bytes: int) -> Iterator[int]:
+def _choose_ends(feeds: np.ndarray, offset: int, wanted: int, part_bytes: int) -> Iterator[int]:
     """Places of the line ends to cut at."""
     place = int(np.searchsorted(feeds, wanted - offset))
     while place < len(feeds):
@@ -248,18 +248,18 @@ class Piece:
 
     def _read_group(self, columns: Sequence[str] | None) -> pd.DataFrame:
         path = Path(self.file)
-        with damages(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with name_damages(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             wanted = None if columns is None else [c for c in file.schema_arrow.names if c in columns]
             batches = file.iter_batches(
                 batch_size=BLOCK_ROWS, row_groups=[self.group], columns=wanted, use_threads=False
             )
-            table = pa.Table.from_batches(_slices(batches, self.skipped, self.n_rows))
+            table = pa.Table.from_batches(_slice_batches(batches, self.skipped, self.n_rows))
         if table.num_rows != self.n_rows:
             raise UnreadableFile(f"{self.words} no longer has the rows that it had; it was changed.")
         return frame_from_arrow(table)
 
 
-def _slices(batches: Iterator[pa.RecordBatch], skipped: int, n_rows: int) -> list[pa.RecordBatch]:
+def _slice_batches(batches: Iterator[pa.RecordBatch], skipped: int, n_rows: int) -> list[pa.RecordBatch]:
     """Rows `skipped` to `skipped` + `n_rows` of some batches; those after them are not decoded."""
     found = []
     first = 0
@@ -354,22 +354,22 @@ def plan_blocks(names: Sequence[str | Path]) -> list[Block]:
     The last blocks of many are smaller: whoever has finished finds something small left to do, and many
     processes end at nearly the same time.
     """
-    grouped = _grouped((piece for path in files_of(names) for piece in _pieces(path)), BLOCK_ROWS)
-    n_last = _n_last(len(grouped))
+    grouped = _group_pieces((piece for path in list_files(names) for piece in _list_pieces(path)), BLOCK_ROWS)
+    n_last = _count_last(len(grouped))
     size = max(1, BLOCK_ROWS // SMALLER)
     last = (
         part for group in grouped[len(grouped) - n_last :] for piece in group for part in _cut(piece, size)
     )
-    groups = [*grouped[: len(grouped) - n_last], *_grouped(last, size)]
+    groups = [*grouped[: len(grouped) - n_last], *_group_pieces(last, size)]
     return [Block(number, tuple(group)) for number, group in enumerate(groups)]
 
 
-def _grouped(pieces: Iterable[Piece], most: int) -> list[list[Piece]]:
+def _group_pieces(pieces: Iterable[Piece], most: int) -> list[list[Piece]]:
     """Join pieces as long as they have no more than so many rows together."""
     groups: list[list[Piece]] = []
     size = 0
     for piece in pieces:
-        n = piece.n_rows if piece.n_rows >= 0 else _guessed_rows(piece)
+        n = piece.n_rows if piece.n_rows >= 0 else _estimate_rows(piece)
         if not groups or size + n > most:
             groups.append([])
             size = 0
@@ -378,7 +378,7 @@ def _grouped(pieces: Iterable[Piece], most: int) -> list[list[Piece]]:
     return groups
 
 
-def _n_last(n_blocks: int) -> int:
+def _count_last(n_blocks: int) -> int:
     """How many blocks are cut smaller; it may depend on nothing but the files: the bytes depend on it."""
     return 0 if n_blocks < FEW else min(max(n_blocks // 16, min(8, n_blocks // 8)), 1024)
 
@@ -393,7 +393,7 @@ def _cut(piece: Piece, size: int) -> Iterator[Piece]:
         yield replace(piece, first_row=piece.first_row + start, n_rows=n, skipped=piece.skipped + start)
 
 
-def files_of(names: Sequence[str | Path]) -> list[Path]:
+def list_files(names: Sequence[str | Path]) -> list[Path]:
     """The files that were named, and those below the folders that were; sorted by their names."""
     found: list[Path] = []
     for name in names:
@@ -415,16 +415,18 @@ def _is_table(path: Path) -> bool:
     return path.suffix.lower() in _PARQUET + _TEXT + _OTHERS and not path.name.startswith((".", "_"))
 
 
-def _pieces(path: Path) -> Iterator[Piece]:
+def _list_pieces(path: Path) -> Iterator[Piece]:
     check_is_file(path)
     if path.suffix.lower() in _PARQUET:
-        yield from _row_groups(path)
+        yield from _list_row_groups(path)
         return
-    layout = layout_of(path) if path.suffix.lower() in _TEXT and path.stat().st_size > PART_BYTES else None
+    layout = (
+        detect_layout(path) if path.suffix.lower() in _TEXT and path.stat().st_size > PART_BYTES else None
+    )
     if layout is None:
         yield Piece(str(path), "file", 0, -1)
         return
-    for cut in cuts_of(path, layout):
+    for cut in find_cuts(path, layout):
         yield Piece(
             str(path),
             "text",
@@ -439,9 +441,9 @@ def _pieces(path: Path) -> Iterator[Piece]:
         )
 
 
-def _row_groups(path: Path) -> Iterator[Piece]:
+def _list_row_groups(path: Path) -> Iterator[Piece]:
     try:
-        with damages(path):
+        with name_damages(path):
             metadata = pq.read_metadata(path)
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
     except UnreadableFile:  # told when it is read, so that the other files are delivered
@@ -455,6 +457,6 @@ def _row_groups(path: Path) -> Iterator[Piece]:
         first += n_rows
 
 
-def _guessed_rows(piece: Piece) -> int:
+def _estimate_rows(piece: Piece) -> int:
     """Rows of a file that was not counted, from its size."""
     return max(1, Path(piece.file).stat().st_size // 50)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.bulk.blocks import Block, ReadBlock, files_of, plan_blocks, read_block
-from tellwhy.core.arrays import random_sample
+from tellwhy.bulk.blocks import Block, ReadBlock, list_files, plan_blocks, read_block
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.core.params import generator
 from tellwhy.core.progress import track
@@ -21,7 +21,7 @@ from tellwhy.data.columns.roles import read_columns
 from tellwhy.kinds import table_model
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_model import TableModel, fit_rows
-from tellwhy.verdicts.seen_values import SeenValues, joined, seen_values
+from tellwhy.verdicts.seen_values import SeenValues, join_seen, look_at_columns
 
 
 def fit_bulk(names: Sequence[str | Path], *, clean: bool = False, **settings: Any) -> TableModel:
@@ -48,19 +48,19 @@ def fit_bulk(names: Sequence[str | Path], *, clean: bool = False, **settings: An
             "their own, and say clean=True."
         )
     blocks = plan_blocks(names)
-    counts = [_n_rows(block) for block in track(blocks, len(blocks), "counting rows")]
+    counts = [_count_rows(block) for block in track(blocks, len(blocks), "counting rows")]
     n = int(sum(counts))
     if not n:
         raise InvalidInput("The files hold no rows; expected at least ten to learn from.")
-    chosen = np.sort(random_sample(n, table_model.MOST_ROWS, generator(request.random_state)))
-    files = files_of(names)
+    chosen = np.sort(draw_sample(n, table_model.MOST_ROWS, generator(request.random_state)))
+    files = list_files(names)
     source = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    table = Table(_drawn(blocks, counts, chosen), source)
+    table = Table(_draw_rows(blocks, counts, chosen), source)
     model = fit_rows(table, request, clean=clean, n_rows=n)
-    return replace(model, seen={**model.seen, **_seen(blocks, model)})
+    return replace(model, seen={**model.seen, **_look_at_values(blocks, model)})
 
 
-def _n_rows(block: Block) -> int:
+def _count_rows(block: Block) -> int:
     if all(piece.n_rows >= 0 for piece in block.pieces):
         return sum(piece.n_rows for piece in block.pieces)
     return len(_read(block).rows)
@@ -75,7 +75,7 @@ def _read(block: Block, columns: Sequence[str] | None = None, *, required: Seque
     return read
 
 
-def _drawn(blocks: Sequence[Block], counts: Sequence[int], chosen: Integers) -> pd.DataFrame:
+def _draw_rows(blocks: Sequence[Block], counts: Sequence[int], chosen: Integers) -> pd.DataFrame:
     """The chosen rows, counted over all blocks."""
     ends = np.cumsum(counts)
     frames = []
@@ -95,7 +95,7 @@ def _drawn(blocks: Sequence[Block], counts: Sequence[int], chosen: Integers) -> 
     return pd.concat(frames, ignore_index=True)
 
 
-def _seen(blocks: Sequence[Block], model: TableModel) -> dict[str, SeenValues]:
+def _look_at_values(blocks: Sequence[Block], model: TableModel) -> dict[str, SeenValues]:
     """What the features held, over all rows."""
     names = [name for name in model.roles if name not in model.texts]
     roles = {name: model.roles[name] for name in names}
@@ -106,6 +106,6 @@ def _seen(blocks: Sequence[Block], model: TableModel) -> dict[str, SeenValues]:
         if read.table is None:
             continue
         frame = read_columns(read.table.frame.reindex(columns=names), roles=roles).frame
-        own = seen_values(frame, roles)
-        found = own if found is None else joined(found, own)
+        own = look_at_columns(frame, roles)
+        found = own if found is None else join_seen(found, own)
     return found or {}

@@ -26,30 +26,30 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from tellwhy.bulk.blocks import read_block
-from tellwhy.bulk.parts import PARTS, Record, part_name
+from tellwhy.bulk.parts import PARTS, Record, name_part
 from tellwhy.bulk.plan import Plan
-from tellwhy.bulk.repeats import repeats_elsewhere
+from tellwhy.bulk.repeats import find_repeats_elsewhere
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import silently
 from tellwhy.core.score import Floats, Integers
-from tellwhy.kinds.drift import joined_counts, since_fitted
+from tellwhy.kinds.drift import join_counts, tell_since_fitted
 from tellwhy.kinds.table import (
-    changed_request,
-    counted_notices,
+    change_request,
     draw_fitted_line,
+    explain_judged,
     judge,
-    judged_run,
+    keep_counting_notices,
     settings_of_model,
 )
 from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
-from tellwhy.kinds.table_result import column_shares
+from tellwhy.kinds.table_result import average_shares
 from tellwhy.results.result import AlarmRule, Anomaly, Finding, Notice, Result, written
 from tellwhy.results.schema import from_plain, to_plain
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.storage.folders import new_file
-from tellwhy.verdicts.headline import headline_of
-from tellwhy.verdicts.reasons import groups_of
+from tellwhy.verdicts.headline import make_headline
+from tellwhy.verdicts.reasons import group_anomalies
 
 MOST_JUDGED = 1_000  # rows of one block by which it is told how far explanations can be trusted
 LONGEST_END = 20.0  # seconds that a run which is interrupted waits for what it has begun here
@@ -88,19 +88,19 @@ def sample_of(plan: Plan, record: Record) -> Sample:
         filled = np.flatnonzero(np.isfinite(scores))
         chosen = np.sort(filled[np.argsort(-scores[filled], kind="stable")[:MOST_JUDGED]])
         some = replace(read.table, frame=read.table.frame.iloc[chosen].reset_index(drop=True))
-        request = changed_request(model, settings)
+        request = change_request(model, settings)
         judged = judge(model, some, request, finds_learned=plan.job.is_own, is_part=True)
-        run = _of_all_rows(judged_run(model, judged), judged)
+        run = _drop_counting_notices(explain_judged(model, judged), judged)
     moved = [
         replace(each, part=replace(each.part, row=int(chosen[each.row]), line=None)) for each in run.anomalies
     ]
-    return Sample(model, replace(run, anomalies=moved, groups=groups_of(moved)), record.number)
+    return Sample(model, replace(run, anomalies=moved, groups=group_anomalies(moved)), record.number)
 
 
-def _of_all_rows(run: Result, judged: Judged) -> Result:
+def _drop_counting_notices(run: Result, judged: Judged) -> Result:
     """The run without the notices that count its own rows."""
     fitted = judged.batch.fitted
-    counted = counted_notices(fitted.encoder, fitted.selection)
+    counted = keep_counting_notices(fitted.encoder, fitted.selection)
     left_out = [written(text) for text in counted]
     left_out += [] if run.opening is None else run.opening.more
     return replace(run, notices=[notice for notice in run.notices if notice not in left_out])
@@ -108,7 +108,7 @@ def _of_all_rows(run: Result, judged: Judged) -> Result:
 
 def scores_of(plan: Plan, record: Record) -> Floats:
     """Scores of the rows of a block; NaN where a row was dropped for its gaps."""
-    path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
+    path = Path(plan.job.out) / PARTS / name_part(record.number, "scores")
     return np.asarray(pq.read_table(path, columns=["score"]).column(0).to_numpy())
 
 
@@ -178,7 +178,7 @@ class _Alarm:
 
 def write_list(plan: Plan, records: Sequence[Record], run: Result | None) -> None:
     """Write the list of all parts, with their sizes and checksums, and of what could not be read."""
-    beyond = joined_counts(record.beyond for record in records)
+    beyond = join_counts(record.beyond for record in records)
     told = {
         "schema": 1,
         "n_rows": sum(record.n_rows for record in records),
@@ -190,10 +190,10 @@ def write_list(plan: Plan, records: Sequence[Record], run: Result | None) -> Non
         "beyond": {name: asdict(count) for name, count in beyond.items() if count.n},
     }
     with new_file(Path(plan.job.out) / WHOLE) as work:
-        work.write_text(json.dumps(plain(told), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        work.write_text(json.dumps(make_plain(told), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = None) -> Result | None:
+def merge_run(plan: Plan, records: Sequence[Record], sample: Sample | None = None) -> Result | None:
     """The oddest alarms of all blocks as one run; None where no row was judged.
 
     `sample` is that of the first block with alarms, where it was made before.
@@ -202,48 +202,52 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
     if not n_rows:
         return None
     n_alarms = sum(record.n_alarms for record in records)
-    sample = sample if n_alarms else _oddest_sample(plan, records)
+    sample = sample if n_alarms else _sample_oddest(plan, records)
     if sample is None:
         sample = sample_of(plan, next(record for record in records if record.n_alarms))
     model = sample.model
     base = sample.run
     line = draw_fitted_line(model, n_rows)
     rule = AlarmRule(line.rule, n_alarms, line.expected_false, line.over)
-    scores, rows = _all_scores(plan, records, n_rows, model.threshold)
-    beyond = joined_counts(record.beyond for record in records)
+    scores, rows = _join_scores(plan, records, n_rows, model.threshold)
+    beyond = join_counts(record.beyond for record in records)
     told = replace(
         base,
-        source=_source(plan),
-        done=written(_summary(plan, model, n_rows, n_alarms)),
-        notices=[*base.notices, *_notices(records, n_rows), *map(written, since_fitted(model, beyond))],
+        source=_name_source(plan),
+        done=written(_write_summary(plan, model, n_rows, n_alarms)),
+        notices=[
+            *base.notices,
+            *_collect_notices(records, n_rows),
+            *map(written, tell_since_fitted(model, beyond)),
+        ],
         scores=scores,
         rows=rows,
-        findings=[*merged_findings(records), *repeats_elsewhere(plan, records, model)],
+        findings=[*merge_findings(records), *find_repeats_elsewhere(plan, records, model)],
         alarms=rule,
-        created=_newest(plan),
+        created=_find_newest(plan),
         settings={**base.settings, **settings_of_model(plan.job.model)},
         fingerprint=plan.job.checksum,
     )
-    told = _with_alarms(told, list(_oddest(plan, records))) if n_alarms else told
-    told = replace(told, findings=_of_told_rows(told))
-    return replace(told, opening=headline_of(n_rows, rule, told.anomalies, told.usual))
+    told = _put_alarms(told, list(_find_oddest(plan, records))) if n_alarms else told
+    told = replace(told, findings=_keep_findings_of_alarms(told))
+    return replace(told, opening=make_headline(n_rows, rule, told.anomalies, told.usual))
 
 
-def _oddest_sample(plan: Plan, records: Sequence[Record]) -> Sample:
+def _sample_oddest(plan: Plan, records: Sequence[Record]) -> Sample:
     """Without any alarm the oddest rows of all are told, by their numbers among all rows."""
     judged = [record for record in records if record.n_rows]
     oddest = max(judged, key=lambda record: -np.inf if record.highest is None else record.highest)
     sample = sample_of(plan, oddest)
     first = sum(record.n_read for record in records if record.number < oddest.number)
     moved = [replace(each, part=replace(each.part, row=first + each.row)) for each in sample.run.anomalies]
-    return replace(sample, run=replace(sample.run, anomalies=moved, groups=groups_of(moved)))
+    return replace(sample, run=replace(sample.run, anomalies=moved, groups=group_anomalies(moved)))
 
 
-def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int, line: float) -> tuple[Floats, Integers]:
+def _join_scores(plan: Plan, records: Sequence[Record], n_rows: int, line: float) -> tuple[Floats, Integers]:
     """Scores of all rows in order, and the rows; of very many, none: they are in the parts."""
     if n_rows > MOST_SCORES:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
-    scores = np.concatenate([_told_scores(plan, record, line) for record in records if record.n_rows])
+    scores = np.concatenate([_limit_scores(plan, record, line) for record in records if record.n_rows])
     firsts = np.cumsum([0, *(record.n_read for record in records)])[:-1]
     rows = np.concatenate(
         [
@@ -256,9 +260,9 @@ def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int, line: float)
     return scores[is_judged], rows[is_judged].astype(np.int64)
 
 
-def _told_scores(plan: Plan, record: Record, line: float) -> Floats:
+def _limit_scores(plan: Plan, record: Record, line: float) -> Floats:
     """Scores of a block; a row that a mark holds back is at the line, as no alarm is above it."""
-    path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
+    path = Path(plan.job.out) / PARTS / name_part(record.number, "scores")
     table = pq.read_table(path, columns=["score", "is_alarm"])
     scores = np.asarray(table.column("score").to_numpy())
     is_alarm = np.asarray(table.column("is_alarm").to_numpy())
@@ -267,7 +271,7 @@ def _told_scores(plan: Plan, record: Record, line: float) -> Floats:
     return np.where(is_alarm, scores, np.minimum(scores, line))
 
 
-def _oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
+def _find_oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
     """The alarms with the highest scores, numbered among all rows."""
     best: list[tuple[float, int, int]] = []  # score, minus the row's number, block
     first = 0
@@ -275,15 +279,15 @@ def _oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
     for record in records:
         firsts[record.number] = first
         if record.n_alarms and not _is_lower(record, best):
-            path = Path(plan.job.out) / PARTS / part_name(record.number, "alarms")
+            path = Path(plan.job.out) / PARTS / name_part(record.number, "alarms")
             scores = pq.read_table(path, columns=["score"]).column(0).to_pylist()
             found = [(float(score), -place, record.number) for place, score in enumerate(scores)]
             best = heapq.nlargest(MOST_TOLD, [*best, *found], key=lambda each: (each[0], -each[2], each[1]))
         first += record.n_read
     is_single = len(plan.files) == 1
-    lines = _lines_of(plan, best)
+    lines = _read_lines(plan, best)
     for _, place, number in best:
-        yield _alarm(lines[number, -place], firsts[number], is_single=is_single)
+        yield _make_alarm(lines[number, -place], firsts[number], is_single=is_single)
 
 
 def _is_lower(record: Record, best: Sequence[tuple[float, int, int]]) -> bool:
@@ -291,25 +295,27 @@ def _is_lower(record: Record, best: Sequence[tuple[float, int, int]]) -> bool:
     return len(best) == MOST_TOLD and record.highest is not None and record.highest < best[-1][0]
 
 
-def _lines_of(plan: Plan, chosen: Sequence[tuple[float, int, int]]) -> dict[tuple[int, int], dict[str, Any]]:
+def _read_lines(
+    plan: Plan, chosen: Sequence[tuple[float, int, int]]
+) -> dict[tuple[int, int], dict[str, Any]]:
     """What the parts say of the chosen alarms, by block and place; each part is read once."""
     lines: dict[tuple[int, int], dict[str, Any]] = {}
     for number in sorted({each[2] for each in chosen}):
         places = sorted(-each[1] for each in chosen if each[2] == number)
-        path = Path(plan.job.out) / PARTS / part_name(number, "alarms")
+        path = Path(plan.job.out) / PARTS / name_part(number, "alarms")
         table = pq.read_table(path, columns=["anomaly", "values", "cells"]).take(places)
         lines |= {(number, place): line for place, line in zip(places, table.to_pylist(), strict=True)}
     return lines
 
 
-def _alarm(line: Mapping[str, Any], first: int, *, is_single: bool) -> _Alarm:
+def _make_alarm(line: Mapping[str, Any], first: int, *, is_single: bool) -> _Alarm:
     anomaly: Anomaly = from_plain(Anomaly, json.loads(line["anomaly"]))
     file = None if is_single else anomaly.file
     anomaly = replace(anomaly, part=replace(anomaly.part, row=first + anomaly.row, line=None, file=file))
     return _Alarm(anomaly, line["values"] or [], json.loads(line["cells"]))
 
 
-def _with_alarms(run: Result, alarms: Sequence[_Alarm]) -> Result:
+def _put_alarms(run: Result, alarms: Sequence[_Alarm]) -> Result:
     """The run with other rows told, and their attributions."""
     names = run.explanation.names()
     values = np.array([alarm.values or [0.0] * len(names) for alarm in alarms], dtype=np.float64)
@@ -330,13 +336,13 @@ def _with_alarms(run: Result, alarms: Sequence[_Alarm]) -> Result:
         run,
         anomalies=anomalies,
         explanation=explanation,
-        column_shares=column_shares(explanation),
-        groups=groups_of(anomalies),
+        column_shares=average_shares(explanation),
+        groups=group_anomalies(anomalies),
         table_rows=cells,
     )
 
 
-def merged_findings(records: Sequence[Record]) -> list[Finding]:
+def merge_findings(records: Sequence[Record]) -> list[Finding]:
     """Findings of all blocks; those with one cause are one, with the number of all their rows.
 
     Of these rows, numbered among all, those are named that may be told as alarms.
@@ -345,7 +351,7 @@ def merged_findings(records: Sequence[Record]) -> list[Finding]:
     start = 0
     for record in records:
         for found in record.findings:
-            cause = (found["kind"], found["form"], tuple(found["columns"]), _json(found["facts"]))
+            cause = (found["kind"], found["form"], tuple(found["columns"]), _write_json(found["facts"]))
             one = merged.setdefault(cause, _Merged(found))
             one.n_rows += int(found["n_rows"])
             one.rows += [start + int(row) for row in found["rows"]]
@@ -389,22 +395,22 @@ class _Merged:
         return self.of_rows[name] if len(self.of_rows[name]) == len(self.rows) else []
 
 
-def _json(facts: Mapping[str, Any]) -> str:
-    return json.dumps(plain(facts), ensure_ascii=False, sort_keys=True)
+def _write_json(facts: Mapping[str, Any]) -> str:
+    return json.dumps(make_plain(facts), ensure_ascii=False, sort_keys=True)
 
 
-def _of_told_rows(run: Result) -> list[Finding]:
+def _keep_findings_of_alarms(run: Result) -> list[Finding]:
     """Findings that name the told alarms alone: a mark is made of them, with the value that they found."""
     told = {anomaly.row for anomaly in run.anomalies}
     return [f.of_rows([i for i, row in enumerate(f.rows) if row in told]) for f in run.findings]
 
 
-def _source(plan: Plan) -> str:
+def _name_source(plan: Plan) -> str:
     first = plan.files[0][0]
     return first if len(plan.files) == 1 else f"{first} and {len(plan.files) - 1} more"
 
 
-def _summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
+def _write_summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
     files = "1 file" if len(plan.files) == 1 else f"{len(plan.files):,} files"
     blocks = "1 block" if len(plan.blocks) == 1 else f"{len(plan.blocks):,} blocks"
     alarms = {0: "No row is", 1: "1 row is"}.get(n_alarms, f"{n_alarms:,} rows are")
@@ -420,7 +426,7 @@ def _summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
     )
 
 
-def _notices(records: Sequence[Record], n_rows: int) -> list[Notice]:
+def _collect_notices(records: Sequence[Record], n_rows: int) -> list[Notice]:
     failed = [each for record in records for each in record.failed]
     n_held = sum(record.n_held_back for record in records)
     told = [f"{each[0]} was left out: {each[1]}" for each in failed[:20]]
@@ -433,7 +439,7 @@ def _notices(records: Sequence[Record], n_rows: int) -> list[Notice]:
     return [written(text) for text in told]
 
 
-def _newest(plan: Plan) -> str:
+def _find_newest(plan: Plan) -> str:
     """When the newest file was changed: the clock of the run would make its bytes differ."""
     newest = max(file[2] for file in plan.files) / 1e9
     return datetime.datetime.fromtimestamp(int(newest), datetime.UTC).isoformat(timespec="seconds")

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.storage.folders import put_in_place
-from tellwhy.storage.manifest import size_and_checksum
+from tellwhy.storage.manifest import measure_file
 
 PARTS = "parts"
 RECORDS = "blocks"
@@ -63,7 +63,7 @@ class Record:
     beyond: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def part_name(number: int, what: str) -> str:
+def name_part(number: int, what: str) -> str:
     """'00012-scores.parquet'."""
     return f"{number:05d}-{what}.parquet"
 
@@ -83,10 +83,10 @@ def write_part(out: Path, name: str, table: pa.Table) -> list[int]:
     work = out / WORK / f"{os.getpid()}-{name}"
     try:
         pq.write_table(table, work, compression="snappy", write_page_checksum=True, use_dictionary=True)
-        found = list(size_and_checksum(work))
+        found = list(measure_file(work))
         put_in_place(work, target)
     except (OSError, pa.ArrowException) as error:
-        raise _cannot(target, error) from error
+        raise _refuse(target, error) from error
     return found
 
 
@@ -95,13 +95,13 @@ def write_record(out: Path, record: Record) -> None:
     target = out / RECORDS / f"{record.number:05d}.json"
     work = out / WORK / f"{os.getpid()}-{target.name}"
     try:
-        work.write_text(json.dumps(plain(asdict(record)), ensure_ascii=False) + "\n", encoding="utf-8")
+        work.write_text(json.dumps(make_plain(asdict(record)), ensure_ascii=False) + "\n", encoding="utf-8")
         put_in_place(work, target)
     except OSError as error:
-        raise _cannot(target, error) from error
+        raise _refuse(target, error) from error
 
 
-def _cannot(target: Path, error: Exception) -> CannotWrite:
+def _refuse(target: Path, error: Exception) -> CannotWrite:
     why = getattr(error, "strerror", None) or error
     return CannotWrite(
         f"Cannot write {target}: {why}. What was finished stays: make room, and run the same command again."
@@ -114,7 +114,7 @@ def read_record(out: Path, number: int) -> Record | None:
         text = (out / RECORDS / f"{number:05d}.json").read_text(encoding="utf-8")
         record = Record(**json.loads(text))
         parts = {name: list(map(int, found)) for name, found in record.parts.items()}
-        is_whole = all(list(size_and_checksum(out / PARTS / name)) == found for name, found in parts.items())
+        is_whole = all(list(measure_file(out / PARTS / name)) == found for name, found in parts.items())
     except (OSError, ValueError, TypeError, AttributeError):
         return None
     return record if is_whole and record.number == number else None

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tellwhy.bulk.blocks import Block, files_of, plan_blocks
+from tellwhy.bulk.blocks import Block, list_files, plan_blocks
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.kinds.table_model import load_table_model
-from tellwhy.storage.documents import plain, read_versioned
+from tellwhy.storage.documents import make_plain, read_versioned
 from tellwhy.storage.folders import new_file
 
 PLAN = "bulk.json"
@@ -60,13 +60,13 @@ class Plan:
     files: tuple[tuple[str, int, int], ...]  # name, size, time of the last change
 
 
-def planned(names: Sequence[str | Path], job: Job) -> Plan:
+def make_plan(names: Sequence[str | Path], job: Job) -> Plan:
     """Return the plan of a run, from its folder where that holds the same one; else a new one.
 
     Files are compared by name, size and time: with others, or another model or other settings, the folder
     holds another run, and is left alone.
     """
-    files = tuple((str(path), *_stamp(path)) for path in files_of(names))
+    files = tuple((str(path), *_stamp(path)) for path in list_files(names))
     path = Path(job.out) / PLAN
     if not path.exists():
         _check_empty(Path(job.out))
@@ -106,7 +106,7 @@ def _check_same(path: Path, head: dict[str, Any], job: Job, files: Sequence[Sequ
     ]
     words = {"checksum": "the model", "explain_all": "--all", "budget": "--budget", "id_column": "--id"}
     named = [words.get(name, f"--{name}") for name in changed]
-    if head.get("files") != plain(files):
+    if head.get("files") != make_plain(files):
         named.append("the files")
     if named:
         raise CannotWrite(
@@ -127,4 +127,4 @@ def _write(path: Path, plan: Plan) -> None:
     except OSError as error:
         raise CannotWrite(f"Cannot write to {path.parent}: {error.strerror or error}.") from error
     with new_file(path) as work:
-        work.write_text(json.dumps(plain(head), ensure_ascii=False) + "\n", encoding="utf-8")
+        work.write_text(json.dumps(make_plain(head), ensure_ascii=False) + "\n", encoding="utf-8")

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tellwhy.bulk.parts import PARTS, Record, part_name
+from tellwhy.bulk.parts import PARTS, Record, name_part
 from tellwhy.checks.chance import LEVEL, many
 from tellwhy.checks.mistakes import REPEATED_ELSEWHERE
 from tellwhy.core.score import Integers
@@ -29,13 +29,13 @@ _MOST_COLUMNS = 200
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def compared_columns(model: TableModel) -> list[str]:
+def choose_compared(model: TableModel) -> list[str]:
     """Columns in which copies of a row agree: names of rows may differ."""
     names = [name for name, role in model.roles.items() if role.kind not in _NOT_COMPARED]
     return names[:_MOST_COLUMNS]
 
 
-def row_hashes(frame: pd.DataFrame, columns: Sequence[str]) -> Hashes:
+def hash_rows(frame: pd.DataFrame, columns: Sequence[str]) -> Hashes:
     """A number for each row, equal for rows that are equal in all of these columns."""
     whole = np.zeros(len(frame), dtype=np.uint64)
     for name in columns:
@@ -71,16 +71,16 @@ class Copies:
     across: float
 
 
-def copies_of(hashes: Hashes, blocks: Integers) -> Copies:
+def find_copies(hashes: Hashes, blocks: Integers) -> Copies:
     """Compare the rows of all blocks.
 
     Examples
     --------
-    >>> found = copies_of(np.array([5, 6, 5, 7, 6], dtype=np.uint64), np.array([0, 0, 0, 1, 1]))
+    >>> found = find_copies(np.array([5, 6, 5, 7, 6], dtype=np.uint64), np.array([0, 0, 0, 1, 1]))
     >>> found.rows, found.firsts, found.within, found.across
     (array([4]), array([1]), 1.0, 1.0)
     """
-    some = _with_a_copy(hashes)  # of many rows a few, or none: what is to be put in order is then little
+    some = _find_repeated(hashes)  # of many rows a few, or none: what is to be put in order is then little
     if not len(some):
         return Copies(some, some, 0.0, 0.0)
     order = np.argsort(hashes[some], kind="stable")
@@ -91,36 +91,36 @@ def copies_of(hashes: Hashes, blocks: Integers) -> Copies:
     is_elsewhere = own[order] != own[first]
     rows = order[is_elsewhere]
     sorted_rows = np.argsort(rows)
-    within = _pairs(np.lexsort((own, hashes[some])), hashes[some], own)
+    within = _count_pairs(np.lexsort((own, hashes[some])), hashes[some], own)
     return Copies(
         some[rows[sorted_rows]],
         some[first[is_elsewhere][sorted_rows]],
         within,
-        _all_pairs(rising) - within,
+        _count_all_pairs(rising) - within,
     )
 
 
-def _with_a_copy(hashes: Hashes) -> Integers:
+def _find_repeated(hashes: Hashes) -> Integers:
     """Rows whose number comes more than once, in order."""
     rising = np.sort(hashes)
     repeated = np.unique(rising[1:][rising[1:] == rising[:-1]])
     return np.flatnonzero(np.isin(hashes, repeated)) if len(repeated) else np.zeros(0, dtype=np.int64)
 
 
-def _all_pairs(rising: Hashes) -> float:
+def _count_all_pairs(rising: Hashes) -> float:
     edges = np.flatnonzero(np.r_[True, np.diff(rising) != 0, True])
     counts = np.diff(edges).astype(np.float64)
     return float((counts * (counts - 1) / 2).sum())
 
 
-def _pairs(order: Integers, hashes: Hashes, blocks: Integers) -> float:
+def _count_pairs(order: Integers, hashes: Hashes, blocks: Integers) -> float:
     """Pairs of equal rows in the same block."""
     is_new = (np.diff(hashes[order]) != 0) | (np.diff(blocks[order]) != 0)
     counts = np.diff(np.flatnonzero(np.r_[True, is_new, True])).astype(np.float64)
     return float((counts * (counts - 1) / 2).sum())
 
 
-def repeats_elsewhere(plan: Plan, records: Sequence[Record], model: TableModel) -> list[Finding]:
+def find_repeats_elsewhere(plan: Plan, records: Sequence[Record], model: TableModel) -> list[Finding]:
     """The finding of rows that repeat a row of another block; none where that may be chance.
 
     Rows that are equal by chance are equal in one block as often as in two. So pairs in different blocks
@@ -130,24 +130,24 @@ def repeats_elsewhere(plan: Plan, records: Sequence[Record], model: TableModel) 
     n = sum(record.n_read for record in judged)
     if len(judged) < 2 or n > MOST_COMPARED:
         return []
-    hashes = np.concatenate([_hashes_of(plan, record) for record in judged])
+    hashes = np.concatenate([_read_hashes(plan, record) for record in judged])
     sizes = np.array([record.n_read for record in judged])
-    found = copies_of(hashes, np.repeat(np.arange(len(judged)), sizes))
+    found = find_copies(hashes, np.repeat(np.arange(len(judged)), sizes))
     inside = float((sizes * (sizes - 1.0) / 2).sum())
     expected = (found.within + 1.0) * (n * (n - 1.0) / 2 - inside) / max(inside, 1.0)
     n_found = len(found.rows)
     if not n_found or n_found > _COMMON * n or many(int(found.across), expected) <= LEVEL:
         return []
-    return [_told(plan, records, model, found)]
+    return [_make_finding(plan, records, model, found)]
 
 
-def _hashes_of(plan: Plan, record: Record) -> Hashes:
-    path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
+def _read_hashes(plan: Plan, record: Record) -> Hashes:
+    path = Path(plan.job.out) / PARTS / name_part(record.number, "scores")
     return np.asarray(pq.read_table(path, columns=[HASH]).column(0).to_numpy(), dtype=np.uint64)
 
 
-def _told(plan: Plan, records: Sequence[Record], model: TableModel, found: Copies) -> Finding:
-    columns = compared_columns(model)
+def _make_finding(plan: Plan, records: Sequence[Record], model: TableModel, found: Copies) -> Finding:
+    columns = choose_compared(model)
     n = len(found.rows)
     facts = {
         "n_columns": len(columns),
@@ -161,7 +161,7 @@ def _place(plan: Plan, records: Sequence[Record], row: int) -> dict[str, Any]:
     """Row and file of a row that is counted over the blocks that were judged."""
     for record in (each for each in records if each.n_rows):
         if row < record.n_read:
-            path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
+            path = Path(plan.job.out) / PARTS / name_part(record.number, "scores")
             line = pq.read_table(path, columns=["file", "row"]).slice(row, 1).to_pylist()[0]
             return {"row": int(line["row"]), "file": Path(line["file"]).name}
         row -= record.n_read

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tellwhy.bulk.blocks import Block
-from tellwhy.bulk.merge import EarlySample, whole_run, write_list
+from tellwhy.bulk.merge import EarlySample, merge_run, write_list
 from tellwhy.bulk.parts import Record, clear_unfinished, make_folders, read_record, write_record
-from tellwhy.bulk.plan import Job, Plan, planned
-from tellwhy.bulk.workers import run_in_pool, starter
+from tellwhy.bulk.plan import Job, Plan, make_plan
+from tellwhy.bulk.workers import run_in_pool, start_starter
 from tellwhy.core.errors import CannotWrite, InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, real, validate_value
@@ -121,19 +121,19 @@ def explain_bulk(
         id_column=id_column or "",
         is_own=is_own,
     )
-    with _runner(workers, ray) as runner:
-        plan = planned([os.path.abspath(name) for name in listed], job)
+    with _choose_runner(workers, ray) as runner:
+        plan = make_plan([os.path.abspath(name) for name in listed], job)
         make_folders(Path(job.out))
-        with _alone(Path(job.out)):
+        with _lock_folder(Path(job.out)):
             clear_unfinished(Path(job.out))
-            return _continued(plan, runner)
+            return _continue_run(plan, runner)
 
 
 @contextmanager
-def _runner(workers: int, ray: str | None) -> Iterator[Runner]:
+def _choose_runner(workers: int, ray: str | None) -> Iterator[Runner]:
     """What explains blocks; processes load the libraries while it is planned what they are to do."""
     if ray is None:
-        early = starter()
+        early = start_starter()
         try:
             yield lambda job, blocks: run_in_pool(job, blocks, workers, early)
         finally:
@@ -146,7 +146,7 @@ def _runner(workers: int, ray: str | None) -> Iterator[Runner]:
 
 
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
+def _lock_folder(out: Path) -> Iterator[None]:
     """Let one process at a time write into a folder; the lock goes with the process that holds it."""
     import fcntl
 
@@ -158,10 +158,10 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
-def _continued(plan: Plan, runner: Runner) -> BulkResult:
+def _continue_run(plan: Plan, runner: Runner) -> BulkResult:
     """Explain the blocks that are not done, and put the run together."""
     out = Path(plan.job.out)
-    done = _done_before(plan)
+    done = _find_done(plan)
     n_resumed = len(done)
     early = EarlySample(plan)
     try:
@@ -169,7 +169,7 @@ def _continued(plan: Plan, runner: Runner) -> BulkResult:
         clear_unfinished(out)  # of workers that were killed while they wrote; others did their blocks
         records = [done[block.number] for block in plan.blocks]
         stage("putting the run together")
-        run = whole_run(plan, records, early.result())
+        run = merge_run(plan, records, early.result())
     finally:
         early.end()
     if run is not None:
@@ -187,7 +187,7 @@ def _continued(plan: Plan, runner: Runner) -> BulkResult:
     )
 
 
-def _done_before(plan: Plan) -> dict[int, Record]:
+def _find_done(plan: Plan) -> dict[int, Record]:
     """Records of the blocks that need not be done again, by number."""
     found = {block.number: read_record(Path(plan.job.out), block.number) for block in plan.blocks}
     # What could not be read is tried again: the file may have been mended.
@@ -209,12 +209,12 @@ ROWS = "query.parquet"
 QUERY = "query.json"
 
 
-def rows_of_query(query: str, db: Path, out: Path) -> Path:
+def write_rows_of_query(query: str, db: Path, out: Path) -> Path:
     """Ask a DuckDB file once, and return the file of rows; a run that goes on reads those it began with."""
     told = {"query": query, "db": str(Path(db).resolve())}
     target = out / ROWS
     if (out / QUERY).exists() and target.exists():
-        if _asked(out / QUERY) != told:
+        if _read_query(out / QUERY) != told:
             raise CannotWrite(f"{out} holds a run of another query: choose another folder, or remove it.")
         return target
     if out.exists() and any(path.name not in (ROWS, QUERY, "model.tellwhy") for path in out.iterdir()):
@@ -231,7 +231,7 @@ def rows_of_query(query: str, db: Path, out: Path) -> Path:
     return target
 
 
-def _asked(path: Path) -> Any:
+def _read_query(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -63,21 +63,21 @@ def run_in_pool(
         chosen = [left[suspects[0]]] if suspects else list(left.values())
         in_hand: set[int] = set()
         task = _Task(job, explain_block, 1 if suspects else n_workers, os.getpid())
-        first, early = early or starter(), None
+        first, early = early or start_starter(), None
         try:
-            for record in _one_pool(first, task, chosen, in_hand):
+            for record in _run_pool(first, task, chosen, in_hand):
                 del left[record.number]
                 yield record
         except BrokenProcessPool:
             for number in in_hand & set(left):
                 tries[number] += 1
                 if tries[number] >= MOST_TRIES:
-                    yield killed(left.pop(number))
+                    yield record_killed(left.pop(number))
         finally:
             first.end()
 
 
-def killed(block: Block) -> Record:
+def record_killed(block: Block) -> Record:
     """The record of a block whose process never came to its end."""
     words = "; ".join(piece.words for piece in block.pieces[:3])
     why = (
@@ -87,7 +87,7 @@ def killed(block: Block) -> Record:
     return Record(block.number, failed=[[words, why]])
 
 
-def _one_pool(first: Starter, task: _Task, blocks: Sequence[Block], in_hand: set[int]) -> Iterator[Record]:
+def _run_pool(first: Starter, task: _Task, blocks: Sequence[Block], in_hand: set[int]) -> Iterator[Record]:
     """Explain blocks until all are done, or until a process is killed."""
     waiting = iter(blocks)
     try:
@@ -105,7 +105,7 @@ def _one_pool(first: Starter, task: _Task, blocks: Sequence[Block], in_hand: set
             yield found
     except (EOFError, ConnectionError) as error:
         raise BrokenProcessPool("the process that starts the others was killed") from error
-    _dismiss(first)
+    _send_away(first)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Starter:
             self.pipe.close()
 
 
-def starter() -> Starter:
+def start_starter() -> Starter:
     """Start the process that makes the workers; until it is told its task, it loads the libraries.
 
     It is a program of its own and shares nothing with this process: no locks, no threads in mid-work. It does
@@ -132,17 +132,17 @@ def starter() -> Starter:
     """
     ours, theirs = Pipe()
     with theirs:
-        return Starter(_started([str(theirs.fileno()), json.dumps(sys.path)], theirs.fileno()), ours)
+        return Starter(_start_process([str(theirs.fileno()), json.dumps(sys.path)], theirs.fileno()), ours)
 
 
-def _dismiss(first: Starter) -> None:
+def _send_away(first: Starter) -> None:
     """Let it end its workers itself, so that their time counts as that of this run."""
     with suppress(OSError, subprocess.TimeoutExpired):
         first.pipe.send(None)
         first.process.wait(_LONGEST_END)
 
 
-def _started(arguments: list[str], fd: int) -> subprocess.Popen[bytes]:
+def _start_process(arguments: list[str], fd: int) -> subprocess.Popen[bytes]:
     """Start it with Ctrl-C held back: this process alone is to answer it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -186,13 +186,13 @@ def start_workers(fd: int) -> None:
         task: _Task = pipe.recv()
     except EOFError:  # whoever started it has ended
         return
-    _begin(task.parent)
+    _prepare_worker(task.parent)
     warm_up(task.job)
     gc.freeze()  # a collection in a copy would touch, and so copy, every page
     # A copy is safe here: there are no threads yet, and libraries with their own are kept to one.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     pool = ProcessPoolExecutor(
-        task.n_workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+        task.n_workers, mp_context=context, initializer=_prepare_worker, initargs=(os.getpid(),)
     )
     answer = _Answers(pipe)
     while (block := pipe.recv()) is not None:
@@ -228,10 +228,10 @@ class _Answers:
             self.pipe.send(found)
 
 
-def _begin(parent: int) -> None:
+def _prepare_worker(parent: int) -> None:
     """Leave Ctrl-C to the first process; do not outlive the parent; keep one block's memory for the next."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(parent)
+    _end_with_parent(parent)
     _keep_memory()
 
 
@@ -255,7 +255,7 @@ def _keep_memory() -> None:
     pa.set_memory_pool(pa.system_memory_pool())
 
 
-def _die_with(parent: int) -> None:
+def _end_with_parent(parent: int) -> None:
     """Ask Linux to end this process with its parent: a killed run must not go on writing."""
     import ctypes
 
@@ -286,7 +286,7 @@ def run_on_ray(job: Job, blocks: Sequence[Block], address: str, n_workers: int) 
     with redirect_stdout(sys.stderr):  # Ray tells of dead workers where results are printed
         _connect(ray, address, n_workers)
         try:
-            yield from _records(ray, job, blocks)
+            yield from _collect_records(ray, job, blocks)
         finally:
             ray.shutdown()
 
@@ -305,7 +305,7 @@ def _connect(ray: Any, address: str, n_workers: int) -> None:
     ray.init(ignore_reinit_error=True, **settings)
 
 
-def _records(ray: Any, job: Job, blocks: Sequence[Block]) -> Iterator[Record]:
+def _collect_records(ray: Any, job: Job, blocks: Sequence[Block]) -> Iterator[Record]:
     from tellwhy.bulk.block import explain_block
 
     # Tries are counted here, so that a block that kills every worker is named in the end.
@@ -323,17 +323,17 @@ def _records(ray: Any, job: Job, blocks: Sequence[Block]) -> Iterator[Record]:
             block = at_work.pop(reference)
             try:
                 yield ray.get(reference)
-            except _deaths(ray):
+            except _list_deaths(ray):
                 tries[block.number] += 1
                 if tries[block.number] >= MOST_TRIES:
-                    yield killed(block)
+                    yield record_killed(block)
                 else:
                     waiting.append(block)
             except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from error
 
 
-def _deaths(ray: Any) -> tuple[type[Exception], ...]:
+def _list_deaths(ray: Any) -> tuple[type[Exception], ...]:
     """What a task raises whose worker was killed, or whose machine went, with or without its result."""
     names = (
         "WorkerCrashedError",

@@ -18,7 +18,7 @@ from tellwhy.checks.chance import LEVEL, edge_evidence, edge_window, fit_tail
 from tellwhy.checks.facts import Facts, decimals_of
 from tellwhy.checks.mistakes import BROKEN_ORDER, DECIMAL_SLIP
 from tellwhy.checks.restraint import are_next
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Finding
 
@@ -75,7 +75,7 @@ def below_zero(seen: Floats, known: Floats, *, step: float | None = None) -> Bel
     if rest[0] == rest[-1]:
         return NONE
     if step is None:
-        step = 10.0 ** -decimals_of(rest[evenly_spread(len(rest), 5000)])
+        step = 10.0 ** -decimals_of(rest[spread_evenly(len(rest), 5000)])
     is_near = seen[rows] >= rest[0] - edge_window(rest, step) - step / 2
     edge = edge_evidence(rest, beyond=int(is_near.sum()), step=step)
     # A handful of values that are asked about do not tell how the tail falls; more may be the tail itself.

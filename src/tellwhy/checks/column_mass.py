@@ -60,7 +60,7 @@ class ColumnMass:
     n: int
     share: float
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "parts", len(self.parts), len(self.lattices)
         yield "parts_of_errors", len(self.parts_of_errors), len(self.lattices)
         yield "counts", len(self.counts), len(self.atoms)

@@ -66,7 +66,7 @@ class Density:
     knots: Floats
     scores: Floats
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "body", len(self.body), _GRID
         yield "falls", self.falls.shape, (2, len(_KNOTS))
         yield "survivals", self.survivals.shape, (2, len(_KNOTS))

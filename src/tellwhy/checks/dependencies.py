@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellwhy.checks.writing import Writing
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Integers
 
@@ -61,7 +61,7 @@ class Dependency:
     usual: Mapping[str, Any]
     others: Mapping[str, Any]
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "source", are_texts(self.source, self.target), True
         yield "kappa", are_finite(self.kappa, self.exceptions), True
         yield "usual", isinstance(self.usual, Mapping) and isinstance(self.others, Mapping), True
@@ -145,7 +145,7 @@ def learn_dependencies(known: Facts) -> list[Dependency]:
     """Pairs of columns of which one follows from the other, with what follows from each level."""
     columns = {name: known.writing(name) for name in known.frame.columns[:_MOST_COLUMNS]}
     rows = np.arange(known.n) if known.voices is None else np.flatnonzero(known.voices)
-    sample = rows[evenly_spread(len(rows), _PROBED)]
+    sample = rows[spread_evenly(len(rows), _PROBED)]
     found = []
     # Equal numbers need not mean the same thing; equal labels do.
     labels = [name for name in columns if name not in known.numbers and name not in known.dates]

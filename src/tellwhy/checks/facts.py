@@ -17,10 +17,10 @@ import pandas as pd
 from tellwhy.checks.copies import first_of_copies, hashed_cells
 from tellwhy.checks.mistakes import MISTAKES
 from tellwhy.checks.writing import Writing, write_column
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import has_id_name
-from tellwhy.data.columns.reading import Labels, labels_of, stored_kind
+from tellwhy.data.columns.reading import Labels, find_stored_kind, read_labels
 from tellwhy.results.result import MISSING, Finding
 from tellwhy.storage import clock
 
@@ -69,13 +69,13 @@ class Numbers:
         At least the usual distance between neighbouring values of a sample: the coarser step makes
         coincidences likelier, so that fewer of them are taken for more than chance.
         """
-        probe = self.filled[evenly_spread(len(self.filled), SAMPLE)]
+        probe = self.filled[spread_evenly(len(self.filled), SAMPLE)]
         return max(10.0 ** -decimals_of(probe), _usual_gap(probe)) if len(probe) else 1.0
 
     @cached_property
     def grain(self) -> float:
         """Unit of the last decimal: 0.01 for cents; 0 for numbers that are not rounded."""
-        probe = self.filled[evenly_spread(len(self.filled), SAMPLE)]
+        probe = self.filled[spread_evenly(len(self.filled), SAMPLE)]
         decimals = decimals_of(probe)
         return 0.0 if decimals >= _MOST_DECIMALS else 10.0**-decimals
 
@@ -142,7 +142,7 @@ class Facts:
     @cached_property
     def sample(self) -> Integers:
         """Positions of the rows on which candidates are chosen, spread evenly, in order."""
-        return evenly_spread(self.n, SAMPLE)
+        return spread_evenly(self.n, SAMPLE)
 
     def value(self, column: str, number: float) -> float | str:
         """A number of a column as a finding holds it: itself, or a date as text."""
@@ -266,7 +266,7 @@ def facts_of(
         elif kind == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):
             dates[column] = Numbers(_days(series))
         elif kind in ("category", "boolean"):
-            labels[column] = labels_of(frame, column)
+            labels[column] = read_labels(frame, column)
     for column in [name for name, found in numbers.items() if counts_rows(found.values)]:
         known[column] = _Kind("identifier")
         del numbers[column]
@@ -321,7 +321,7 @@ def default_kind(series: pd.Series) -> str:
     filled = series.dropna()
     try:
         n_distinct = filled.nunique()
-        kind = stored_kind(series)
+        kind = find_stored_kind(series)
     except (TypeError, ValueError):  # lists and dicts cannot be counted; complex numbers are not compared
         return "text"
     if n_distinct < 2:

@@ -23,7 +23,7 @@ from tellwhy.checks.keyboard import Keyboard
 from tellwhy.checks.mistakes import DAMAGED_TEXT, RARE_LEVEL, SECOND_CONVENTION, Mistake
 from tellwhy.checks.spelling import RATE
 from tellwhy.checks.writing import Writing
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Integers
 
 _TOKEN = re.compile(r"\d+|[^\W\d_]+|\s|.", re.DOTALL)
@@ -113,7 +113,7 @@ class Formats:
         texts = _texts(column)
         tokens = {text: _TOKEN.findall(text) for text in texts}
         names = list(texts)
-        probe = [names[i] for i in evenly_spread(len(names), _PROBED)]
+        probe = [names[i] for i in spread_evenly(len(names), _PROBED)]
         levels = _levels(texts, tokens)
         level = min(levels, key=lambda each: _bits(each, {text: texts[text] for text in probe}, tokens))
         of_text = {text: level.pattern(tokens[text]) for text in names}

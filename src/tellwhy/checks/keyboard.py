@@ -48,7 +48,7 @@ class Keyboard:
     came: Mapping[str, float] = field(default_factory=dict)
     n: float = 0.0
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "came", isinstance(self.came, Mapping), True
         yield "n", are_finite(self.n), True
 

@@ -20,7 +20,7 @@ from tellwhy.checks.chance import LEVEL, beyond_evidence, edge_evidence, few
 from tellwhy.checks.facts import Coded, Facts, coded_labels, coded_numbers
 from tellwhy.checks.mistakes import NEW_LEVEL, RARE_LEVEL, RARE_PAIR, VANISHED_LEVEL
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.columns.reading import numbers_or_missing
+from tellwhy.data.columns.reading import read_numbers_or_missing
 from tellwhy.results.result import Finding
 
 _RATIO_OF_LABELS = 30  # a rare level is so many times rarer than the rarest of the others
@@ -287,7 +287,7 @@ def _others(here: pd.Series, constant: object) -> Integers:
     is_flag = isinstance(constant, (bool, np.bool_)) and pd.api.types.is_numeric_dtype(here)
     if is_flag or pd.api.types.is_number(constant):
         known = float(constant)  # type: ignore[arg-type]
-        return np.flatnonzero(filled & (numbers_or_missing(here) != known))
+        return np.flatnonzero(filled & (read_numbers_or_missing(here) != known))
     if pd.api.types.is_datetime64_any_dtype(here):
         return np.flatnonzero(filled & (here != constant).to_numpy())
     return np.flatnonzero(filled & (here.astype(str) != str(constant)).to_numpy())

@@ -51,7 +51,7 @@ class LevelLaw:
     spread: float
     width: float
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         for name in ("counts", "sums", "squares", "middles", "reaches"):
             yield name, len(getattr(self, name)), len(self.levels)
             yield name, are_finite(*getattr(self, name).tolist()), True

@@ -14,7 +14,7 @@ import numpy as np
 from tellwhy.checks.mistakes import DECIMAL_SLIP, MIXED_UNITS, PLACEHOLDER, SIGN_FLIP, SWAPPED, Mistake
 from tellwhy.checks.row_law import BY_LABEL, Beside, CellLaw, Cells, RowLaw, beside_of, log_given
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.columns.names import words_of
+from tellwhy.data.columns.names import split_name
 
 SLIPS = {10.0: 0.4, 100.0: 0.16, 1000.0: 0.06, 0.1: 0.24, 0.01: 0.1, 0.001: 0.04}  # and how common each is
 # What a measure is called, and by how much its units differ. A temperature is no multiple of another.
@@ -211,7 +211,7 @@ def _may_be_celsius(law: CellLaw) -> bool:
 
 
 def _of_units(name: str, law: CellLaw, suspects: Suspects) -> Iterator[Story]:
-    words = set(words_of(name))
+    words = set(split_name(name))
     known = [factors for names, factors in _UNITS_OF.items() if not words.isdisjoint(names.split())]
     is_temperature = not words.isdisjoint(_TEMPERATURE.split())
     factors = sorted({factor for factors in known for factor in factors}) if all(known) else []

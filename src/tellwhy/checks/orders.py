@@ -14,10 +14,10 @@ from tellwhy.checks.chance import LEVEL
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import BROKEN_ORDER
 from tellwhy.checks.relations import oddness
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.columns.names import words_of
+from tellwhy.data.columns.names import split_name
 from tellwhy.results.result import Finding
 
 _MOST_COLUMNS = 40
@@ -42,7 +42,7 @@ class Order:
     low: str
     high: str
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "low", are_texts(self.low, self.high), True
 
 
@@ -117,8 +117,8 @@ def _are_related(one: str, other: str) -> bool:
     >>> _are_related("tax", "tax_rate")
     False
     """
-    ours = set(words_of(one))
-    theirs = set(words_of(other))
+    ours = set(split_name(one))
+    theirs = set(split_name(other))
     if _RATIOS.isdisjoint(ours) != _RATIOS.isdisjoint(theirs):
         return False  # an amount and a share of it are on different scales
     shared = {word for word in ours & theirs if len(word) > 1}
@@ -127,7 +127,7 @@ def _are_related(one: str, other: str) -> bool:
 
 
 def _is_ordered(known: Facts, low: str, high: str) -> bool:
-    rows = known.sample[evenly_spread(len(known.sample), 5000)]
+    rows = known.sample[spread_evenly(len(known.sample), 5000)]
     below = known.measured()[low].values[rows]
     above = known.measured()[high].values[rows]
     filled = np.flatnonzero(~np.isnan(below) & ~np.isnan(above))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.checks.facts import Facts
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Floats
 
@@ -163,7 +163,7 @@ class Relation:
         """What it predicts of the first column."""
         return signed_sum(self.signs) if self.signs else FORMS[self.pattern]
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "signs", all(sign in (1, -1) for sign in self.signs), True
         yield "pattern", self.pattern, signed_sum(self.signs).pattern if self.signs else self.pattern
         yield "pattern", bool(self.signs) or self.pattern in FORMS, True
@@ -273,7 +273,7 @@ class Screen:
 def screen_of(facts: Facts) -> Screen:
     """Choose columns with many different values, and rows spread over the table."""
     varied = {
-        name: len(np.unique(numbers.filled[evenly_spread(len(numbers.filled), 500)]))
+        name: len(np.unique(numbers.filled[spread_evenly(len(numbers.filled), 500)]))
         for name, numbers in facts.measured().items()
         if len(numbers.filled) >= _FEWEST
     }
@@ -283,7 +283,7 @@ def screen_of(facts: Facts) -> Screen:
     names.sort(key=order.__getitem__)
     n_targets = len(names)
     names += [name + BEFORE for name in names if name in facts.numbers][: MOST_COLUMNS - n_targets]
-    rows = evenly_spread(facts.n, ROWS)
+    rows = spread_evenly(facts.n, ROWS)
     X = np.column_stack([term_values(facts, name)[rows] for name in names]) if names else np.zeros((0, 0))
     grain = np.array([term_grain(facts, name) for name in names])
     is_date = np.array([name in facts.dates for name in names])

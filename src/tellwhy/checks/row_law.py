@@ -19,7 +19,7 @@ from tellwhy.checks.column_mass import ColumnMass, learn_column
 from tellwhy.checks.density import Density, learn_density
 from tellwhy.checks.facts import Facts, Numbers
 from tellwhy.checks.level_law import LevelLaw, learn_levels
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit, are_finite
 from tellwhy.core.score import Floats, Integers
 
@@ -72,7 +72,7 @@ class CellLaw:
     farthest: Floats
     levels: LevelLaw
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "slopes", self.slopes.shape, (3,)
         yield "parts", self.parts.shape, (4,)
         yield "farthest", self.farthest.shape, (2,)
@@ -107,7 +107,7 @@ class RowLaw:
     centre: Floats
     size: Floats
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         p = len(self.names) + len(self.marks)
         yield "columns", len(self.columns), len(self.names)
         yield "precision", self.precision.shape, (p, p)
@@ -259,7 +259,7 @@ def learn_row_law(facts: Facts) -> list[RowLaw]:
     names = [name for name, numbers in facts.numbers.items() if _is_told(numbers)][:_MOST_COLUMNS]
     if not names:
         return []
-    rows = evenly_spread(facts.n, _LEARNED)
+    rows = spread_evenly(facts.n, _LEARNED)
     masses = []
     scores = np.full((facts.n, len(names)), np.nan)
     for at, name in enumerate(names):

@@ -24,7 +24,7 @@ from tellwhy.checks.keyboard import Edit, Keyboard, Near, are_of_digits, edits_b
 from tellwhy.checks.mistakes import MISSPELLING
 from tellwhy.checks.writing import Writing
 from tellwhy.core.score import Integers
-from tellwhy.data.reading.cells import as_utf8
+from tellwhy.data.reading.cells import read_as_utf8
 from tellwhy.data.reading.survey import SINGLE_BYTE
 
 RATE = 0.01  # P that a cell is written wrongly, before anything is known of the table
@@ -248,7 +248,7 @@ def well_encoded(text: str) -> str:
     """
     if text.isascii():
         return text
-    return next((meant for codec in SINGLE_BYTE if (meant := as_utf8(text, codec))), text)
+    return next((meant for codec in SINGLE_BYTE if (meant := read_as_utf8(text, codec))), text)
 
 
 def folded_text(text: str) -> str:

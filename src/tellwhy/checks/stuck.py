@@ -16,7 +16,7 @@ import numpy as np
 from tellwhy.checks.chance import LEVEL
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import STUCK
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Finding
 
@@ -58,7 +58,7 @@ def find_stuck_values(seen: Facts, known: Facts) -> list[Finding]:  # noqa: ARG0
 
 
 def _moves(rising: Floats) -> bool:
-    return len(np.unique(rising[evenly_spread(len(rising), 2000)])) >= _FEWEST_VALUES
+    return len(np.unique(rising[spread_evenly(len(rising), 2000)])) >= _FEWEST_VALUES
 
 
 def _orders(seen: Facts) -> Iterator[tuple[Integers, Integers]]:

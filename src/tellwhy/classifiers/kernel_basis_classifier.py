@@ -27,7 +27,7 @@ from tellwhy.classifiers.softmax import (
     train_softmax,
 )
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.estimator_rows import class_labels, class_places, validated_rows
+from tellwhy.core.estimator_rows import find_classes, place_classes, validate_rows
 from tellwhy.core.params import (
     Fit,
     Rule,
@@ -43,7 +43,7 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.storage.model_file import SavedModel
 
@@ -168,7 +168,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         # The columns are those of this classifier; the clone would accept any.
-        validated_rows(self, X, reset=False, dtype=_PRECISIONS)
+        validate_rows(self, X, reset=False, dtype=_PRECISIONS)
         new = clone(self)
         rows, labels = new._checked(X, y_new)
         new.basis_ = self.basis_
@@ -188,10 +188,10 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """
         validate_parameters(self)
         is_new = not hasattr(self, "softmax_")
-        rows, own = validated_rows(self, X, y=y, reset=is_new, dtype=_PRECISIONS)
+        rows, own = validate_rows(self, X, y=y, reset=is_new, dtype=_PRECISIONS)
         if is_new:
             self._start(X, y, classes)
-        labels = class_places(own, self.classes_)
+        labels = place_classes(own, self.classes_)
         # Each batch is shuffled anew, and the same calls give the same order.
         rng = generator(self.random_state if is_new else self.softmax_.n_steps)
         order = rng.permutation(len(rows))
@@ -203,16 +203,16 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     def _start(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None) -> None:
         if classes is None:
             raise InvalidInput("The first call of partial_fit needs classes=…, all classes there will be.")
-        self.classes_, _ = class_labels(classes, type(self).__name__)
-        class_places(np.asarray(y), self.classes_)
+        self.classes_, _ = find_classes(classes, type(self).__name__)
+        place_classes(np.asarray(y), self.classes_)
         self.basis_ = self._new_basis().fit(X, y)
         self.softmax_ = SoftmaxState.zero(self.basis_.map_.n_features, len(self.classes_))
         self.losses_ = np.empty(0)
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Integers]:
         validate_parameters(self)
-        rows, own = validated_rows(self, X, y=y, reset=True, dtype=_PRECISIONS, min_rows=2)
-        self.classes_, labels = class_labels(own, type(self).__name__)
+        rows, own = validate_rows(self, X, y=y, reset=True, dtype=_PRECISIONS, min_rows=2)
+        self.classes_, labels = find_classes(own, type(self).__name__)
         return rows, labels
 
     def _forget(self) -> None:
@@ -265,9 +265,9 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     def _of_features(self, X: ArrayLike, compute: Callable[[Any], Any]) -> Any:
         """Join what is computed from the features of each batch of rows; only one batch is held at a time."""
         check_is_fitted(self)
-        rows = validated_rows(self, X, reset=False, dtype=_PRECISIONS)
+        rows = validate_rows(self, X, reset=False, dtype=_PRECISIONS)
         fitted = self.basis_.map_
-        batches = tracked_batches(len(rows), rows.itemsize * fitted.n_features, "classifying rows")
+        batches = track_batches(len(rows), rows.itemsize * fitted.n_features, "classifying rows")
         return np.concatenate([compute(fitted.apply(rows[batch])) for batch in batches])
 
     def _scores(self, X: ArrayLike) -> Floats:
@@ -297,7 +297,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """Logarithm of the probability of each class."""
         return log_probabilities(self._scores(X))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         """Check that the basis and what sits on it fit together."""
         width = self.basis_.map_.n_features
         yield "basis_", self.basis_.n_features_in_, self.n_features_in_

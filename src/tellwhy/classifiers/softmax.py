@@ -49,7 +49,7 @@ class SoftmaxState:
         nothing = np.zeros((n_features + 1, n_classes))
         return cls(nothing, nothing, nothing)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "weights", self.weights.ndim, 2
         yield "first", self.first.shape, self.weights.shape
         yield "second", self.second.shape, self.weights.shape

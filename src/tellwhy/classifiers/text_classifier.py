@@ -36,7 +36,7 @@ class TrainedOn:
     n_texts: int  # that were trained on
     held: Integers  # rows of the table
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "text", are_texts(self.source, self.fingerprint, self.text, self.label), True
         yield "n_texts", type(self.n_texts) is int, True
         yield "held", isinstance(self.held, np.ndarray) and self.held.dtype.kind == "i", True
@@ -203,7 +203,7 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         return tags
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         """Check that there is one rarity and one column of weights per word, and no word twice."""
         n_words = len(self.words_)
         yield "words_", len(set(self.words_)), n_words

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from tellwhy.core.score import Floats, Integers
 
 
-def without_mask(X: Any) -> Any:
+def unpack_mask(X: Any) -> Any:
     """Return a masked array as a plain one, NaN (None for text) where it hides a cell; all else as it is.
 
     numpy itself forgets masks where an array is converted, and shows what they hide.
 
     Examples
     --------
-    >>> without_mask(np.ma.masked_array([1, 2, 999], mask=[False, False, True]))
+    >>> unpack_mask(np.ma.masked_array([1, 2, 999], mask=[False, False, True]))
     array([ 1.,  2., nan])
     """
     if not isinstance(X, np.ma.MaskedArray):
@@ -58,12 +58,12 @@ class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclas
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
-        found = (getattr(instance, name, None) for name in _members(cls))
+        found = (getattr(instance, name, None) for name in _list_members(cls))
         return all(member is not None and member is not False for member in found)
 
 
 @cache  # searches ask for capabilities at every step
-def _members(protocol: type) -> frozenset[str]:
+def _list_members(protocol: type) -> frozenset[str]:
     """Public names that a capability and the capabilities it extends declare; not those of a plain score."""
     names: set[str] = set()
     for cls in protocol.__mro__:
@@ -97,7 +97,7 @@ class PandasRows(Protocol, metaclass=Capability):
         ...
 
 
-def column_names(X: object) -> list[str] | None:
+def list_columns(X: object) -> list[str] | None:
     """Names of the columns of a frame of pandas or polars, or a table of Arrow; None for an array."""
     if is_arrow(X):
         return [str(name) for name in X.column_names]  # type: ignore[attr-defined]
@@ -116,28 +116,28 @@ def take_rows(X: Any, index: Any) -> Any:
     if is_arrow(X):
         return X.take(index)
     is_frame = isinstance(X, Frame)  # polars takes rows by plain indexing, as arrays do
-    return X[index] if is_frame else np.asarray(without_mask(X))[index]
+    return X[index] if is_frame else np.asarray(unpack_mask(X))[index]
 
 
-def evenly_spread(n: int, most: int) -> Integers:
+def spread_evenly(n: int, most: int) -> Integers:
     """Return up to `most` of the numbers 0 … n − 1, evenly spread, the first and the last among them.
 
     Examples
     --------
-    >>> evenly_spread(9, 3), evenly_spread(2, 3)
+    >>> spread_evenly(9, 3), spread_evenly(2, 3)
     (array([0, 4, 8]), array([0, 1]))
     """
     return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
 
 
-def random_sample(n: int, most: int, rng: np.random.Generator) -> Integers:
+def draw_sample(n: int, most: int, rng: np.random.Generator) -> Integers:
     """Return all of the numbers 0 … n − 1, or `most` of them drawn at random, in the order they were drawn.
 
     Examples
     --------
-    >>> random_sample(3, 5, np.random.default_rng(0))
+    >>> draw_sample(3, 5, np.random.default_rng(0))
     array([0, 1, 2])
-    >>> len(set(random_sample(100, 5, np.random.default_rng(0)).tolist()))
+    >>> len(set(draw_sample(100, 5, np.random.default_rng(0)).tolist()))
     5
     """
     if n <= most:
@@ -145,7 +145,7 @@ def random_sample(n: int, most: int, rng: np.random.Generator) -> Integers:
     return rng.choice(n, most, replace=False)
 
 
-def canonical_order(Z: Floats) -> Integers:
+def sort_columns(Z: Floats) -> Integers:
     """Order of the columns that follows from what they hold: their place in the table does not matter.
 
     Methods that draw random numbers for each column meet the columns in this order. A table whose columns are
@@ -155,7 +155,7 @@ def canonical_order(Z: Floats) -> Integers:
     --------
     >>> Z = np.random.default_rng(1).normal(size=(20, 3))
     >>> shuffled = [2, 0, 1]
-    >>> bool((Z[:, canonical_order(Z)] == Z[:, shuffled][:, canonical_order(Z[:, shuffled])]).all())
+    >>> bool((Z[:, sort_columns(Z)] == Z[:, shuffled][:, sort_columns(Z[:, shuffled])]).all())
     True
     """
     # Columns are told apart by their product with one fixed random vector. Equal columns tie, and then their
@@ -189,7 +189,7 @@ def check_columns(X: Any, names: Sequence[str] | None) -> None:
     Traceback (most recent call last):
     tellwhy.core.errors.InvalidInput: Column 0 of X is 'b', but the model was fitted with 'a' there; ...
     """
-    given = column_names(X)
+    given = list_columns(X)
     if names is None or given is None or given == list(names):
         return
     if [name.replace(" ", "_") for name in given] == list(names):  # as LightGBM writes them
@@ -233,8 +233,8 @@ def refuse_sparse(X: Any, what: str = "X") -> None:
 
 def as_floats(X: ArrayLike, *, what: str = "X", n_columns: int | None = None) -> Floats:
     """Return X as a finite two-dimensional float64 array, or say what is wrong with it."""
-    names = column_names(X)
-    raw = np.asarray(without_mask(X))
+    names = list_columns(X)
+    raw = np.asarray(unpack_mask(X))
     if np.iscomplexobj(raw):
         raise InvalidInput(
             f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers. Pass real and "
@@ -349,6 +349,6 @@ class Scaling:
         """Bring rows into scaled coordinates."""
         return np.ascontiguousarray((X - self.centre) / self.scale)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "scale", self.scale.shape, self.centre.shape
         yield "scale", bool((self.scale > 0).all()), True

@@ -60,22 +60,24 @@ def has_none(*abilities: str) -> Applies:
 
 
 def _can(score: Any, ability: str) -> bool:
-    return isinstance(score, _loaded(ability if ":" in ability else f"tellwhy.core.score:{ability}"))
+    return isinstance(score, _load_applies(ability if ":" in ability else f"tellwhy.core.score:{ability}"))
 
 
-def _loaded(place: str) -> Any:
+def _load_applies(place: str) -> Any:
     module, name = place.split(":")
     return getattr(importlib.import_module(module), name)
 
 
 def is_a(place: str) -> Applies:
     """Say that it applies to scores of a class: nothing is one whose module was not loaded yet."""
-    return lambda score: place.split(":", maxsplit=1)[0] in sys.modules and isinstance(score, _loaded(place))
+    return lambda score: (
+        place.split(":", maxsplit=1)[0] in sys.modules and isinstance(score, _load_applies(place))
+    )
 
 
 def asks(place: str) -> Applies:
     """Say that a function tells what it applies to, which is loaded to answer."""
-    return lambda score: bool(_loaded(place)(score))
+    return lambda score: bool(_load_applies(place)(score))
 
 
 def has_points(score: Any) -> bool:

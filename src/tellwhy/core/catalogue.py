@@ -8,7 +8,7 @@ from typing import Any
 from tellwhy.core.card import Card, anything, asks, has, has_any, has_none, has_points, is_a
 
 
-def _method(place: str, role: str = "", family: str = "", **told: Any) -> Card:
+def _make_card(place: str, role: str = "", family: str = "", **told: Any) -> Card:
     """Return the card of a class at a place below the package; its family is its folder if none is told."""
     module, name = place.split(":")
     folders = module.split(".")
@@ -30,7 +30,7 @@ _ONE_PASS_LEARNED = (
 _KAUFFMANN = "Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198"
 
 METHODS = (
-    _method(
+    _make_card(
         "detectors.kernel.cluster_svdd:ClusterSVDD",
         needs=_COMPARABLE,
         cost="fit O(n K d) per round for ν = 1, an SVDD per cluster and round for ν < 1; score O(n K d)",
@@ -40,14 +40,14 @@ METHODS = (
             "Systems (2017)"
         ),
     ),
-    _method(
+    _make_card(
         "detectors.committee.committee:Committee",
         needs="numeric columns, on any scales",
         cost="fit and score O(n m d), m ≤ max_points remembered rows",
         exactness="closed form",
         citation="Vovk, Wang, Annals of Statistics 49 (2021), on combining; members are classical",
     ),
-    _method(
+    _make_card(
         "detectors.networks.dagmm:DAGMM",
         needs="numeric columns, PyTorch; a thousand rows or more",
         cost="fit O(n (d + h) h + n K l²) per pass; score O(n (d + h) h + n K l²)",
@@ -57,21 +57,21 @@ METHODS = (
             "Representations (2018)"
         ),
     ),
-    _method(
+    _make_card(
         "detectors.gaussian_mixture:GaussianMixture",
         needs="numeric columns",
         cost="fit O(n K d²) per round of expectation maximisation; score O(n K d²)",
         exactness="a local optimum of the likelihood",
         citation="Dempster, Laird, Rubin, Journal of the Royal Statistical Society B 39 (1977)",
     ),
-    _method(
+    _make_card(
         "detectors.kernel.kernel_density:KernelDensity",
         needs=_COMPARABLE,
         cost="fit O(n), thresholds O(n² d) up to 20,000 rows; score O(n m d)",
         exactness="closed form",
         citation="Parzen, Annals of Mathematical Statistics 33 (1962)",
     ),
-    _method(
+    _make_card(
         "detectors.mixed_marginals:MixedMarginals",
         needs="numeric columns, also with values that many rows share",
         cost="fit O(n d² + d³); score O(n d (d + 64))",
@@ -80,42 +80,42 @@ METHODS = (
             "Nelsen, An Introduction to Copulas (2006); Ledoit, Wolf, J. Multivariate Analysis 88 (2004)"
         ),
     ),
-    _method(
+    _make_card(
         "detectors.nearest_neighbours:NearestNeighbours",
         needs=_COMPARABLE,
         cost="fit O(n), thresholds O(n² d) up to 20,000 rows; score O(n m d)",
         exactness="closed form",
         citation="Angiulli, Pizzuti, PKDD (2002)",
     ),
-    _method(
+    _make_card(
         "detectors.kernel.one_class_svm:OneClassSVM",
         needs=_COMPARABLE,
         cost="fit between O(n·νn) and O(n²), O(n) on features; score O(n m d)",
         exactness="global optimum for q ≤ 2; on features, certified in their space and told by landmarks",
         citation="Schölkopf, Platt, Shawe-Taylor, Smola, Williamson, Neural Computation 13 (2001)",
     ),
-    _method(
+    _make_card(
         "detectors.pca_detector:PCADetector",
         needs=_COMPARABLE,
         cost="fit O(n d min(n, d)); score O(n k d)",
         exactness="closed form",
         citation="Jackson, Mudholkar, Technometrics 21 (1979)",
     ),
-    _method(
+    _make_card(
         "detectors.kernel.svdd:SVDD",
         needs=_COMPARABLE,
         cost="fit between O(n·νn) and O(n²); score O(n m d), O(n d) for the linear kernel",
         exactness="global optimum for q ≤ 2",
         citation="Tax, Duin, Machine Learning 54 (2004)",
     ),
-    _method(
+    _make_card(
         "detectors.networks.vae:VAE",
         needs="numeric columns, PyTorch; a thousand rows or more",
         cost="fit O(n (d + h) h) per pass; score O(n (d + h) h)",
         exactness="a local optimum, stopped early",
         citation="Kingma, Welling, International Conference on Learning Representations (2014)",
     ),
-    _method(
+    _make_card(
         "explainers.corruption.corruption_posterior:CorruptionPosterior",
         needs="a Gaussian mixture, or any score and background rows",
         cost="mixtures O(K d²) a row; other scores 49 d + 4,700 scores a row at most",
@@ -126,7 +126,7 @@ METHODS = (
         citation="tellwhy; compare Rousseeuw, Van den Bossche, Technometrics 60 (2018), on deviating cells",
         applies=has_none("IsPrediction", "HasLevels", "HasNoMinimum"),
     ),
-    _method(
+    _make_card(
         "explainers.perturbation.anomaly_contribution:AnomalyContribution",
         needs="any score; background rows",
         cost="n_samples scores per row (by default 4 d, at least 256)",
@@ -134,7 +134,7 @@ METHODS = (
         citation="Zhang, Marwah, Lee, Arlitt, Goldwasser, IEEE Big Data (2019)",
         applies=anything,
     ),
-    _method(
+    _make_card(
         "explainers.shapley.anomaly_shapley:AnomalyShapley",
         needs="any score (faster with a gradient); background rows for the units of the columns",
         cost="d + 1 local minima and min(2^d, 2d + 2048) scores per row",
@@ -143,7 +143,7 @@ METHODS = (
         applies=has_none("IsPrediction", "HasLevels", "HasNoMinimum"),
         automatic=5,
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.baselines:CommitteeShares",
         needs="a score that knows its shares, as that of a Committee does",
         cost="about twice the cost of scoring",
@@ -154,7 +154,7 @@ METHODS = (
         applies=has("HasShares"),
         automatic=0,
     ),
-    _method(
+    _make_card(
         "explainers.shapley.compensation:Compensation",
         needs="any score (faster with a gradient); background rows for the units of the columns",
         cost="one local minimum per row",
@@ -164,7 +164,7 @@ METHODS = (
         citation="Takeishi, Kawahara, TMLR (2023), there called COMP; after Idé et al., AAAI (2021)",
         applies=anything,
     ),
-    _method(
+    _make_card(
         "explainers.surrogate.dmm_men:DMMMEN",
         needs="any score, or a classifier with probabilities; background rows",
         cost="one fit (seconds to minutes), then some matrix products per row",
@@ -174,7 +174,7 @@ METHODS = (
         citation="Guo, Huang, Tao, Xing, Lin, NeurIPS (2018)",
         applies=anything,
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.baselines:ExpectedValue",
         needs="a model made of distances to support points, neighbours or centres",
         cost="O(n d)",
@@ -182,7 +182,7 @@ METHODS = (
         citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.2",
         applies=has("HasExpansion"),
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.baselines:GaussianNLL",
         needs="background rows",
         cost="O(n d)",
@@ -190,7 +190,7 @@ METHODS = (
         citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.1",
         applies=anything,
     ),
-    _method(
+    _make_card(
         "explainers.gradients.integrated_gradients:IntegratedGradients",
         needs="a score with a gradient, or a network; a reference row, or background rows for their mean",
         cost="n_steps gradients per row, more where the score bends sharply (at most max_iter)",
@@ -198,7 +198,7 @@ METHODS = (
         citation="Sundararajan, Taly, Yan, ICML (2017)",
         applies=has("HasGradient"),
     ),
-    _method(
+    _make_card(
         "explainers.shapley.kernel_shap:KernelShap",
         needs="any score; background rows",
         cost="131,072 scores per row or more; 8 · min(2^d, 2d + 2048) with 8 centres or neighbours",
@@ -207,7 +207,7 @@ METHODS = (
         applies=anything,
         automatic=6,
     ),
-    _method(
+    _make_card(
         "explainers.perturbation.lime:Lime",
         needs="any score; background rows for tables",
         cost="n_samples scores per row",
@@ -215,7 +215,7 @@ METHODS = (
         citation="Ribeiro, Singh, Guestrin, KDD (2016)",
         applies=anything,
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.linear_relevance:LinearShapley",
         family="shapley",
         needs="a linear score (linear and logistic regression, linear SVMs); background rows for their mean",
@@ -225,7 +225,7 @@ METHODS = (
         applies=has("HasLinear"),
         automatic=2,
     ),
-    _method(
+    _make_card(
         "explainers.surrogate.local_insight:LocalInsight",
         needs="any score, or a classifier with probabilities; rows that tell what replaces a part",
         cost="n_questions calls of the model and about a second of sampling per row",
@@ -233,7 +233,7 @@ METHODS = (
         citation="after Guo, Huang, Tao, Xing, Lin, NeurIPS (2018)",
         applies=anything,
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.marginal:Marginal",
         needs="a Gaussian mixture, a model with a Gaussian kernel, or a reconstruction error",
         cost="O(n d K) for K components, O(n d m) for m support points",
@@ -241,7 +241,7 @@ METHODS = (
         citation="Takeishi, Kawahara, TMLR (2022), section 5.1.3 (MARG)",
         applies=asks("tellwhy.explainers.decomposition.marginal:has_marginals"),
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.baselines:NearestSupport",
         needs="a model made of distances to support points or neighbours",
         cost="O(n m d)",
@@ -249,7 +249,7 @@ METHODS = (
         citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.2",
         applies=has_points,
     ),
-    _method(
+    _make_card(
         "explainers.perturbation.occlusion:Occlusion",
         needs="any score; background rows",
         cost="d × max_background scores per row; of patches, one per patch and background row",
@@ -258,7 +258,7 @@ METHODS = (
         applies=anything,
         automatic=10,
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.one_class_dtd:OneClassDTD",
         needs="a model made of distances to support points (kernel, neighbours or centres)",
         cost="O(n m d): about three times the cost of scoring",
@@ -267,7 +267,7 @@ METHODS = (
         applies=has("HasExpansion"),
         automatic=0,
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.patch_relevance:PatchRelevance",
         needs="a PatchModel: a sum of scores of patches",
         cost="that of explaining every patch, in threads, with memory for a few thousand patches",
@@ -276,7 +276,7 @@ METHODS = (
         applies=has_any("tellwhy.data.pieces:HasPatches", "tellwhy.data.pieces:HasFeatures"),
         automatic=0,
     ),
-    _method(
+    _make_card(
         "explainers.perturbation.prediction_difference:PredictionDifference",
         needs="any score; background rows",
         cost="n_samples scores per row and patch (or column)",
@@ -284,7 +284,7 @@ METHODS = (
         citation="Robnik-Šikonja, Kononenko, IEEE TKDE 20 (2008); Zintgraf et al., ICLR (2017)",
         applies=anything,
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.baselines:RandomAttribution",
         family="perturbation",
         needs="any score",
@@ -293,7 +293,7 @@ METHODS = (
         citation="—",
         applies=anything,
     ),
-    _method(
+    _make_card(
         "explainers.gradients.sensitivity:Sensitivity",
         needs="a score with a gradient",
         cost="one gradient: O(n m d) for kernel models",
@@ -301,7 +301,7 @@ METHODS = (
         citation="Baehrens, Schroeter, Harmeling, Kawanabe, Hansen, Müller, JMLR 11 (2010)",
         applies=has("HasGradient"),
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.marginal:SequentialFeature",
         needs="a Gaussian mixture, a model with a Gaussian kernel, or a reconstruction error",
         cost="O(n K d n_picked²) for K components, O(n m d n_picked) for m support points",
@@ -309,7 +309,7 @@ METHODS = (
         citation="Siddiqui, Fern, Dietterich, Wong, ACM TKDD 13 (2019), sequential marginal",
         applies=asks("tellwhy.explainers.decomposition.marginal:has_marginals"),
     ),
-    _method(
+    _make_card(
         "explainers.gradients.sensitivity:SimpleTaylor",
         needs="a model made of distances to support points, neighbours or centres",
         cost="about 40 scores and one gradient",
@@ -320,7 +320,7 @@ METHODS = (
         ),
         applies=has("HasExpansion", "HasGradient"),
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.baselines:Sobel",
         family="gradients",
         needs="pictures (n, h, w[, channels]) or series (n, t[, channels])",
@@ -329,7 +329,7 @@ METHODS = (
         citation="Sobel, Feldman (1968); as a baseline: Kauffmann, Müller, Montavon (2020)",
         applies=has("tellwhy.data.pieces:HasPatches"),
     ),
-    _method(
+    _make_card(
         "explainers.trees.tree_shapley:TreeShapley",
         needs="a model of trees (scikit-learn, XGBoost, LightGBM, PyOD's IForest); no background rows",
         cost="about leaves × depth operations per row and tree",
@@ -338,7 +338,7 @@ METHODS = (
         applies=is_a("tellwhy.explainers.trees.tree_shapley:TreeScore"),
         automatic=0,
     ),
-    _method(
+    _make_card(
         "explainers.propagation.gradient:DeconvNet",
         "network explainer",
         needs=_NETWORK,
@@ -346,7 +346,7 @@ METHODS = (
         exactness=_SIGNAL,
         citation="Zeiler, Fergus, ECCV (2014)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.deep_taylor:DeepTaylor",
         "network explainer",
         needs=_NETWORK,
@@ -354,7 +354,7 @@ METHODS = (
         exactness="output = sum of values + residual, exactly; for positive outputs",
         citation="Montavon et al., Pattern Recognition 65 (2017)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.excitation_backprop:ExcitationBackprop",
         "network explainer",
         needs=_NETWORK,
@@ -362,7 +362,7 @@ METHODS = (
         exactness="a probability over the inputs, not shares",
         citation="Zhang et al., International Journal of Computer Vision 126 (2018)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.grad_cam:GradCAM",
         "network explainer",
         needs="a torch.nn.Module with 2-D maps",
@@ -370,7 +370,7 @@ METHODS = (
         exactness="a signal, at the resolution of one layer",
         citation="Selvaraju et al., ICCV (2017)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.gradient:Gradient",
         "network explainer",
         needs=_NETWORK,
@@ -378,7 +378,7 @@ METHODS = (
         exactness="exact; a sensitivity, not shares",
         citation="Simonyan, Vedaldi, Zisserman, ICLR Workshop (2014)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.gradient:GuidedBackprop",
         "network explainer",
         needs=_NETWORK,
@@ -386,7 +386,7 @@ METHODS = (
         exactness=_SIGNAL,
         citation="Springenberg et al., ICLR Workshop (2015)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.gradient:InputTimesGradient",
         "network explainer",
         needs=_NETWORK,
@@ -394,7 +394,7 @@ METHODS = (
         exactness=_ADDS_UP,
         citation="Shrikumar, Greenside, Kundaje, ICML (2017)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.lrp:LRP",
         "network explainer",
         needs=_NETWORK,
@@ -404,7 +404,7 @@ METHODS = (
         ),
         citation="Bach et al., PLoS ONE 10 (2015)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.patterns:PatternAttribution",
         "network explainer",
         needs=_PLAIN_NETWORK,
@@ -412,7 +412,7 @@ METHODS = (
         exactness=_ADDS_UP,
         citation="Kindermans et al., ICLR (2018)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.patterns:PatternNet",
         "network explainer",
         needs=_PLAIN_NETWORK,
@@ -420,7 +420,7 @@ METHODS = (
         exactness=_SIGNAL,
         citation="Kindermans et al., ICLR (2018)",
     ),
-    _method(
+    _make_card(
         "explainers.propagation.gradient:SmoothGrad",
         "network explainer",
         needs=_NETWORK,
@@ -428,7 +428,7 @@ METHODS = (
         exactness="Monte-Carlo mean; a sensitivity, not shares",
         citation="Smilkov et al., arXiv:1706.03825 (2017)",
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.latent_class_dtd:LatentClassDTD",
         "graph explainer",
         needs="a fitted LCCAD",
@@ -436,7 +436,7 @@ METHODS = (
         exactness=_CLOSED,
         citation="Kauffmann, Montavon, Lima, Nakajima, Müller, Görnitz (2018)",
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.linear_relevance:LinearRelevance",
         "classifier explainer",
         needs="a linear classifier, or a pipeline that ends in one",
@@ -445,7 +445,7 @@ METHODS = (
         citation="Arras, Horn, Montavon, Müller, Samek, PLOS ONE 12 (2017)",
         applies=asks("tellwhy.explainers.decomposition.linear_relevance:is_linear"),
     ),
-    _method(
+    _make_card(
         "explainers.decomposition.patch_relevance:PatchDTD",
         "patch explainer",
         needs=(
@@ -456,7 +456,7 @@ METHODS = (
         exactness=_CLOSED,
         citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198, section 7",
     ),
-    _method(
+    _make_card(
         "explainers.ensemble:Ensemble",
         "ensemble",
         needs="two explainers or more, of models that read the same columns",

@@ -42,15 +42,15 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
 
 def jitable(**options: Any) -> Callable[[Any], Any]:
     """`numba.extending.register_jitable`, but late: the function stays what it is, and loops may call it."""
-    return _late(lambda extending, function: extending.register_jitable(**options)(function))
+    return _wait_until_called(lambda extending, function: extending.register_jitable(**options)(function))
 
 
 def overloads(name: Any) -> Callable[[Any], Any]:
     """`numba.extending.overload`, but late: what a function of Python is inside loops."""
-    return _late(lambda extending, function: extending.overload(name)(function))
+    return _wait_until_called(lambda extending, function: extending.overload(name)(function))
 
 
-def _late(tell: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+def _wait_until_called(tell: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     def decorated(function: Any) -> Any:
         with _LOCK:
             _UNTOLD.append(lambda extending: tell(extending, function))
@@ -79,7 +79,7 @@ class Loop:
         return getattr(self.compiled(), name)
 
     def __reduce__(self) -> Any:
-        return _named, (self.__module__, self.__qualname__)
+        return _find_loop, (self.__module__, self.__qualname__)
 
     @property
     def is_made(self) -> bool:
@@ -90,7 +90,7 @@ class Loop:
         """Return numba's own function."""
         with _LOCK:
             if self._made is None:
-                self._made = _made_by_numba(self._function, self._cache, self._options)
+                self._made = _compile_with_numba(self._function, self._cache, self._options)
                 _replace_loops(self._function.__globals__)
         return self._made
 
@@ -133,12 +133,12 @@ class LoopWithTwin:
         return self.loop.is_made or self._done > self.pays_after
 
 
-def _named(module: str, name: str) -> Any:
+def _find_loop(module: str, name: str) -> Any:
     """Return the loop of another process by its name."""
     return getattr(sys.modules[module], name)
 
 
-def _made_by_numba(function: Any, cache: bool, options: dict[str, Any]) -> Any:
+def _compile_with_numba(function: Any, cache: bool, options: dict[str, Any]) -> Any:
     import numba
     import numba.extending
 

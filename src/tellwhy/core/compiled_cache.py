@@ -46,7 +46,7 @@ class LoopCache(FunctionCache):
     def __init__(self, function: Any):
         super().__init__(function)
         own = self._impl.locator.get_source_stamp()
-        stamp = own, _stamp_of_sources(_package_of(Path(function.__code__.co_filename).parent))
+        stamp = own, _stamp_of_sources(_find_package(Path(function.__code__.co_filename).parent))
         self._cache_file = _CheckedFile(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -62,7 +62,7 @@ class LoopCache(FunctionCache):
             super().save_overload(sig, data)
 
 
-def _package_of(folder: Path) -> Path:
+def _find_package(folder: Path) -> Path:
     """The folder of the whole package that a folder belongs to; itself where it belongs to none."""
     while (folder.parent / "__init__.py").is_file():
         folder = folder.parent

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tellwhy.core.arrays import check_finite, column_names, not_a_number, without_mask
+from tellwhy.core.arrays import check_finite, list_columns, not_a_number, unpack_mask
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Integers
 
 
-def validated_rows(
+def validate_rows(
     estimator: Any,
     X: ArrayLike,
     *,
@@ -33,8 +33,8 @@ def validated_rows(
     The number and names of the columns are learned when `reset`, and compared otherwise. `dtype` may be a
     list, whose members are kept as they are and whose first is what other numbers become.
     """
-    names = column_names(X)
-    X = without_mask(X)
+    names = list_columns(X)
+    X = unpack_mask(X)
     try:
         # scikit-learn's own check for NaN does not say where it is; `check_finite` below does.
         checked = validate_data(
@@ -48,12 +48,12 @@ def validated_rows(
     return checked if isinstance(checked, tuple) else np.asarray(rows)
 
 
-def class_labels(y: ArrayLike, owner: str) -> tuple[Any, Integers]:
+def find_classes(y: ArrayLike, owner: str) -> tuple[Any, Integers]:
     """Return the classes in order and the place of each row's class among them; one class is an error.
 
     Examples
     --------
-    >>> classes, labels = class_labels(["b", "a", "b"], "a classifier")
+    >>> classes, labels = find_classes(["b", "a", "b"], "a classifier")
     >>> classes.tolist(), labels.tolist()
     (['a', 'b'], [1, 0, 1])
     """
@@ -74,7 +74,7 @@ def class_labels(y: ArrayLike, owner: str) -> tuple[Any, Integers]:
     return classes, labels.astype(np.int64)
 
 
-def class_places(y: ArrayLike, classes: ArrayLike) -> Integers:
+def place_classes(y: ArrayLike, classes: ArrayLike) -> Integers:
     """Return the place of each row's class among known classes in order, or say which class is new."""
     y = np.asarray(y)
     known = np.isin(y, classes)

@@ -133,14 +133,14 @@ class Explanation:
         """What was not attributed to any feature; None where values are not shares of a score."""
         if self.kind != "attribution":
             return None
-        return self.scores - self.base_values - self._feature_sums()
+        return self.scores - self.base_values - self._sum_features()
 
     @property
     def feature_shape(self) -> tuple[int, ...]:
         """Shape of one explained input."""
         return self.values.shape[1:]
 
-    def _feature_sums(self) -> Floats:
+    def _sum_features(self) -> Floats:
         return np.asarray(self.values.reshape(len(self.values), -1).sum(axis=1))
 
     def names(self) -> list[str]:
@@ -236,12 +236,12 @@ class Explanation:
         "(not attributed)"; of pictures it is in the base value. Cells are those of the explained columns,
         texts among them as codes, with the texts in `display_data`.
         """
-        return _to_shap(self)
+        return _write_shap(self)
 
     @classmethod
     def from_shap(cls, theirs: Any, *, output: int | None = None, method: str = "shap") -> Explanation:
         """Return what a `shap.Explanation` says; `output` is needed where it holds several."""
-        return cls(**_from_shap(theirs, output, method))
+        return cls(**_read_shap(theirs, output, method))
 
     def save(self, folder: str | Path) -> Path:
         """Write the explanation to a folder (JSON, npz, Parquet; never pickle), whole or not at all.
@@ -269,7 +269,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Return a plain table of the ten highest scores and what did most to them, for notebooks."""
-        return _to_html(self)
+        return _write_html(self)
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
@@ -279,7 +279,7 @@ REST = "(not attributed)"
 _SMALL = 1e-9  # of the largest value: what rounding leaves
 
 
-def _to_shap(explanation: Explanation) -> Any:
+def _write_shap(explanation: Explanation) -> Any:
     """Return a `shap.Explanation` whose values and base value sum to the score."""
     shap = require("shap", "Explanation.to_shap")
     tokens = tokens_of(explanation)
@@ -294,9 +294,11 @@ def _to_shap(explanation: Explanation) -> Any:
         )
     if not is_table:
         base = explanation.base_values + (0.0 if explanation.residual is None else explanation.residual)
-        return shap.Explanation(values=explanation.values, base_values=base, data=_array(explanation.data))
+        return shap.Explanation(
+            values=explanation.values, base_values=base, data=_make_array(explanation.data)
+        )
     names = explanation.names()
-    shown = _array(columns_of(explanation.data, names, np.arange(len(names))))
+    shown = _make_array(columns_of(explanation.data, names, np.arange(len(names))))
     values = explanation.values
     rest = explanation.residual
     if rest is not None and np.abs(rest).max(initial=0.0) > _SMALL * np.abs(values).max(initial=0.0):
@@ -306,7 +308,7 @@ def _to_shap(explanation: Explanation) -> Any:
     return shap.Explanation(
         values=values,
         base_values=explanation.base_values,
-        data=None if shown is None else _coded(shown),
+        data=None if shown is None else _code_cells(shown),
         display_data=shown,
         feature_names=names,
     )
@@ -320,21 +322,21 @@ def _ragged(rows: Sequence[Any]) -> Any:
     return found
 
 
-def _array(data: Any) -> Any:
+def _make_array(data: Any) -> Any:
     if data is None:
         return None
     return data.to_numpy() if isinstance(data, Frame) and hasattr(data, "to_numpy") else np.asarray(data)
 
 
-def _coded(shown: Any) -> Any:
+def _code_cells(shown: Any) -> Any:
     """Cells as numbers, which shap's colours need: texts become codes, in the order of the alphabet."""
     if shown.dtype.kind in "fiub":
         return shown
-    columns = [_numbers(column) for column in shown.T]
+    columns = [_code_column(column) for column in shown.T]
     return np.column_stack(columns) if columns else shown
 
 
-def _numbers(column: Any) -> Floats:
+def _code_column(column: Any) -> Floats:
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
@@ -342,7 +344,7 @@ def _numbers(column: Any) -> Floats:
         return np.unique(texts, return_inverse=True)[1].astype(np.float64)
 
 
-def _from_shap(theirs: Any, output: int | None = None, method: str = "shap") -> dict[str, Any]:
+def _read_shap(theirs: Any, output: int | None = None, method: str = "shap") -> dict[str, Any]:
     """Return the fields of an `Explanation` that says what a `shap.Explanation` does."""
     values = np.asarray(theirs.values, dtype=np.float64)
     base = np.asarray(theirs.base_values, dtype=np.float64)
@@ -354,7 +356,7 @@ def _from_shap(theirs: Any, output: int | None = None, method: str = "shap") -> 
         values = values[None]
         base = base[None]
         data = None if data is None else data[None]
-    values, base = _one_output(values, base, output)
+    values, base = _pick_output(values, base, output)
     names = theirs.feature_names
     return {
         "values": values,
@@ -367,17 +369,17 @@ def _from_shap(theirs: Any, output: int | None = None, method: str = "shap") -> 
     }
 
 
-def _one_output(values: Floats, base: Floats, output: int | None) -> tuple[Floats, Floats]:
+def _pick_output(values: Floats, base: Floats, output: int | None) -> tuple[Floats, Floats]:
     """Values and base values of one output, where there is an axis for several."""
     if base.ndim == 2 and base.shape[1] == 1 and values.ndim == 2:
         return values, base[:, 0]
     if base.ndim != 2:
         return values, base
-    chosen = _checked(output, base.shape[1])
+    chosen = _check_output(output, base.shape[1])
     return values[..., chosen], base[:, chosen]
 
 
-def _checked(output: int | None, n: int) -> int:
+def _check_output(output: int | None, n: int) -> int:
     if output is None or not 0 <= output < n:
         raise InvalidInput(
             f"This shap.Explanation holds values of {n} outputs. Say which one to take: "
@@ -404,13 +406,13 @@ _RAISES = "color:#c65307"
 _LOWERS = "color:#2f6ea8"
 
 
-def _to_html(explanation: Explanation) -> str:
+def _write_html(explanation: Explanation) -> str:
     """Return the highest scores with the features that did most to them, in either direction."""
     is_shares = explanation.kind == "attribution"
     caption = html.escape(repr(explanation)[1:-1])
     of_class = "<th>class</th>" if "explained" in explanation.extras else ""
     head = f"<tr><th>row</th>{of_class}<th>score</th><th>main features</th></tr>"
-    lines = "".join(_line(row, is_shares) for row in explanation.top(_MOST_ROWS))
+    lines = "".join(_write_line(row, is_shares) for row in explanation.top(_MOST_ROWS))
     key = ""
     if is_shares:
         key = (
@@ -422,25 +424,27 @@ def _to_html(explanation: Explanation) -> str:
     return f"<table><caption>{caption}</caption>{head}{lines}</table>{key}"
 
 
-def _line(row: Explanation, is_shares: bool) -> str:
+def _write_line(row: Explanation, is_shares: bool) -> str:
     """One row of the table."""
     flat = row.values.ravel()
     tokens = tokens_of(row)
     names = row.names() if tokens is None else tokens[0]
-    cells = _cells(row) if tokens is None else None
+    cells = _list_cells(row) if tokens is None else None
     flat = flat[: len(names)]
     order = np.argsort(-np.abs(flat), kind="stable")[:_MOST_FEATURES]
-    words = [_driver(names[j], None if cells is None else cells[j], float(flat[j]), is_shares) for j in order]
+    words = [
+        _write_driver(names[j], None if cells is None else cells[j], float(flat[j]), is_shares) for j in order
+    ]
     label = row.extras["row"][0]
     if isinstance(row.data, PandasRows):
         label = row.data.index[0]
     shown = html.escape(str(label))
     if "explained" in row.extras:
-        shown += f"</td><td>{html.escape(_short(str(row.extras['explained'][0])))}"
+        shown += f"</td><td>{html.escape(_shorten(str(row.extras['explained'][0])))}"
     return f"<tr><td>{shown}</td><td>{row.scores[0]:.4g}</td><td>{', '.join(words)}</td></tr>"
 
 
-def _cells(row: Explanation) -> Any:
+def _list_cells(row: Explanation) -> Any:
     """What the row holds in each column, where features are columns."""
     if len(row.feature_shape) != 1:
         return None
@@ -449,11 +453,11 @@ def _cells(row: Explanation) -> Any:
     return None if data is None else np.asarray(data)[0]
 
 
-def _driver(name: str, cell: Any, amount: float, is_shares: bool) -> str:
+def _write_driver(name: str, cell: Any, amount: float, is_shares: bool) -> str:
     """One feature: its name, its cell, and what it did."""
-    what = _short(name)
+    what = _shorten(name)
     if cell is not None:
-        what += f" = {_short(f'{cell:.4g}' if isinstance(cell, (float, np.floating)) else str(cell))}"
+        what += f" = {_shorten(f'{cell:.4g}' if isinstance(cell, (float, np.floating)) else str(cell))}"
     sign = "−" if amount < 0 else "+"
     style = _LOWERS if amount < 0 else _RAISES
     said = f"{sign}{abs(amount):.3g}"
@@ -461,5 +465,5 @@ def _driver(name: str, cell: Any, amount: float, is_shares: bool) -> str:
     return f"{html.escape(what)} {shown}"
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -110,7 +110,7 @@ class Extras(Mapping[str, Any]):
 
     def taken(self, index: Integers) -> Extras:
         """Return the results of some rows; what does not belong to single rows is kept as it is."""
-        return Extras({name: _rows_taken(held, index) for name, held in self._held.items()})
+        return Extras({name: _take_extra_rows(held, index) for name, held in self._held.items()})
 
 
 def is_per_row(held: object) -> bool:
@@ -118,7 +118,7 @@ def is_per_row(held: object) -> bool:
     return isinstance(held, (np.ndarray, Frame))
 
 
-def _rows_taken(held: Any, index: Integers) -> Any:
+def _take_extra_rows(held: Any, index: Integers) -> Any:
     if isinstance(held, Deferred):
         return held.taken(index)
     return take_rows(held, index) if is_per_row(held) else held
@@ -152,7 +152,7 @@ def _n_written(row: Any) -> int:
     return written[-1] + 1 if written else 0
 
 
-def column_places(explanation: Explanation, columns: Any) -> Integers:
+def find_columns(explanation: Explanation, columns: Any) -> Integers:
     """Return the places of columns that are asked for by name, place, slice or mask."""
     if len(explanation.feature_shape) != 1:
         raise InvalidInput(
@@ -180,7 +180,7 @@ def _place(names: Sequence[str], column: Any) -> int:
 
 def some_columns(explanation: Explanation, columns: Any) -> Explanation:
     """Return the explanation of some columns; what the others contributed becomes part of the base value."""
-    places = column_places(explanation, columns)
+    places = find_columns(explanation, columns)
     names = explanation.names()
     left_out = explanation.values.sum(axis=1) - explanation.values[:, places].sum(axis=1)
     keeps_sums = explanation.kind == "attribution"
@@ -191,7 +191,7 @@ def some_columns(explanation: Explanation, columns: Any) -> Explanation:
         stderr=None if explanation.stderr is None else explanation.stderr[:, places],
         data=columns_of(explanation.data, names, places),
         feature_names=[names[j] for j in places],
-        extras=_extras_of_columns(explanation.extras, len(names), places),
+        extras=_take_extras_of_columns(explanation.extras, len(names), places),
     )
 
 
@@ -203,13 +203,13 @@ def columns_of(data: Any, names: Sequence[str], places: Integers) -> Any:
     if isinstance(data, Frame):
         held = [str(column) for column in data.columns]
         if not set(wanted) <= set(held):
-            return None if len(held) != len(names) else _frame_columns(data, places)
-        return _frame_columns(data, np.array([held.index(name) for name in wanted], dtype=np.int64))
+            return None if len(held) != len(names) else _take_frame_columns(data, places)
+        return _take_frame_columns(data, np.array([held.index(name) for name in wanted], dtype=np.int64))
     array = np.asarray(data)
     return array[:, places] if array.ndim == 2 and array.shape[1] == len(names) else None
 
 
-def _frame_columns(data: Any, places: Integers) -> Any:
+def _take_frame_columns(data: Any, places: Integers) -> Any:
     if isinstance(data, PandasRows):
         return data.iloc[:, places]
     columns = list(data.columns)
@@ -225,20 +225,20 @@ class _ColumnsLater:
     places: Integers
 
     def __call__(self, rows: Integers) -> Any:
-        return _columns_taken("", self.compute(rows), self.n_columns, self.places)
+        return _take_extra_columns("", self.compute(rows), self.n_columns, self.places)
 
 
-def _extras_of_columns(extras: Extras, n_columns: int, places: Integers) -> Extras:
+def _take_extras_of_columns(extras: Extras, n_columns: int, places: Integers) -> Extras:
     return Extras(
-        {name: _columns_taken(name, held, n_columns, places) for name, held in extras.held().items()}
+        {name: _take_extra_columns(name, held, n_columns, places) for name, held in extras.held().items()}
     )
 
 
-def _columns_taken(name: str, held: Any, n_columns: int, places: Integers) -> Any:
+def _take_extra_columns(name: str, held: Any, n_columns: int, places: Integers) -> Any:
     if isinstance(held, Deferred):
         return Deferred(_ColumnsLater(held.compute, n_columns, places), held.rows)
     if isinstance(held, Frame):
-        return _frame_columns(held, places) if len(list(held.columns)) == n_columns else held
+        return _take_frame_columns(held, places) if len(list(held.columns)) == n_columns else held
     if not isinstance(held, np.ndarray) or held.ndim < 2 or held.shape[1] != n_columns:
         return held
     found = held[:, places]
@@ -255,12 +255,12 @@ class ByLabel:
         """Return the rows with these labels, and of these the columns asked for after a comma."""
         explanation = self._explanation
         rows, columns = asked if isinstance(asked, tuple) and len(asked) == 2 else (asked, slice(None))
-        chosen = explanation[_labelled(explanation, rows)]
+        chosen = explanation[_find_labelled(explanation, rows)]
         is_all = isinstance(columns, slice) and columns == slice(None)
         return chosen if is_all else some_columns(chosen, columns)
 
 
-def _labelled(explanation: Explanation, labels: Any) -> Integers:
+def _find_labelled(explanation: Explanation, labels: Any) -> Integers:
     """Places of the rows with these labels."""
     import pandas as pd
 
@@ -289,10 +289,10 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
         values=np.concatenate([part.values for part in parts]),
         scores=np.concatenate([part.scores for part in parts]),
         base_values=np.concatenate([part.base_values for part in parts]),
-        stderr=_joined_arrays([part.stderr for part in parts]),
-        data=_joined_arrays([part.data for part in parts]),
+        stderr=_join_arrays([part.stderr for part in parts]),
+        data=_join_arrays([part.data for part in parts]),
         params={k: v for k, v in first.params.items() if all(_is_same(v, p.params.get(k)) for p in parts)},
-        extras=_joined_extras([part.extras for part in parts]),
+        extras=_join_extras([part.extras for part in parts]),
     )
 
 
@@ -314,7 +314,7 @@ def _is_same(a: Any, b: Any) -> bool:
     return a is b or (type(a) is type(b) and not isinstance(a, np.ndarray) and bool(a == b))
 
 
-def _joined_arrays(held: Sequence[Any]) -> Any:
+def _join_arrays(held: Sequence[Any]) -> Any:
     """One array or frame after the other; None where one is missing, or they are of different types."""
     if any(part is None for part in held):
         return None
@@ -323,11 +323,11 @@ def _joined_arrays(held: Sequence[Any]) -> Any:
 
         return pd.concat(list(held))
     if all(isinstance(part, Frame) for part in held):
-        return _stacked(held)
+        return _stack_frames(held)
     return np.concatenate([np.asarray(part) for part in held])
 
 
-def _stacked(frames: Sequence[Any]) -> Any:
+def _stack_frames(frames: Sequence[Any]) -> Any:
     """Frames of polars, one below the other."""
     whole = frames[0]
     for frame in frames[1:]:
@@ -335,7 +335,7 @@ def _stacked(frames: Sequence[Any]) -> Any:
     return whole
 
 
-def _joined_extras(parts: Sequence[Mapping[str, Any]]) -> Extras:
+def _join_extras(parts: Sequence[Mapping[str, Any]]) -> Extras:
     """Results that all parts have: those of rows one after the other, others where they are equal."""
     held = [part.computed() if isinstance(part, Extras) else dict(part) for part in parts]
     common = [name for name in held[0] if all(name in part for part in held)]
@@ -343,7 +343,7 @@ def _joined_extras(parts: Sequence[Mapping[str, Any]]) -> Extras:
     for name in common:
         entries = [part[name] for part in held]
         if all(is_per_row(entry) for entry in entries):
-            found[name] = _joined_arrays(entries)
+            found[name] = _join_arrays(entries)
         elif all(_is_same(entries[0], entry) for entry in entries):
             found[name] = entries[0]
     return Extras(found)
@@ -386,7 +386,7 @@ def of_class(explanation: Explanation, label: Any) -> Explanation:
         )
     place = _place_of_class(label, explanation.params["classes"])
     explained = np.array([str(name) for name in explanation.extras["explained"]])
-    return _flipped(explanation, explained != classes[place], place)
+    return _turn_rows(explanation, explained != classes[place], place)
 
 
 def _place_of_class(label: Any, classes: Sequence[Any]) -> int:
@@ -400,7 +400,7 @@ def _place_of_class(label: Any, classes: Sequence[Any]) -> int:
     raise InvalidInput(f"There is no class {label!r}. The classes are {', '.join(written)}.")
 
 
-def _flipped(explanation: Explanation, is_other: Any, place: int) -> Explanation:
+def _turn_rows(explanation: Explanation, is_other: Any, place: int) -> Explanation:
     """Turn rows of the other class around: its output is the constant less that of this one."""
     total = float(explanation.params["classes_sum"])
     sign = np.where(is_other, -1.0, 1.0)

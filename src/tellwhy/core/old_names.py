@@ -80,21 +80,21 @@ class TakesOldNames:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = _renewing(cls)  # type: ignore[method-assign]
+            cls.__init__ = _wrap_constructor(cls)  # type: ignore[method-assign]
 
     @classmethod
     def _check_given(cls, given: Mapping[str, Any]) -> None:
         """Refuse names of parameters that the constructor does not take."""
 
 
-def _renewing(owner: type) -> Any:
+def _wrap_constructor(owner: type) -> Any:
     """Return the constructor that a class defines, called with the new names of what it is given."""
     original = vars(owner)["__init__"]
-    n_by_place = _taken_by_place(original) - 1
+    n_by_place = _count_taken_by_place(original) - 1
 
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **given: Any) -> None:
-        call = _Call(type(self).__name__, _names_of(owner), _order_of(owner), n_by_place)
+        call = _Call(type(self).__name__, _collect_old_names(owner), _order_of(owner), n_by_place)
         args, given = call.renewed(args, given)
         if type(self).__init__ is __init__:  # a base class is given what the subclass chose
             type(self)._check_given(given)
@@ -107,7 +107,7 @@ def takes_old_names(function: F) -> F:
     """Decorate a function or method of `OLD_NAMES` or `OLD_ORDERS`, which are asked by its qualified name."""
     name = function.__qualname__
     n_own = 1 if list(inspect.signature(function).parameters)[:1] in (["self"], ["cls"]) else 0
-    n_by_place = _taken_by_place(function) - n_own
+    n_by_place = _count_taken_by_place(function) - n_own
 
     @functools.wraps(function)
     def renewing(*args: Any, **given: Any) -> Any:
@@ -156,25 +156,25 @@ def explanation_first(function: F) -> F:
     return ordered  # type: ignore[return-value]
 
 
-def new_names(cls: type, params: Mapping[str, Any]) -> dict[str, Any]:
+def update_names(cls: type, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters under their names of today, without a warning: what a saved model was told.
 
     Examples
     --------
     >>> from tellwhy.detectors import KernelDensity
-    >>> new_names(KernelDensity, {"false_alarms": 0.1, "q": 2})
+    >>> update_names(KernelDensity, {"false_alarms": 0.1, "q": 2})
     {'contamination': 0.1, 'q': 2}
     """
-    names = _names_of(cls)
+    names = _collect_old_names(cls)
     return {names.get(name, name): value for name, value in params.items()}
 
 
-def warned_names(cls: type, params: Mapping[str, Any]) -> dict[str, Any]:
+def update_names_and_warn(cls: type, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters under their names of today, and warn of the old ones."""
-    return _by_new_names(cls.__name__, _names_of(cls), params)
+    return _rename_given(cls.__name__, _collect_old_names(cls), params)
 
 
-def _names_of(cls: type) -> dict[str, str]:
+def _collect_old_names(cls: type) -> dict[str, str]:
     """Old names of the parameters of a class, with those of its base classes."""
     names: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -188,7 +188,7 @@ def _order_of(cls: type) -> tuple[str, ...]:
     return next(orders, ())
 
 
-def _taken_by_place(function: Callable[..., Any]) -> int:
+def _count_taken_by_place(function: Callable[..., Any]) -> int:
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(parameter.kind in by_place for parameter in inspect.signature(function).parameters.values())
 
@@ -205,12 +205,12 @@ class _Call:
     def renewed(self, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments as they are given today."""
         if self.n_by_place < len(args) <= len(self.order):
-            args, given = args[: self.n_by_place], {**self._by_name(args, given), **given}
+            args, given = args[: self.n_by_place], {**self._name_arguments(args, given), **given}
         if self.names.keys().isdisjoint(given):
             return args, given
-        return args, _by_new_names(self.owner, self.names, given)
+        return args, _rename_given(self.owner, self.names, given)
 
-    def _by_name(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    def _name_arguments(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """What was given by place and is taken by name now."""
         by_name = dict(zip(self.order[self.n_by_place :], args[self.n_by_place :], strict=False))
         for name in by_name:
@@ -224,7 +224,7 @@ class _Call:
         return by_name
 
 
-def _by_new_names(owner: str, names: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+def _rename_given(owner: str, names: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was given under the names of today."""
     renewed = {}
     for name, value in given.items():

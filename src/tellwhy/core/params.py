@@ -33,13 +33,13 @@ def one_of(*options: Any) -> Rule:
     return Rule(words, lambda value: any(type(value) is type(o) and value == o for o in options))
 
 
-def _in_range(value: float, low: float, high: float, closed: str) -> bool:
+def _is_in_range(value: float, low: float, high: float, closed: str) -> bool:
     above = value >= low if closed in ("left", "both") else value > low
     below = value <= high if closed in ("right", "both") else value < high
     return bool(above and below)
 
 
-def _range_words(low: float, high: float, closed: str) -> str:
+def _write_range(low: float, high: float, closed: str) -> str:
     left = "[" if closed in ("left", "both") else "("
     right = "]" if closed in ("right", "both") else ")"
     return f"{left}{low:g}, {high:g}{right}"
@@ -51,9 +51,9 @@ def real(low: float = -np.inf, high: float = np.inf, *, closed: str = "neither")
     def accepts(value: Any) -> bool:
         # True and False count as numbers in Python, but are mistakes here.
         is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-        return is_number and bool(np.isfinite(value)) and _in_range(float(value), low, high, closed)
+        return is_number and bool(np.isfinite(value)) and _is_in_range(float(value), low, high, closed)
 
-    return Rule(f"a float in {_range_words(low, high, closed)}", accepts)
+    return Rule(f"a float in {_write_range(low, high, closed)}", accepts)
 
 
 def integer(low: float = -np.inf, high: float = np.inf) -> Rule:
@@ -63,7 +63,7 @@ def integer(low: float = -np.inf, high: float = np.inf) -> Rule:
         is_whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
         return is_whole and low <= int(value) <= high
 
-    return Rule(f"an int in {_range_words(low, high, 'both')}", accepts)
+    return Rule(f"an int in {_write_range(low, high, 'both')}", accepts)
 
 
 def instance_of(*types: type, words: str = "") -> Rule:
@@ -144,17 +144,17 @@ def nearest(name: str, names: Iterable[str]) -> str:
     >>> nearest("backgroud", ["background", "task"]), nearest("zzz", ["background", "task"])
     ("; did you mean 'background'?", '.')
     """
-    by_plain = {plain_name(known): known for known in names}
-    found = difflib.get_close_matches(plain_name(name), by_plain, n=1, cutoff=0.6)
+    by_plain = {simplify_name(known): known for known in names}
+    found = difflib.get_close_matches(simplify_name(name), by_plain, n=1, cutoff=0.6)
     return f"; did you mean {by_plain[found[0]]!r}?" if found else "."
 
 
-def plain_name(name: str) -> str:
+def simplify_name(name: str) -> str:
     """Return a name without what people spell in several ways: case, underscores, hyphens."""
     return name.replace("_", "").replace("-", "").lower()
 
 
-# What must be true of an object that was read from a file. Its class says so in a method `_fits`, which
+# What must be true of an object that was read from a file. Its class says so in a method `_require`, which
 # yields these: what is looked at, what was found there, and what fits the other parts. Where the last two
 # differ, the file is refused; the method goes on only after a part that fits, so that later lines rely on
 # earlier ones.

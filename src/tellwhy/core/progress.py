@@ -24,7 +24,7 @@ QUIET_SECONDS = 2.0
 _REFRESH_SECONDS = 0.1
 
 
-def _line_on_stderr(label: str, done: int, total: int) -> None:
+def _write_line_on_stderr(label: str, done: int, total: int) -> None:
     if sys.stderr.isatty() or in_notebook():
         write_line(label, done, total)
 
@@ -44,7 +44,7 @@ def write_line(label: str, done: int, total: int) -> None:
     sys.stderr.flush()
 
 
-_display: ContextVar[Display] = ContextVar("tellwhy_progress_display", default=_line_on_stderr)
+_display: ContextVar[Display] = ContextVar("tellwhy_progress_display", default=_write_line_on_stderr)
 
 
 @contextmanager

@@ -94,11 +94,11 @@ def _enter(card: Card) -> None:
     The same class may be entered again: a notebook's cell is run twice. Explainers are looked up by name
     whatever their role, so no two of them may share one.
     """
-    from tellwhy.core.params import plain_name  # loads numpy, which help does without
+    from tellwhy.core.params import simplify_name  # loads numpy, which help does without
 
     is_detector = card.role == "detector"
     for key, held in list(_cards.items()):
-        if (held.role == "detector") != is_detector or plain_name(held.name) != plain_name(card.name):
+        if (held.role == "detector") != is_detector or simplify_name(held.name) != simplify_name(card.name):
             continue
         if held.origin != card.origin:
             raise InvalidParameter(
@@ -125,10 +125,10 @@ def cards(role: str) -> list[Card]:
     """All cards of a role, by name."""
     _check_role(role)
     load_entry_points(_group_of(role))
-    return entered(role)
+    return list_entered(role)
 
 
-def entered(role: str) -> list[Card]:
+def list_entered(role: str) -> list[Card]:
     """The cards of a role that were entered so far, by name: nothing is loaded."""
     return sorted((c for c in _cards.values() if c.role == role), key=lambda c: c.name)
 
@@ -136,30 +136,30 @@ def entered(role: str) -> list[Card]:
 def card(role: str, name: str) -> Card:
     """Return the card of that name, whatever its letter case and underscores; or list the names there are."""
     _check_role(role)
-    return _found(name, entered(role)) or _named(name, cards(role), role)
+    return _find_card(name, list_entered(role)) or _find_or_refuse(name, cards(role), role)
 
 
-def explainer_cards() -> list[Card]:
+def list_explainers() -> list[Card]:
     """All cards of explainers, those of rows first."""
     return [card for role in EXPLAINER_ROLES for card in cards(role)]
 
 
-def explainer_card(name: str) -> Card:
+def find_explainer(name: str) -> Card:
     """Return the card of the explainer of that name, whatever it explains; or list the names there are."""
-    known = [card for role in EXPLAINER_ROLES for card in entered(role)]
-    return _found(name, known) or _named(name, explainer_cards(), "explainer")
+    known = [card for role in EXPLAINER_ROLES for card in list_entered(role)]
+    return _find_card(name, known) or _find_or_refuse(name, list_explainers(), "explainer")
 
 
-def _found(name: str, among: list[Card]) -> Card | None:
-    from tellwhy.core.params import plain_name
+def _find_card(name: str, among: list[Card]) -> Card | None:
+    from tellwhy.core.params import simplify_name
 
-    return next((card for card in among if plain_name(card.name) == plain_name(name)), None)
+    return next((card for card in among if simplify_name(card.name) == simplify_name(name)), None)
 
 
-def _named(name: str, among: list[Card], what: str) -> Card:
+def _find_or_refuse(name: str, among: list[Card], what: str) -> Card:
     from tellwhy.core.params import nearest
 
-    candidate = _found(name, among)
+    candidate = _find_card(name, among)
     if candidate is not None:
         return candidate
     names = [c.name for c in among]

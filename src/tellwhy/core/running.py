@@ -42,29 +42,29 @@ def one_blas_thread() -> Iterator[None]:
 
 def one_thread_for_products() -> Any:
     """Return the same context for what numpy multiplies; it takes microseconds to enter."""
-    return _controller().limit(limits=1, user_api="blas")
+    return _make_controller().limit(limits=1, user_api="blas")
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _make_controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def row_batches(n_rows: int, bytes_per_row: int, limit: int = BATCH_BYTES) -> list[slice]:
+def cut_batches(n_rows: int, bytes_per_row: int, limit: int = BATCH_BYTES) -> list[slice]:
     """Cut rows into slices whose working memory stays under the limit.
 
     Examples
     --------
-    >>> row_batches(5, bytes_per_row=10, limit=20)
+    >>> cut_batches(5, bytes_per_row=10, limit=20)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     size = max(1, limit // max(bytes_per_row, 1))  # one row at least, however wide it is
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
-def tracked_batches(n_rows: int, bytes_per_row: int, label: str, limit: int = BATCH_BYTES) -> Iterator[slice]:
+def track_batches(n_rows: int, bytes_per_row: int, label: str, limit: int = BATCH_BYTES) -> Iterator[slice]:
     """Row batches that report their progress."""
-    batches = row_batches(n_rows, bytes_per_row, limit)
+    batches = cut_batches(n_rows, bytes_per_row, limit)
     return track(batches, len(batches), label)
 
 
@@ -73,7 +73,9 @@ def n_threads(n_jobs: int | None) -> int:
     return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
 
 
-def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int | None = None) -> list[Any]:
+def map_in_threads(
+    function: Callable[..., Any], arguments: list[Any], n_jobs: int | None = None
+) -> list[Any]:
     """Apply a function that releases the interpreter's lock to each argument, in threads, in order."""
     workers = min(n_threads(n_jobs), len(arguments)) if len(arguments) > 1 else 1
     if workers == 1:
@@ -82,7 +84,7 @@ def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int |
         return list(pool.map(function, arguments))
 
 
-def batch_map(function: Callable[[slice], Any], batches: list[slice], label: str) -> list[Any]:
+def map_batches(function: Callable[[slice], Any], batches: list[slice], label: str) -> list[Any]:
     """Apply a function to batches of rows, in threads, showing progress.
 
     Batches do not depend on the number of threads, so neither do results.
@@ -104,7 +106,7 @@ def in_threads(function: Callable[[Any], Any], tasks: list[Any], label: str) -> 
     # Matrix products with threads of their own would fight ours for the cores.
     with threadpool_limits(1, user_api="blas"):
         for group in track(groups, len(groups), label):
-            yield from thread_map(quiet, group)
+            yield from map_in_threads(quiet, group)
 
 
 def one_thread() -> Any:
@@ -115,19 +117,19 @@ def one_thread() -> Any:
     import torch
 
     torch.get_num_threads()  # PyTorch sets the number of a new Python thread at the first question
-    return _torch_devices_controller().limit(
+    return _make_torch_controller().limit(
         limits=1, user_api="openmp"
     )  # OpenMP keeps the number per calling thread
 
 
 @cache
-def _torch_devices_controller() -> Any:
+def _make_torch_controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
-def actual_device(device: str, purpose: str = "a network") -> str:
+def choose_device(device: str, purpose: str = "a network") -> str:
     """Return 'cpu' or 'cuda' for 'auto'; say so where 'cuda' is asked for and there is none."""
     torch = require("torch", purpose)
     has_cuda = bool(torch.cuda.is_available())

@@ -101,7 +101,7 @@ class KernelExpansion:
     n_training: int | None = None
     scale: str = "count"
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         weights = self.weights
         yield "points", is_matrix(self.points), True
         yield "weights", (weights.shape, weights.dtype), ((len(self.points),), np.dtype(np.float64))
@@ -115,7 +115,7 @@ class CentreDistance:
 
     centres: Floats
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "centres", is_matrix(self.centres), True
 
 
@@ -128,7 +128,7 @@ class NeighbourDistance:
     training_rows: Integers | None = None
     n_training: int | None = None
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "points", is_matrix(self.points), True
         yield "n_neighbours", 1 <= self.n_neighbours <= len(self.points), True
         yield from _training_rows_fit(self)

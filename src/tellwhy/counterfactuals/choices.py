@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
 
@@ -127,7 +127,7 @@ def _most_common(values: Floats) -> Floats:
         rarest = counts[order[MOST_CANDIDATES - 1]]
         sure = order[counts[order] > rarest]
         tied = order[counts[order] == rarest]
-        order = np.concatenate([sure, tied[evenly_spread(len(tied), MOST_CANDIDATES - len(sure))]])
+        order = np.concatenate([sure, tied[spread_evenly(len(tied), MOST_CANDIDATES - len(sure))]])
     return np.asarray(distinct[order])
 
 

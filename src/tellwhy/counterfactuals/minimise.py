@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.row_scores import Evaluated, FreeInverses, RowScores
 from tellwhy.optimise.arrays import Array, at_least, counted, filled, namespace, placed, row_dot, true_rows
@@ -220,7 +220,7 @@ def _in_batches(whole: _Task) -> Minima:
     converged = filled(whole.X, (n, m), False)
     for masks in _mask_batches(n, m, d, whole):
         task = whole.part(masks, points[:, :1] if masks.start and whole.starts_at_first else None)
-        for rows in row_batches(n, len(task.free) * problem_bytes(d), whole.room):
+        for rows in cut_batches(n, len(task.free) * problem_bytes(d), whole.room):
             points[rows, masks], converged[rows, masks] = task.solve(rows)
     return Minima(points, converged)
 
@@ -237,7 +237,7 @@ def _mask_batches(n: int, m: int, d: int, task: _Task) -> Any:
     n_together = n if task.is_on_device else min(n, _ROWS_TOGETHER)
     per_mask = max(n_together * problem_bytes(d), 2 * n_forms * d * d)
     n_first = 1 if task.starts_at_first else 0  # the first set goes alone: the others start from its minima
-    rest = [slice(b.start + n_first, b.stop + n_first) for b in row_batches(m - n_first, per_mask, task.room)]
+    rest = [slice(b.start + n_first, b.stop + n_first) for b in cut_batches(m - n_first, per_mask, task.room)]
     batches = [slice(0, 1), *rest] if n_first else rest
     return track(batches, len(batches), "looking for the lowest scores nearby")
 

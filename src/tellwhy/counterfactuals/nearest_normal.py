@@ -15,7 +15,7 @@ from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.progress import track
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers, ScoreFunction
 from tellwhy.counterfactuals.choices import Choices, Mask, as_mask, as_numbers, choices_of, one_hot_blocks
 from tellwhy.counterfactuals.row_scores import RowScores
@@ -156,7 +156,7 @@ class ChangeSearch:
         lowest = np.empty(len(Y))
         columns = self.choices.number_column[blocks]
         numbers = np.flatnonzero(columns >= 0)
-        for some in row_batches(len(numbers), 16 * Y.shape[1] * self.choices.grid.shape[1], _BATCH_BYTES):
+        for some in cut_batches(len(numbers), 16 * Y.shape[1] * self.choices.grid.shape[1], _BATCH_BYTES):
             mine = numbers[some]
             best[mine], lowest[mine] = self._lowest_numbers(Y[mine], rows[mine], columns[mine])
         for block in np.unique(blocks[columns < 0]):
@@ -408,7 +408,7 @@ def _searched(search: ChangeSearch, normal: Floats, ranking: Floats | None) -> F
     odd = np.flatnonzero(search.scores.value(points, np.arange(len(points))) > search.level)
     # A row is copied once for every block it may change, and a few times over.
     bytes_per_row = 8 * points.shape[1] * min(search.choices.n_blocks, SHORTLIST) * 4
-    batches = row_batches(len(odd), bytes_per_row, _BATCH_BYTES)
+    batches = cut_batches(len(odd), bytes_per_row, _BATCH_BYTES)
     for some in track(batches, len(batches), "looking for the nearest normal rows"):
         rows = odd[some]
         points[rows] = search.run(rows, normal, None if ranking is None else ranking[rows])

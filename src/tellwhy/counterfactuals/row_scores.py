@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.running import BATCH_BYTES, row_batches
+from tellwhy.core.running import BATCH_BYTES, cut_batches
 from tellwhy.core.score import Floats, HasGradient, HasValueAndGradient, Integers, LeavesRowsOut, OnDevice
 from tellwhy.optimise.arrays import HOST, Array, Space, filled
 from tellwhy.scoring.distance_scores import recorded_rows
@@ -153,7 +153,7 @@ class FreeInverses:
         """Multiply each row by (P + its diagonal)⁻¹ among the columns where the row is not 0."""
         W = np.empty_like(G)
         d = G.shape[1]
-        for rows in row_batches(len(G), 24 * d * d, 4 * BATCH_BYTES):
+        for rows in cut_batches(len(G), 24 * d * d, 4 * BATCH_BYTES):
             is_open = G[rows] != 0
             H = self._curvatures[parts[rows]]
             H[~(is_open[:, :, None] & is_open[:, None, :])] = 0.0  # closed columns: a unit row each

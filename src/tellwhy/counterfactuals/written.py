@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.choices import Mask
 
@@ -75,7 +75,7 @@ def written(X: Floats, Y: Floats, limits: Limits, is_normal: Callable[[Floats, I
     """
     points = np.empty_like(Y)
     as_shown = np.empty(len(Y), dtype=bool)
-    for some in row_batches(len(Y), 32 * len(LADDER) * Y.shape[1], _BATCH_BYTES):
+    for some in cut_batches(len(Y), 32 * len(LADDER) * Y.shape[1], _BATCH_BYTES):
         trials = np.stack([_on_rung(X[some], Y[some], limits, rung) for rung in LADDER])
         way, row = np.nonzero(~np.isnan(trials).any(axis=2))
         good = np.zeros(trials.shape[:2], dtype=bool)  # (ways, rows)

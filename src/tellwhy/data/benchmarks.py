@@ -228,14 +228,14 @@ def fetch(name: str) -> dict[str, NDArray]:
     """
     if name in PARTS:
         return {
-            key: _read_packed(_checked(data_folder() / file, entry))
+            key: _read_packed(_check_file(data_folder() / file, entry))
             for key, (file, entry) in PARTS[name].items()
         }
     if name not in FILES:
         raise InvalidParameter(
             f"There is no benchmark set {name!r}. There are: {', '.join([*FILES, *PARTS])}."
         )
-    path = _checked(data_folder() / f"{name}.npz", FILES[name])
+    path = _check_file(data_folder() / f"{name}.npz", FILES[name])
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
@@ -243,7 +243,7 @@ def fetch(name: str) -> dict[str, NDArray]:
         raise UnreadableFile(f"{path} cannot be read as arrays: {error}.") from error
 
 
-def _checked(path: Path, entry: BenchmarkFile) -> Path:
+def _check_file(path: Path, entry: BenchmarkFile) -> Path:
     """Return the path of a file that is there and is the right one."""
     if not path.is_file():
         raise UnreadableFile(

@@ -70,7 +70,7 @@ def gaussian_mixture(
     centres = rng.normal(scale=4.0, size=(n_clusters, d))
     shapes = [_shape(d, rng) for _ in range(n_clusters)]
     normal = _draw(n - n_odd, centres, shapes, rng)
-    odd = _odd_rows(anomalies, n_odd, normal, (centres, shapes), rng)
+    odd = _draw_odd_rows(anomalies, n_odd, normal, (centres, shapes), rng)
     order = rng.permutation(n)
     y = np.repeat([0, 1], [n - n_odd, n_odd])
     return np.concatenate([normal, odd])[order], y[order]
@@ -93,7 +93,7 @@ def _draw(
     return rows
 
 
-def _odd_rows(
+def _draw_odd_rows(
     kind: str, n: int, normal: Floats, clusters: tuple[Floats, list[Floats]], rng: np.random.Generator
 ) -> Floats:
     if kind == "local":

@@ -57,7 +57,7 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     """
     if not isinstance(path, str | os.PathLike):
         raise InvalidInput("A grid is one .npz or .npy file; got a table. Name the file alone, without --db.")
-    stored = _arrays(Path(path))
+    stored = _read_arrays(Path(path))
     missing = [name for name in columns or () if name not in stored]
     if missing:
         raise InvalidInput(
@@ -73,11 +73,11 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     counts = Counter(a.shape for a in usable.values())
     shape = max(counts, key=lambda s: (counts[s], np.prod(s)))
     kept = {n: a for n, a in usable.items() if a.shape == shape}
-    notices = tuple(_why_left_out(n, a, shape) for n, a in asked.items() if n not in kept)
+    notices = tuple(_tell_why_left_out(n, a, shape) for n, a in asked.items() if n not in kept)
     return GridArrays(kept, shape, str(path), notices, file_fingerprint(Path(path)))
 
 
-def fingerprint_of_grid(path: str | os.PathLike[str]) -> str:
+def compute_grid_fingerprint(path: str | os.PathLike[str]) -> str:
     """SHA-256 of the file of a grid."""
     if not isinstance(path, str | os.PathLike):
         raise InvalidInput("A grid is one .npz or .npy file; got a table. Name the file alone, without --db.")
@@ -86,13 +86,13 @@ def fingerprint_of_grid(path: str | os.PathLike[str]) -> str:
     return file_fingerprint(Path(path))
 
 
-def _why_left_out(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> str:
+def _tell_why_left_out(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> str:
     if array.shape != shape:
         return f"Left out {name!r}: its shape is {array.shape}, the grid's is {shape}."
     return f"Left out {name!r}: it holds {array.dtype}, not numbers."
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         return load_arrays(path)
     except FileNotFoundError as error:
@@ -121,14 +121,14 @@ def read_edges(path: str | os.PathLike[str], ids: Sequence[str] | None, n_rows: 
     if table.frame.shape[1] < 2:
         raise InvalidInput(f"{path} has {table.frame.shape[1]} column; expected two, the ends of each edge.")
     if ids is None:
-        return np.column_stack([_row_numbers(table, c, n_rows) for c in range(2)])
+        return np.column_stack([_read_row_numbers(table, c, n_rows) for c in range(2)])
     place = {name: row for row, name in enumerate(ids)}
     if len(place) < len(ids):
         raise InvalidInput("Two rows have the same id; edges cannot tell them apart.")
-    return np.column_stack([_named_rows(table, c, place) for c in range(2)])
+    return np.column_stack([_find_named_rows(table, c, place) for c in range(2)])
 
 
-def _row_numbers(table: Table, column: int, n_rows: int) -> NDArray[np.int64]:
+def _read_row_numbers(table: Table, column: int, n_rows: int) -> NDArray[np.int64]:
     cells = table.frame.iloc[:, column]
     name = table.frame.columns[column]
     try:
@@ -148,7 +148,7 @@ def _row_numbers(table: Table, column: int, n_rows: int) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def _named_rows(table: Table, column: int, place: dict[str, int]) -> NDArray[np.int64]:
+def _find_named_rows(table: Table, column: int, place: dict[str, int]) -> NDArray[np.int64]:
     # A column of whole numbers with a gap is read as floats: the name 30 would become 30.0.
     cells = [
         str(int(c)) if isinstance(c, float) and c.is_integer() else str(c)

@@ -76,7 +76,7 @@ class Grid:
     def edges(self) -> NDArray[np.int64]:
         """List the edges between nodes that are there, shape (m, 2), smaller index first."""
         index = np.arange(self.n_nodes).reshape(self.box)
-        found = [_shifted(index, tuple(step)) for step in STEPS[self.neighbours]]
+        found = [_shift_index(index, tuple(step)) for step in STEPS[self.neighbours]]
         edges = np.concatenate(found)
         return edges if self.mask is None else edges[self.mask[edges].all(axis=1)]
 
@@ -85,13 +85,13 @@ class Grid:
         there = np.ones(self.box, bool) if self.mask is None else self.mask.reshape(self.box)
         counts = np.zeros(self.box, dtype=np.int64)
         for step in STEPS[self.neighbours]:
-            here, other = _pair_of_slices(tuple(step))
+            here, other = _slice_pairs(tuple(step))
             both = there[here] & there[other]
             counts[here] += both
             counts[other] += both
         return counts.ravel()
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         # Made anew from what the file says: its own checks then hold, and the two must agree.
 
         made: Any = chain(self.shape[0]) if len(self.shape) == 1 else grid(self.shape, self.neighbours)
@@ -153,7 +153,7 @@ class EdgeGraph:
         """Count the neighbours of each node."""
         return np.diff(self.indptr)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         n_nodes = self.n_nodes
         for name, array in (("indptr", self.indptr), ("indices", self.indices), ("reverse", self.reverse)):
             yield name, (array.ndim, array.dtype), (1, np.dtype(np.int64))
@@ -175,15 +175,15 @@ class EdgeGraph:
 Graph = Grid | EdgeGraph
 
 
-def _pair_of_slices(step: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+def _slice_pairs(step: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """Slices of the nodes that have a neighbour at that step, and of those neighbours."""
     here = tuple(slice(max(0, -s), -s if s > 0 else None) for s in step)
     other = tuple(slice(max(0, s), s if s < 0 else None) for s in step)
     return here, other
 
 
-def _shifted(index: NDArray[np.int64], step: tuple[int, ...]) -> NDArray[np.int64]:
-    here, other = _pair_of_slices(step)
+def _shift_index(index: NDArray[np.int64], step: tuple[int, ...]) -> NDArray[np.int64]:
+    here, other = _slice_pairs(step)
     return np.column_stack([index[here].ravel(), index[other].ravel()])
 
 
@@ -234,12 +234,12 @@ def chain(n: int | Sequence[int], *, mask: ArrayLike | None = None) -> Graph:
     """
     validate_value("chain", "n", n, _LENGTHS)
     if isinstance(n, (int, np.integer)):
-        return Grid((int(n),), 2, _checked_mask(mask, int(n)))
+        return Grid((int(n),), 2, _check_mask(mask, int(n)))
     lengths = [int(length) for length in n]
     total = sum(lengths)
     ends = np.cumsum(lengths) - 1
     starts = np.setdiff1d(np.arange(total), ends)
-    return EdgeGraph.of(total, np.column_stack([starts, starts + 1]), _checked_mask(mask, total))
+    return EdgeGraph.of(total, np.column_stack([starts, starts + 1]), _check_mask(mask, total))
 
 
 def grid(shape: Sequence[int], neighbours: int = 4, *, mask: ArrayLike | None = None) -> Grid:
@@ -273,7 +273,7 @@ def grid(shape: Sequence[int], neighbours: int = 4, *, mask: ArrayLike | None = 
             f"{neighbours} neighbours need three axes; {shape!r} has two. Use neighbours=4 or 8."
         )
     lengths = tuple(int(n) for n in lengths)
-    return Grid(lengths, neighbours, _checked_mask(mask, int(np.prod(lengths))))
+    return Grid(lengths, neighbours, _check_mask(mask, int(np.prod(lengths))))
 
 
 def from_edges(edges: ArrayLike, n_nodes: int | None = None, *, mask: ArrayLike | None = None) -> EdgeGraph:
@@ -298,11 +298,11 @@ def from_edges(edges: ArrayLike, n_nodes: int | None = None, *, mask: ArrayLike 
     >>> from_edges([(0, 2), (2, 1)]).degrees()
     array([1, 1, 2])
     """
-    pairs = _pairs(edges)
+    pairs = _read_pairs(edges)
     n = int(pairs.max(initial=-1)) + 1 if n_nodes is None else n_nodes
     validate_value("from_edges", "n_nodes", n, integer(1))
     _check_pairs(pairs, int(n))
-    return EdgeGraph.of(int(n), np.sort(pairs, axis=1), _checked_mask(mask, int(n)))
+    return EdgeGraph.of(int(n), np.sort(pairs, axis=1), _check_mask(mask, int(n)))
 
 
 def knn_graph(coords: ArrayLike, k: int = 8, *, mask: ArrayLike | None = None) -> EdgeGraph:
@@ -316,7 +316,7 @@ def knn_graph(coords: ArrayLike, k: int = 8, *, mask: ArrayLike | None = None) -
     from sklearn.neighbors import NearestNeighbors
 
     places = as_floats(coords, what="coords")
-    present = _checked_mask(mask, len(places))
+    present = _check_mask(mask, len(places))
     rows = np.arange(len(places)) if present is None else np.flatnonzero(present)
     validate_value("knn_graph", "k", k, integer(1, max(len(rows) - 1, 0)))
     near = NearestNeighbors(n_neighbors=k).fit(places[rows]).kneighbors(return_distance=False)
@@ -356,36 +356,36 @@ def _read_graph(graph: object) -> Graph:
     if isinstance(graph, (Grid, EdgeGraph)):
         return graph
     if issparse(graph):
-        return _of_sparse(graph)
+        return _read_sparse(graph)
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):  # networkx need not be installed to be recognised
-        return _of_networkx(graph)
+        return _read_networkx(graph)
     raise InvalidInput(
         "A graph is made by tellwhy.data.graphs (chain, grid, from_edges, knn_graph), or is a scipy sparse "
         f"matrix or a networkx graph. Got {type(graph).__name__}."
     )
 
 
-def _of_sparse(matrix: Any) -> EdgeGraph:
+def _read_sparse(matrix: Any) -> EdgeGraph:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InvalidInput(f"A matrix of edges is square; got shape {matrix.shape}.")
     listed = matrix.tocoo()
     kept = listed.data != 0  # a sparse matrix may store zeros
     pairs = np.column_stack([listed.row[kept], listed.col[kept]]).astype(np.int64)
-    return _undirected(pairs, matrix.shape[0])
+    return _merge_directions(pairs, matrix.shape[0])
 
 
-def _of_networkx(graph: NodesAndEdges) -> EdgeGraph:
+def _read_networkx(graph: NodesAndEdges) -> EdgeGraph:
     position = {node: i for i, node in enumerate(graph.nodes)}
     pairs = [(position[edge[0]], position[edge[1]]) for edge in graph.edges]
-    return _undirected(np.array(pairs, dtype=np.int64).reshape(-1, 2), len(position))
+    return _merge_directions(np.array(pairs, dtype=np.int64).reshape(-1, 2), len(position))
 
 
-def _undirected(pairs: NDArray[np.int64], n_nodes: int) -> EdgeGraph:
+def _merge_directions(pairs: NDArray[np.int64], n_nodes: int) -> EdgeGraph:
     """Merge both directions of an edge."""
     return from_edges(np.unique(np.sort(pairs, axis=1), axis=0), n_nodes)
 
 
-def _pairs(edges: ArrayLike) -> NDArray[np.int64]:
+def _read_pairs(edges: ArrayLike) -> NDArray[np.int64]:
     pairs = np.asarray(edges)
     if pairs.size == 0:
         return np.empty((0, 2), dtype=np.int64)
@@ -425,7 +425,7 @@ def _check_pairs(pairs: NDArray[np.int64], n: int) -> None:
         )
 
 
-def _checked_mask(mask: ArrayLike | None, n: int) -> Mask | None:
+def _check_mask(mask: ArrayLike | None, n: int) -> Mask | None:
     if mask is None:
         return None
     present = np.asarray(mask)

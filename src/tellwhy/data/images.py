@@ -83,7 +83,7 @@ def _read(opened: Any, name: str, side: int) -> Picture:
     if getattr(opened, "n_frames", 1) > 1:
         notices.append(f"the first of {opened.n_frames} frames")
     opened.draft("RGB" if opened.mode != "L" else "L", (side, side))  # JPEG files unpack smaller at once
-    pixels, told = _pixels(_upright(opened), side)
+    pixels, told = _read_pixels(_turn_upright(opened), side)
     is_turned = (pixels.shape[0] > pixels.shape[1]) != (height > width) and height != width
     size = (height, width) if is_turned else (width, height)
     if max(size) > side:
@@ -91,33 +91,33 @@ def _read(opened: Any, name: str, side: int) -> Picture:
     return Picture(name, pixels, size[0], size[1], (*notices, *told))
 
 
-def _upright(opened: Any) -> Any:
+def _turn_upright(opened: Any) -> Any:
     """Turn a photograph as its camera was held."""
     return require("PIL.ImageOps", "Reading pictures").exif_transpose(opened)
 
 
-def _pixels(image: Any, side: int) -> tuple[Floats, tuple[str, ...]]:
+def _read_pixels(image: Any, side: int) -> tuple[Floats, tuple[str, ...]]:
     """Numbers from 0 to 255, and what was done on the way."""
     told: tuple[str, ...] = ()
     if image.mode in _DEEP:
         image = image.convert("F")  # keeps all steps, also through the change of size
     elif image.mode in ("LA", "PA", "RGBA", "RGBa", "La") or "transparency" in image.info:
-        image = _on_white(image.convert("RGBA"))
+        image = _put_on_white(image.convert("RGBA"))
         told = ("transparent parts put on white",)
     elif image.mode in ("1", "L"):
         image = image.convert("L")
     else:
         image = image.convert("RGB")
-    pixels = np.asarray(_smaller(image, side), dtype=np.float64)
+    pixels = np.asarray(_make_smaller(image, side), dtype=np.float64)
     if image.mode == "F":
-        pixels, more = _from_depth(pixels)
+        pixels, more = _scale_depth(pixels)
         told = (*told, *more)
     if pixels.ndim == 3 and (pixels == pixels[..., :1]).all():
         pixels = pixels[..., 0]  # a grey picture that was saved in colours
     return np.ascontiguousarray(pixels), told
 
 
-def _from_depth(pixels: Floats) -> tuple[Floats, tuple[str, ...]]:
+def _scale_depth(pixels: Floats) -> tuple[Floats, tuple[str, ...]]:
     if not np.isfinite(pixels).all():
         raise UnreadableFile("it holds pixels that are no finite numbers")
     if pixels.max(initial=0.0) <= 255:
@@ -125,12 +125,12 @@ def _from_depth(pixels: Floats) -> tuple[Floats, tuple[str, ...]]:
     return pixels / 257.0, ("16 bits told as 0 to 255",)
 
 
-def _on_white(image: Any) -> Any:
+def _put_on_white(image: Any) -> Any:
     Image = require("PIL.Image", "Reading pictures")
     return Image.alpha_composite(Image.new("RGBA", image.size, (255, 255, 255, 255)), image).convert("RGB")
 
 
-def _smaller(image: Any, side: int) -> Any:
+def _make_smaller(image: Any, side: int) -> Any:
     longest = max(image.size)
     if longest <= side:
         return image
@@ -164,7 +164,7 @@ def _is_shown(file: Path) -> bool:
     return is_picture(file) and file.is_file() and not file.name.startswith(".")
 
 
-def pictures_in(place: str | Path) -> list[Path]:
+def list_pictures(place: str | Path) -> list[Path]:
     """Return the pictures of a folder and those below it, in the order of their names; or the file itself."""
     path = Path(place)
     if not path.is_dir():
@@ -177,7 +177,7 @@ def pictures_in(place: str | Path) -> list[Path]:
     return found
 
 
-def alike(pictures: Sequence[Picture]) -> list[Floats]:
+def make_alike(pictures: Sequence[Picture]) -> list[Floats]:
     """Return pixels of grey and coloured pictures in one form: all in colours where one is."""
     if all(picture.pixels.ndim == 2 for picture in pictures):
         return [picture.pixels for picture in pictures]

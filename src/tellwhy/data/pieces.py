@@ -126,14 +126,14 @@ class Windows:
 
     def cut(self, X: Floats, piece: Piece) -> Floats:
         """Return the patches of a piece, one per row, channels included."""
-        return self._as_rows(self._windows(X[self.covered(piece)], self.stride))
+        return self._make_rows(self._cut_windows(X[self.covered(piece)], self.stride))
 
     def sample(self, X: Floats, chosen: Integers) -> Floats:
         """Return patches by their numbers, counted over all inputs and positions."""
         grid = self.grid(X.shape[1:])
         place = np.unravel_index(chosen, (len(X), *grid))
         corners = tuple(at * self.stride for at in place[1:])
-        taken = self._windows(X, 1)[(place[0], *corners)]  # (chosen, channels…, patch…)
+        taken = self._cut_windows(X, 1)[(place[0], *corners)]  # (chosen, channels…, patch…)
         n_axes = len(self.size)
         channels = range(1, taken.ndim - n_axes)
         order = (0, *range(taken.ndim - n_axes, taken.ndim), *channels)
@@ -166,13 +166,13 @@ class Windows:
             return (piece.inputs, *covered)
         return (piece.inputs, *covered, slice(piece.channel, piece.channel + 1))
 
-    def _windows(self, X: Floats, stride: int) -> Any:
+    def _cut_windows(self, X: Floats, stride: int) -> Any:
         """All windows of inputs, without a copy: (n, positions…, channels…, patch…)."""
         axes = tuple(range(1, 1 + len(self.size)))
         windows = np.lib.stride_tricks.sliding_window_view(X, self.size, axis=axes)
         return windows[(slice(None), *(slice(None, None, stride) for _ in axes))]
 
-    def _as_rows(self, windows: Any) -> Floats:
+    def _make_rows(self, windows: Any) -> Floats:
         """(n, positions…, channels…, patch…) → one row per patch, its channels last."""
         n_axes = len(self.size)
         first = range(1 + n_axes)
@@ -181,7 +181,7 @@ class Windows:
         ordered = windows.transpose((*first, *patch, *channels))
         return np.ascontiguousarray(ordered.reshape(int(np.prod(ordered.shape[: 1 + n_axes])), -1))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         sizes = self.size
         yield "size", isinstance(sizes, tuple) and len(sizes) in (1, 2) and all(map(is_whole, sizes)), True
         yield "stride", is_whole(self.stride), True
@@ -213,20 +213,20 @@ class PatchRows:
     def cut(self, X: Floats, piece: Piece) -> Floats:
         """Return the rows of a piece of prepared inputs."""
         rows = self.windows.cut(X, piece)
-        return self._with_places(rows, self.windows.corners(X.shape, piece), X.shape)
+        return self._join_places(rows, self.windows.corners(X.shape, piece), X.shape)
 
     def sample(self, X: Floats, chosen: Integers) -> Floats:
         """Return rows of prepared inputs by their numbers, counted over all inputs and positions."""
         place = np.unravel_index(chosen, (len(X), *self.windows.grid(X.shape[1:])))
         corners = np.stack(place[1:], axis=-1) * self.windows.stride
-        return self._with_places(self.windows.sample(X, chosen), corners, X.shape)
+        return self._join_places(self.windows.sample(X, chosen), corners, X.shape)
 
     def fold(self, total: Floats, values: Floats, piece: Piece) -> None:
         """Add what each row has for its cells to `total`; what the place of a patch has belongs to none."""
         n_places = len(self.windows.size) if self.position_weight else 0
         self.windows.fold(total, values[:, : values.shape[1] - n_places], piece)
 
-    def _with_places(self, rows: Floats, corners: Integers, shape: tuple[int, ...]) -> Floats:
+    def _join_places(self, rows: Floats, corners: Integers, shape: tuple[int, ...]) -> Floats:
         return np.hstack([rows, self.places(corners, shape)]) if self.position_weight else rows
 
     def places(self, corners: Integers, shape: tuple[int, ...]) -> Floats:
@@ -234,7 +234,7 @@ class PatchRows:
         room = np.maximum(np.array(shape[1 : 1 + corners.shape[1]]) - self.windows.size, 1)
         return np.asarray(self.position_weight * corners / room)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "windows", isinstance(self.windows, Windows), True
         yield "scale", isinstance(self.scale, np.ndarray) and self.scale.ndim == 1, True
         yield "scale", bool((self.scale > 0).all()), True
@@ -293,13 +293,15 @@ ROUNDS = 10  # of k-means
 CHANNELS = (1, 3, 4)  # lengths of an axis of channels: grey, colour, colour with opacity
 
 
-def spatial_axes(shape: Sequence[int]) -> tuple[int, ...]:
+def find_spatial_axes(shape: Sequence[int]) -> tuple[int, ...]:
     """Axes along which an input extends; the remaining one, if any, holds channels.
 
     Examples
     --------
-    >>> spatial_axes((3, 32, 32)), spatial_axes((32, 32, 3)), spatial_axes((28, 28)), spatial_axes((100,))
-    ((1, 2), (0, 1), (0, 1), (0,))
+    >>> find_spatial_axes((3, 32, 32)), find_spatial_axes((32, 32, 3))
+    ((1, 2), (0, 1))
+    >>> find_spatial_axes((28, 28)), find_spatial_axes((100,))
+    ((0, 1), (0,))
     """
     if len(shape) < 3:
         return tuple(range(len(shape)))
@@ -318,7 +320,7 @@ def segment(x: Floats, n_segments: int) -> Integers:
     >>> segment(np.array([0.0, 0.0, 0.0, 5.0, 5.0, 5.0]), 2)
     array([0, 0, 0, 1, 1, 1])
     """
-    axes = spatial_axes(x.shape)
+    axes = find_spatial_axes(x.shape)
     pixels = np.moveaxis(x, axes, range(len(axes)))
     sizes = pixels.shape[: len(axes)]
     values = pixels.reshape(int(np.prod(sizes)), -1)
@@ -328,12 +330,12 @@ def segment(x: Floats, n_segments: int) -> Integers:
     spread = values.std() or 1.0
     # Places in units of a segment's diameter, values in units of their spread: the two are comparable then.
     points = np.hstack([places * (COMPACTNESS / step), values / spread])
-    label = _k_means(points, _grid(sizes, step))
+    label = _cluster_points(points, _place_grid(sizes, step))
     numbered = np.unique(label, return_inverse=True)[1].reshape(*sizes, *[1] * (pixels.ndim - len(axes)))
     return np.ascontiguousarray(np.moveaxis(np.broadcast_to(numbered, pixels.shape), range(len(axes)), axes))
 
 
-def _grid(sizes: Sequence[int], step: float) -> Integers:
+def _place_grid(sizes: Sequence[int], step: float) -> Integers:
     """Flat positions of a regular grid of cells."""
     lines = []
     for size in sizes:
@@ -342,7 +344,7 @@ def _grid(sizes: Sequence[int], step: float) -> Integers:
     return np.ravel_multi_index(np.meshgrid(*lines, indexing="ij"), tuple(sizes)).ravel()
 
 
-def _k_means(points: Floats, starts: Integers) -> Integers:
+def _cluster_points(points: Floats, starts: Integers) -> Integers:
     """Return the cluster of each point; a cluster that loses all its points stays where it was."""
     centres = points[starts]
     label = np.zeros(len(points), dtype=np.int64)
@@ -355,12 +357,12 @@ def _k_means(points: Floats, starts: Integers) -> Integers:
     return label
 
 
-def present_cells(x: Floats, replacement: Floats) -> Integers:
+def find_present_cells(x: Floats, replacement: Floats) -> Integers:
     """Return a segment of its own for each cell that a replacement would change; all others share the last.
 
     Examples
     --------
-    >>> present_cells(np.array([0.0, 2.0, 0.0, 1.0]), np.zeros(4))
+    >>> find_present_cells(np.array([0.0, 2.0, 0.0, 1.0]), np.zeros(4))
     array([2, 0, 2, 1])
     """
     differs = (x != replacement).ravel()

@@ -39,7 +39,7 @@ def mark_files(frame: pd.DataFrame, files: Sequence[FileLines]) -> None:
     frame.attrs[_KEY] = _Marks(files)
 
 
-def first_line_of(frame: pd.DataFrame) -> int | None:
+def find_first_line(frame: pd.DataFrame) -> int | None:
     """Line of the first data row of a frame read from one file; None where lines are not known."""
     return frame.attrs[_KEY][0].first_line if is_marked(frame) else None
 
@@ -49,21 +49,21 @@ def is_marked(frame: pd.DataFrame) -> bool:
     return _KEY in frame.attrs
 
 
-def line_of(frame: pd.DataFrame, position: int) -> int | None:
+def find_line(frame: pd.DataFrame, position: int) -> int | None:
     """Return the 1-based line of the file in which a row of a read frame stands; None where not known."""
-    found = _found(frame, position)
+    found = _find_place(frame, position)
     if found is None or found[0].first_line is None:
         return None
     return found[1] + found[0].first_line
 
 
-def file_of(frame: pd.DataFrame, position: int) -> str | None:
+def find_file(frame: pd.DataFrame, position: int) -> str | None:
     """Return the file that a row came from, where there are several; None otherwise."""
-    found = _found(frame, position)
+    found = _find_place(frame, position)
     return None if found is None else found[0].file or None
 
 
-def _found(frame: pd.DataFrame, position: int) -> tuple[FileLines, int] | None:
+def _find_place(frame: pd.DataFrame, position: int) -> tuple[FileLines, int] | None:
     """The file of a row, and the row's number among those of that file."""
     if not is_marked(frame):
         return None
@@ -86,21 +86,23 @@ def place_of(frame: pd.DataFrame, position: int) -> str:
     Rows cut out of a read frame keep their labels, so their data row stays known; once labels have been
     reset, only the position in the given frame is.
     """
-    line = line_of(frame, position)
+    line = find_line(frame, position)
     if line is None:
         return f"row {position}"
-    return f"row {int(frame.index[position])} (line {line} of {file_of(frame, position) or 'the file'})"
+    return f"row {int(frame.index[position])} (line {line} of {find_file(frame, position) or 'the file'})"
 
 
-def shown(value: object, limit: int = 60) -> str:
+def show_cell(value: object, limit: int = 60) -> str:
     """Return a cell as it can stand in a sentence: quoted, cut when it is long."""
     text = repr(value.item() if hasattr(value, "item") else value)  # -inf, not np.float64(-inf)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def bad_cell(frame: pd.DataFrame, column: str, position: int, *, expected: str, advice: str) -> InvalidInput:
+def refuse_cell(
+    frame: pd.DataFrame, column: str, position: int, *, expected: str, advice: str
+) -> InvalidInput:
     """Return the error that names one cell of a frame."""
-    cell = shown(frame[column].iloc[position])
+    cell = show_cell(frame[column].iloc[position])
     return InvalidInput(
         f"Column {column!r} holds {cell} in {place_of(frame, position)}; expected {expected}. {advice}"
     )

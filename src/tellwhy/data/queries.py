@@ -17,7 +17,7 @@ from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.bytes import ByteSource, locate
-from tellwhy.data.reading.cells import frame_from_records
+from tellwhy.data.reading.cells import make_frame
 from tellwhy.data.several import join_frames
 from tellwhy.data.table import Table, check_unique, frame_fingerprint
 from tellwhy.storage.folders import new_file
@@ -59,7 +59,7 @@ def read_query(query: str, db: str | os.PathLike[str]) -> Table:
     """
     path = Path(db)
     source = locate(path)
-    kind = _kind(source)
+    kind = _find_kind(source)
     frame = _ask_sqlite(query, path) if kind == "sqlite" else _ask_duckdb(query, path)
     if len(frame) == 0:
         raise UnreadableFile(
@@ -75,14 +75,14 @@ def write_query(query: str, db: str | os.PathLike[str], target: Path) -> int:
     They are held some at a time. Row groups have 65,536 rows. A file that is there already is replaced.
     """
     path = Path(db)
-    if _kind(locate(path)) != "duckdb":
+    if _find_kind(locate(path)) != "duckdb":
         raise InvalidParameter(
             f"{path} is a SQLite database, whose rows are read at once only. Leave --workers out, or export "
             "the query to a Parquet or CSV file."
         )
     n_rows = 0
-    with _duckdb(path) as (connection, refused), refused():
-        relation = _duckdb_relation(connection, query, path)
+    with _open_duckdb(path) as (connection, refused), refused():
+        relation = _open_relation(connection, query, path)
         reader = relation.to_arrow_reader(_GROUP)
         with new_file(target) as work, pq.ParquetWriter(work, reader.schema) as writer:
             for batch in reader:
@@ -91,7 +91,7 @@ def write_query(query: str, db: str | os.PathLike[str], target: Path) -> int:
     return n_rows
 
 
-def _kind(source: ByteSource) -> str:
+def _find_kind(source: ByteSource) -> str:
     head = source.head(16)
     if head.startswith(b"SQLite format 3\0"):
         return "sqlite"
@@ -108,46 +108,46 @@ def _ask_sqlite(query: str, path: Path) -> pd.DataFrame:
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master").fetchall()]
-            connection.set_authorizer(_allowed)
+            connection.set_authorizer(_allow_reading)
             if not _SELECT.match(query):
-                raise _refused(path, _ONE_SELECT, tables)
+                raise _refuse_query(path, _ONE_SELECT, tables)
             try:
                 cursor = connection.execute(query)
             except sqlite3.Error as error:
-                raise _refused(path, str(error), tables) from error
+                raise _refuse_query(path, str(error), tables) from error
             if cursor.description is None:
-                raise _refused(path, f"it gives no rows; {_ONE_SELECT}", tables)
+                raise _refuse_query(path, f"it gives no rows; {_ONE_SELECT}", tables)
             names = [str(column[0]) for column in cursor.description]
             _check_names(names, path)
-            parts = list(_batches(cursor, names))
+            parts = list(_read_batches(cursor, names))
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise UnreadableFile(f"{path} cannot be read as a SQLite database: {error}.") from error
     return join_frames(parts) if parts else pd.DataFrame(columns=names)
 
 
-def _allowed(action: int, _first: str | None, second: str | None, *_: str | None) -> int:
+def _allow_reading(action: int, _first: str | None, second: str | None, *_: str | None) -> int:
     is_loading = action == sqlite3.SQLITE_FUNCTION and second == "load_extension"
     return sqlite3.SQLITE_OK if action in _SQLITE_ALLOWED and not is_loading else sqlite3.SQLITE_DENY
 
 
-def _batches(cursor: sqlite3.Cursor, names: list[str]) -> Iterator[pd.DataFrame]:
+def _read_batches(cursor: sqlite3.Cursor, names: list[str]) -> Iterator[pd.DataFrame]:
     while rows := cursor.fetchmany(_BATCH):
-        records = (dict(zip(names, map(_plain, row), strict=True)) for row in rows)
-        yield frame_from_records(records)
+        records = (dict(zip(names, map(_make_plain, row), strict=True)) for row in rows)
+        yield make_frame(records)
 
 
-def _plain(cell: Any) -> Any:
+def _make_plain(cell: Any) -> Any:
     return cell.decode("utf-8", errors="replace") if isinstance(cell, bytes) else cell
 
 
 def _ask_duckdb(query: str, path: Path) -> pd.DataFrame:
-    with _duckdb(path) as (connection, refused), refused():
-        found = _duckdb_relation(connection, query, path).to_arrow_table()
+    with _open_duckdb(path) as (connection, refused), refused():
+        found = _open_relation(connection, query, path).to_arrow_table()
     return frame_from_arrow(found)
 
 
 @contextmanager
-def _duckdb(path: Path) -> Iterator[tuple[Any, Callable[[], AbstractContextManager[None]]]]:
+def _open_duckdb(path: Path) -> Iterator[tuple[Any, Callable[[], AbstractContextManager[None]]]]:
     """Give a connection for reading, and a context in which errors are those of the query."""
     duckdb = require("duckdb", "Reading DuckDB databases")
     try:
@@ -159,7 +159,7 @@ def _duckdb(path: Path) -> Iterator[tuple[Any, Callable[[], AbstractContextManag
                 try:
                     yield
                 except duckdb.Error as error:
-                    raise _refused(path, str(error).splitlines()[0], tables) from error
+                    raise _refuse_query(path, str(error).splitlines()[0], tables) from error
 
             yield connection, refused
     except duckdb.Error as error:
@@ -169,12 +169,12 @@ def _duckdb(path: Path) -> Iterator[tuple[Any, Callable[[], AbstractContextManag
         ) from error
 
 
-def _duckdb_relation(connection: Any, query: str, path: Path) -> Any:
+def _open_relation(connection: Any, query: str, path: Path) -> Any:
     statements = connection.extract_statements(query)
     kinds = [str(statement.type).rpartition(".")[2] for statement in statements]
     if kinds != ["SELECT"]:
         got = " and ".join(kinds) or "nothing"
-        raise _refused(path, f"{_ONE_SELECT}, got {got}", ())
+        raise _refuse_query(path, f"{_ONE_SELECT}, got {got}", ())
     relation = connection.sql(query)
     _check_names([str(name) for name in relation.columns], path)
     return relation
@@ -184,7 +184,7 @@ def _check_names(names: list[str], path: Path) -> None:
     check_unique(names, where=f"The query of {path}", hint=" In a query: SELECT a.id AS a_id.")
 
 
-def _refused(path: Path, why: str, tables: Any) -> InvalidParameter:
+def _refuse_query(path: Path, why: str, tables: Any) -> InvalidParameter:
     listed = ", ".join(map(repr, list(tables)[:10]))
     hint = f" Its tables are: {listed}." if listed else ""
     return InvalidParameter(f"The query of {path} was refused: {why.rstrip('.')}.{hint}")

@@ -11,7 +11,7 @@ from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.columns.labels import EXACT
-from tellwhy.data.places import FileLines, first_line_of, mark_files
+from tellwhy.data.places import FileLines, find_first_line, mark_files
 from tellwhy.data.table import Table
 
 MOST_NAMES = 3
@@ -24,13 +24,13 @@ def join_tables(tables: Sequence[Table]) -> Table:
         _check_same_columns(first, other)
     frame = join_frames([table.frame for table in tables])
     mark_files(
-        frame, [FileLines(table.source, first_line_of(table.frame), len(table.frame)) for table in tables]
+        frame, [FileLines(table.source, find_first_line(table.frame), len(table.frame)) for table in tables]
     )
     digest = hashlib.sha256("".join(table.fingerprint for table in tables).encode())
     counts = ", ".join(f"{len(table.frame):,} from {table.source}" for table in tables[:MOST_NAMES])
     more = f" and {len(tables) - MOST_NAMES} more files" if len(tables) > MOST_NAMES else ""
     joined = f"{len(frame):,} rows of {len(tables)} files joined: {counts}{more}."
-    return Table(frame, _source(tables), (joined, *_notices(tables)), digest.hexdigest())
+    return Table(frame, _name_source(tables), (joined, *_collect_notices(tables)), digest.hexdigest())
 
 
 def join_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -56,19 +56,19 @@ def join_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def _unify(parts: Sequence[pd.DataFrame], name: str) -> None:
     """Give a column one kind in all parts; a part without any value has no say."""
     filled = [part for part in parts if part[name].notna().any()]
-    kinds = {_kind(part[name]) for part in filled}
+    kinds = {_find_kind(part[name]) for part in filled}
     if len(kinds) == 1:
         for part in parts:
             if not part[name].notna().any() and filled:
-                part[name] = _empty(part.index, filled[0][name])
+                part[name] = _make_empty(part.index, filled[0][name])
         if kinds != {"text"}:
             return
     for part in parts:
         if kinds and (len(kinds) > 1 or isinstance(part[name].dtype, pd.CategoricalDtype)):
-            part[name] = _as_text(part[name])
+            part[name] = _convert_to_text(part[name])
 
 
-def _empty(index: pd.Index, like: pd.Series) -> pd.Series:
+def _make_empty(index: pd.Index, like: pd.Series) -> pd.Series:
     """Missing cells that leave the kind of a column below or above them as it is."""
     if is_bool_dtype(like.dtype):
         return pd.Series(pd.NA, index=index, dtype="boolean")
@@ -77,7 +77,7 @@ def _empty(index: pd.Index, like: pd.Series) -> pd.Series:
     return pd.Series(float("nan") if is_numeric_dtype(like.dtype) else None, index=index)
 
 
-def _kind(column: pd.Series) -> str:
+def _find_kind(column: pd.Series) -> str:
     if is_bool_dtype(column.dtype):
         return "boolean"
     if is_datetime64_any_dtype(column.dtype):
@@ -85,7 +85,7 @@ def _kind(column: pd.Series) -> str:
     return "number" if is_numeric_dtype(column.dtype) else "text"
 
 
-def _as_text(column: pd.Series) -> pd.Series:
+def _convert_to_text(column: pd.Series) -> pd.Series:
     filled = column.dropna()
     is_number = is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
     is_whole = is_number and bool(((filled % 1 == 0) & (filled.abs() <= EXACT)).all())
@@ -111,13 +111,13 @@ def _check_same_columns(first: Table, other: Table) -> None:
     )
 
 
-def _source(tables: Sequence[Table]) -> str:
+def _name_source(tables: Sequence[Table]) -> str:
     names = [Path(table.source).name for table in tables]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 
 
-def _notices(tables: Sequence[Table]) -> list[str]:
+def _collect_notices(tables: Sequence[Table]) -> list[str]:
     """What is said of every file is said once; what is said of some names them."""
     told: dict[str, list[str]] = {}
     for table in tables:

@@ -15,7 +15,7 @@ from narwhals.typing import IntoDataFrame
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.places import is_marked
-from tellwhy.data.reading.arrow_frames import frame_from_arrow, plain_column
+from tellwhy.data.reading.arrow_frames import frame_from_arrow, make_plain_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,20 +74,20 @@ def as_frame(obj: TableLike) -> pd.DataFrame:
     """Return a new pandas frame over the same values, with unique text column names."""
     if isinstance(obj, Table):
         obj = obj.frame
-    frame = _to_pandas(obj)
+    frame = _convert_to_pandas(obj)
     names = [str(name) for name in frame.columns]
     check_unique(names, where="The table")
     frame.columns = pd.Index(names, dtype=object)
     return frame
 
 
-def _to_pandas(obj: TableLike) -> pd.DataFrame:
+def _convert_to_pandas(obj: TableLike) -> pd.DataFrame:
     if isinstance(obj, pd.DataFrame):
-        return _plain_dtypes(obj.copy(deep=False))
+        return _make_plain_dtypes(obj.copy(deep=False))
     if isinstance(obj, np.ndarray):
-        return _from_array(obj)
+        return _read_array(obj)
     if isinstance(obj, Mapping):
-        return _from_columns(obj)
+        return _read_columns_of_mapping(obj)
     try:
         eager = nw.from_native(cast(IntoDataFrame, obj), eager_only=True)
     except TypeError as error:
@@ -99,14 +99,14 @@ def _to_pandas(obj: TableLike) -> pd.DataFrame:
     return frame_from_arrow(eager.to_arrow())
 
 
-def _plain_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
+def _make_plain_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
     for position, dtype in enumerate(frame.dtypes):
         if isinstance(dtype, pd.ArrowDtype):
-            frame.isetitem(position, plain_column(frame.iloc[:, position]).array)
+            frame.isetitem(position, make_plain_column(frame.iloc[:, position]).array)
     return frame
 
 
-def _from_array(array: np.ndarray) -> pd.DataFrame:
+def _read_array(array: np.ndarray) -> pd.DataFrame:
     if array.dtype.names is not None and array.ndim == 1:
         return pd.DataFrame({name: array[name] for name in array.dtype.names})
     if array.ndim != 2:
@@ -118,7 +118,7 @@ def _from_array(array: np.ndarray) -> pd.DataFrame:
     return frame.infer_objects() if array.dtype == object else frame
 
 
-def _from_columns(columns: Mapping[str, object]) -> pd.DataFrame:
+def _read_columns_of_mapping(columns: Mapping[str, object]) -> pd.DataFrame:
     lengths: dict[str, object] = {}
     for name, values in columns.items():
         lengths[str(name)] = len(values) if np.ndim(values) else "one value"  # type: ignore[arg-type]

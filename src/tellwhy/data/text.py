@@ -101,7 +101,7 @@ class BagOfWords(BaseEstimator):
         """Learn which words there are."""
         validate_parameters(self)
         counts: Counter[str] = Counter()
-        given = checked_texts(texts)
+        given = check_texts(texts)
         for text in given:
             counts.update({token.feature for token in self.tokens(text)})
         usual = [(-n, word) for word, n in counts.items() if n >= self.min_documents]
@@ -134,7 +134,7 @@ class BagOfWords(BaseEstimator):
     def counts(self, texts: Iterable[Any]) -> Floats:
         """Return 1 for each word that a text has, and last the root of how many others it has."""
         check_is_fitted(self)
-        given = checked_texts(texts)
+        given = check_texts(texts)
         rows = np.zeros((len(given), len(self.words_)))
         for row, text in zip(rows, given, strict=True):
             found = {token.feature for token in self.tokens(text)}
@@ -173,7 +173,7 @@ class BagOfWords(BaseEstimator):
             found[token.start : token.end] += values[column] / (n_of[column] * (token.end - token.start))
         return found
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         words = list(self.words_)
         yield "words_", len(words) > 1 and are_texts(*words), True
         yield "columns_", dict(self.columns_), {word: k for k, word in enumerate(words[:-1])}
@@ -183,7 +183,7 @@ class BagOfWords(BaseEstimator):
         yield "is_common_", self.is_common_.dtype.kind, "b"
 
 
-def checked_texts(texts: Iterable[Any]) -> list[str]:
+def check_texts(texts: Iterable[Any]) -> list[str]:
     """Return texts as a list; missing ones are empty."""
     if isinstance(texts, str):
         raise InvalidInput(f"texts is one text, {texts[:40]!r}; expected a list of texts. Pass [text].")
@@ -227,12 +227,12 @@ def _tidy(body: str) -> str:
     return body[:-1] if _DOUBLE.search(body) else body
 
 
-def pieces(text: str, along: Floats) -> list[tuple[str, float]]:
+def cut_pieces(text: str, along: Floats) -> list[tuple[str, float]]:
     """Return words and what stands between them, each with the sum of its characters' values.
 
     Examples
     --------
-    >>> pieces("So it is.", np.array([0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
+    >>> cut_pieces("So it is.", np.array([0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
     [('So', 0.0), (' ', 0.0), ('it', 2.0), (' ', 0.0), ('is', 0.0), ('.', 0.0)]
     """
     found = []

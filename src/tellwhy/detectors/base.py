@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidInput, MissingExtra, UnreadableFile
-from tellwhy.core.estimator_rows import validated_rows
+from tellwhy.core.estimator_rows import validate_rows
 from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import Fit, Rules, real, validate_parameters, validate_value
 from tellwhy.core.score import Floats, LeavesRowsOut, ScoreFunction
@@ -122,10 +122,10 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         return self.threshold_ if "threshold_" in vars(self) else None
 
     def _validated(self, X: ArrayLike, *, reset: bool) -> Floats:
-        rows: Floats = validated_rows(self, X, reset=reset, min_rows=2 if reset else 1)
+        rows: Floats = validate_rows(self, X, reset=reset, min_rows=2 if reset else 1)
         return rows
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         """Score one row, so that arrays that do not fit together are noticed now."""
         if not any(name.endswith("_") for name in vars(self)):
             return  # a parameter of another model, which fits a copy of it
@@ -170,7 +170,7 @@ class RememberingDetector(Detector):
 def calibration_rows(n: int) -> Any:
     """Training rows whose left-out scores calibrate thresholds: all, or a fixed random sample of many."""
     # The same rows in every fit, because a threshold must not depend on chance.
-    return np.sort(random_sample(n, CALIBRATION_ROWS, np.random.default_rng(0)))
+    return np.sort(draw_sample(n, CALIBRATION_ROWS, np.random.default_rng(0)))
 
 
 @takes_old_names

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import Scaling
 from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, real, seed
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.scoring import MixtureScore, ScaledMixture
@@ -38,9 +38,7 @@ def left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats
     becomes (N_k/N′)·q/(1 − r q/N′), and the determinant gains the factor (N_k/N′)^d (1 − r q/N′).
     """
     energies = np.empty(len(X))
-    for rows in tracked_batches(
-        len(X), 16 * X.shape[1] * (len(score.log_peaks) + 2), "scoring training rows"
-    ):
+    for rows in track_batches(len(X), 16 * X.shape[1] * (len(score.log_peaks) + 2), "scoring training rows"):
         energies[rows] = _left_out_batch(score, X[rows], n_training)
     return energies
 

@@ -15,10 +15,10 @@ from scipy.special import logsumexp, ndtri
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import Scaling, as_floats, check_columns, random_sample
+from tellwhy.core.arrays import Scaling, as_floats, check_columns, draw_sample
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit, Rules, one_of, real
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.base import Detector, calibration_rows
 
@@ -104,7 +104,7 @@ class MixedColumns:
         place = np.minimum(np.searchsorted(atoms, x), len(atoms) - 1)
         return np.where(atoms[place] == x, start + place, -1)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         d = len(self.scales)
         yield "starts", (self.starts.shape, self.starts.dtype), ((d + 1,), np.dtype(np.int64))
         steps = np.diff(self.starts)
@@ -171,7 +171,7 @@ class GaussianCopula:
     offset: float  # ½ log det R
     means: Floats  # (d,) of each column's part, over the rows that were learned from
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         d = len(self.centre)
         yield "excess", self.excess.shape, (d, d)
         yield "scale", self.scale.shape, (d,)
@@ -228,7 +228,7 @@ class MixedMarginals(Detector):
         self.contamination = contamination
 
     def _fit(self, X: Floats) -> None:
-        learned = X[np.sort(random_sample(len(X), LEARNED_ROWS, np.random.default_rng(0)))]
+        learned = X[np.sort(draw_sample(len(X), LEARNED_ROWS, np.random.default_rng(0)))]
         self.columns_ = MixedColumns.of(learned)
         self.shrinkage_ = self._weight(self.columns_, learned)
         self.dependence_ = _dependence(self.columns_, learned, self.shrinkage_)
@@ -301,7 +301,7 @@ class MixedScore:
         check_columns(X, self.feature_names)
         X = as_floats(X, n_columns=self.feature_shape[0])
         parts = np.empty_like(X)
-        for rows in tracked_batches(len(X), 8 * (3 * N_CENTRES + 6 * X.shape[1]), "scoring rows"):
+        for rows in track_batches(len(X), 8 * (3 * N_CENTRES + 6 * X.shape[1]), "scoring rows"):
             parts[rows] = _parts(self.columns, self.dependence, X[rows])
         return parts
 
@@ -330,6 +330,6 @@ def _dependence(columns: MixedColumns, X: Floats, shrinkage: float) -> GaussianC
     excess = np.linalg.inv(R) - np.eye(len(R))
     found = GaussianCopula(centre, scale, excess, 0.5 * float(log_det), np.zeros(len(R)))
     total = np.zeros(len(R))
-    for rows in tracked_batches(len(X), 8 * (3 * N_CENTRES + 6 * X.shape[1]), "learning from rows"):
+    for rows in track_batches(len(X), 8 * (3 * N_CENTRES + 6 * X.shape[1]), "learning from rows"):
         total += _parts(columns, found, X[rows]).sum(axis=0)
     return GaussianCopula(centre, scale, excess, found.offset, total / len(X))

@@ -20,7 +20,7 @@ from tellwhy.core.arrays import take_rows
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explainer import Explains, LearnsFromRows
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import Seed, generator, integer, plain_name, real, seed, validate_value
+from tellwhy.core.params import Seed, generator, integer, real, seed, simplify_name, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.core.registry import card, cards
 from tellwhy.core.score import Floats, ScoreFunction
@@ -298,7 +298,7 @@ def _found(entry: Any) -> Any:
     """Return an explainer, or an explainer class, that was given as such or by its registered name."""
     if isinstance(entry, str):
         for role in ("explainer", "network explainer"):
-            if any(plain_name(known.name) == plain_name(entry) for known in cards(role)):
+            if any(simplify_name(known.name) == simplify_name(entry) for known in cards(role)):
                 return card(role, entry).cls
         return card("explainer", entry).cls
     if not isinstance(entry, Explains):

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import as_floats, evenly_spread, take_rows
+from tellwhy.core.arrays import as_floats, spread_evenly, take_rows
 from tellwhy.core.errors import DataNotice, InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.progress import track
-from tellwhy.core.running import BATCH_BYTES, row_batches, thread_map
+from tellwhy.core.running import BATCH_BYTES, cut_batches, map_in_threads
 from tellwhy.core.score import (
     Capability,
     CentreDistance,
@@ -126,8 +126,8 @@ def difference_curves(
         pool=pool,
     )
     Z = points.rescale(X)
-    batches = row_batches(len(X), 8 * len(points.scaled) * (removal.n_states + 1))
-    curves = thread_map(lambda rows: _curves_of_batch(Z[rows], rows, removal), batches)
+    batches = cut_batches(len(X), 8 * len(points.scaled) * (removal.n_states + 1))
+    curves = map_in_threads(lambda rows: _curves_of_batch(Z[rows], rows, removal), batches)
     return np.concatenate(curves) + (score.offset if isinstance(score, HasOffset) else 0.0)
 
 
@@ -139,7 +139,7 @@ def _curves_of_batch(Z: Floats, rows: slice, removal: _Removal) -> Floats:
     given = Differences(Z, removal.points_by_column, removal.order[rows], removal.starts, removal.columns)
     curves = np.empty((n, removal.n_states))
     running = np.zeros((n, m))  # the end: no feature is present
-    for block in reversed(row_batches(removal.n_states, 8 * n * m, BATCH_BYTES)):
+    for block in reversed(cut_batches(removal.n_states, 8 * n * m, BATCH_BYTES)):
         n_steps = block.stop - block.start
         S = np.empty((n * n_steps, m))
         add_features_back(given, block.start, block.stop, running, S)
@@ -244,7 +244,7 @@ def _between(score: ScoreFunction, sources: _Sources, place: Integers) -> Floats
     n, d = place.shape
     n_normal = sources.normal.shape[1]
     middle = np.empty(n * (d - 1))
-    batches = row_batches(len(middle), 16 * d * n_normal, _CALL_BYTES)
+    batches = cut_batches(len(middle), 16 * d * n_normal, _CALL_BYTES)
     for pairs in track(batches, len(batches), "flipping"):
         row, step = np.divmod(np.arange(pairs.start, pairs.stop), d - 1)
         gone = place[row] <= step[:, None]  # (pairs, d): step 0 here has one feature replaced
@@ -307,7 +307,7 @@ def _check_background(background: Any, data: Any) -> None:
 def choose_reference_rows(background: Any, score: ScoreFunction) -> Any:
     """Return up to 16 rows of the background, evenly spread over the half of it that scores lowest."""
     rows = background if is_frame(background) else np.asarray(background)
-    looked_at = evenly_spread(len(rows), _LOOKED_AT)
+    looked_at = spread_evenly(len(rows), _LOOKED_AT)
     return take_rows(rows, looked_at[lower_half(score.value(take_rows(rows, looked_at)), N_REFERENCES)])
 
 

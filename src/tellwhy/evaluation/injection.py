@@ -12,7 +12,7 @@ import numpy as np
 from narwhals.dependencies import is_pandas_dataframe as is_pandas, is_polars_dataframe as is_polars
 from numpy.typing import ArrayLike, NDArray
 
-from tellwhy.core.arrays import as_floats, check_finite, column_names
+from tellwhy.core.arrays import as_floats, check_finite, list_columns
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
 from tellwhy.core.score import Floats, Integers
@@ -28,9 +28,9 @@ def stack(X: Any, others: Any) -> Any:
     """Return X with other rows of the same columns below, in the type of X."""
     if not is_frame(X):
         return np.concatenate([np.asarray(X), np.asarray(others).reshape(-1, *np.shape(X)[1:])])
-    names = column_names(X) or []
-    if is_frame(others) and set(names) - set(column_names(others) or []):
-        missing = sorted(set(names) - set(column_names(others) or []))
+    names = list_columns(X) or []
+    if is_frame(others) and set(names) - set(list_columns(others) or []):
+        missing = sorted(set(names) - set(list_columns(others) or []))
         raise InvalidInput(
             f"The rows that replace values have no column {missing[0]!r}; expected those of X."
         )
@@ -55,7 +55,7 @@ def _cells(others: Any, names: list[str]) -> Any:
     """Return rows as an array, columns in the order of `names`."""
     if not is_frame(others):
         return np.asarray(others)
-    theirs = column_names(others) or []
+    theirs = list_columns(others) or []
     return np.asarray(others)[:, [theirs.index(name) for name in names]]
 
 

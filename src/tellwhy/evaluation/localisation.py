@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from tellwhy.core.arrays import random_sample, take_rows
+from tellwhy.core.arrays import draw_sample, take_rows
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Seed, generator, integer, seed, validate_value
@@ -240,7 +240,7 @@ def choose_by_injection(
     if not explainers:
         raise InvalidInput("choose_by_injection got no explainers; expected at least one, by name.")
     rng = generator(random_state)
-    rows = take_rows(X, np.sort(random_sample(len(X), n_rows, rng)))
+    rows = take_rows(X, np.sort(draw_sample(len(X), n_rows, rng)))
     odd = inject_anomalies(rows, 1, rng, scale=np.nan_to_num(column_scales(numbers_of(X))))
     ranks = {
         name: localisation(each.explain(odd.X), odd.truth).reciprocal_ranks

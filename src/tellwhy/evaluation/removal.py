@@ -21,7 +21,7 @@ from tellwhy.core.params import Rules, generator, integer, none, one_of, seed, v
 from tellwhy.core.progress import track
 from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.pieces import segment, spatial_axes
+from tellwhy.data.pieces import find_spatial_axes, segment
 from tellwhy.evaluation.region_flipping import (
     ORDERS,
     RegionFlipping,
@@ -162,7 +162,7 @@ def irof(
     _check("irof", batch_size=batch_size, random_state=random_state)
     scores = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
     shape = scores.X.shape[1:]
-    axes = spatial_axes(shape)
+    axes = find_spatial_axes(shape)
     size = max(1, round((np.prod([shape[a] for a in axes]) / n_segments) ** (1 / len(axes))))
     rng = generator(random_state)
     filled = fill_in(scores.X, baseline, tile(shape, [size] * len(axes), axes), rng)
@@ -222,7 +222,7 @@ def road(
     _check("road", order=order, n_steps=n_steps, n_random=n_random)
     _check("road", batch_size=batch_size, random_state=random_state)
     scores = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
-    axes = spatial_axes(scores.X.shape[1:])
+    axes = find_spatial_axes(scores.X.shape[1:])
     if len(axes) != 2:
         raise InvalidInput(f"road takes pictures; one input has the shape {scores.X.shape[1:]}.")
     rng = generator(random_state)

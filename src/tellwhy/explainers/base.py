@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.arrays import as_floats, check_columns, column_names, refuse_sparse
+from tellwhy.core.arrays import as_floats, check_columns, list_columns, refuse_sparse
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Deferred, Extras, complement_of
@@ -286,7 +286,7 @@ class ScoreExplainer(TakesOldNames, ABC):
         # Columns that were made from one of the user's columns are added up, unless the method did so itself.
         per_owner = found.per_owner or found.values.shape[1] != len(rows.owner)
         values = rows.shaped(found.values if per_owner else rows.by_owner(found.values))
-        names = self.score.feature_names or column_names(X)
+        names = self.score.feature_names or list_columns(X)
         check_finite(type(self).__name__, names, **_numbers(found, values))
         kind = found.kind or self.kind
         return Explanation(

@@ -17,7 +17,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rule, Rules, validate_parameters
 from tellwhy.core.progress import shown
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, ScoreFunction
 
 _TIED = 1e-9  # of the row's largest value: smaller differences are rounding, not an order
@@ -190,7 +190,7 @@ def _join(values: list[Floats]) -> _Joined:
     """Rank the values of each member, and put the ranks together, in batches of rows."""
     n, d = values[0].shape
     joined = _Joined(np.empty((n, d)), np.empty((n, d)), np.empty(n))
-    for rows in row_batches(n, 64 * d * len(values)):
+    for rows in cut_batches(n, 64 * d * len(values)):
         ranks = np.stack([normalised_ranks(v[rows]) for v in values])
         joined.mean[rows] = ranks.mean(axis=0)
         joined.spread[rows] = np.ptp(ranks, axis=0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rule, Rules, integer, none
-from tellwhy.core.running import thread_map
+from tellwhy.core.running import map_in_threads
 from tellwhy.core.score import Floats, Integers
 from tellwhy.scoring.distance_scores import recorded_rows
 
@@ -200,7 +200,7 @@ class InBatches:
 
     def _called(self, function: Callable[..., Any], X: Any, *further: Any) -> Floats:
         batches = [slice(start, start + self._size) for start in range(0, max(len(X), 1), self._size)]
-        found = thread_map(
+        found = map_in_threads(
             lambda rows: function(X[rows], *(each[rows] for each in further)), batches, self._n_jobs
         )
         return found[0] if len(found) == 1 else np.concatenate(found)

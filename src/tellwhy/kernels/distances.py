@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.compiled import LoopWithTwin
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats
 from tellwhy.kernels._compiled import CANCELLED, finish_squared_distances
 
@@ -49,7 +49,7 @@ class ScaledPoints:
 
 def finished_by_numpy(products: Floats, Z: Floats, V: Floats, zz: Floats, vv: Floats) -> None:
     """Do what `finish_squared_distances` does, to the bit."""
-    for rows in row_batches(len(products), len(vv), _BLOCK):
+    for rows in cut_batches(len(products), len(vv), _BLOCK):
         S = products[rows]
         both = zz[rows, None] + vv
         np.subtract(both, np.multiply(S, 2.0, out=S), out=S)
@@ -128,7 +128,7 @@ def neighbour_distance(X: Floats, rng: np.random.Generator) -> float:
 
 def _squared_distances(X: Floats, rng: np.random.Generator) -> tuple[Floats, float]:
     """Squared distances between the rows of a sample, and the unit of their roots."""
-    rows = np.asarray(X[random_sample(len(X), SAMPLE, rng)], dtype=np.float64)
+    rows = np.asarray(X[draw_sample(len(X), SAMPLE, rng)], dtype=np.float64)
     # Distances of order 1, because the squares of very large or small ones leave the range of floats.
     _, unit = centre_and_unit(rows)
     points = ScaledPoints.of(rows, unit)

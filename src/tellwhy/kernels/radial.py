@@ -36,7 +36,7 @@ class Exponential:
         exponent = _power(s, self.q)
         return np.exp(np.multiply(exponent, -1.0 / self.q, out=exponent), out=exponent)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "bandwidth", _are_positive(self), True
 
 
@@ -64,7 +64,7 @@ class StudentT:
         power = _power(s, self.q)
         return np.reciprocal(np.add(power, self.a, out=power), out=power)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "bandwidth", _are_positive(self), True
 
 

@@ -10,10 +10,10 @@ from tellwhy.checks.check import Quality, check_table
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.data import Table
-from tellwhy.data.columns.kinds import chosen_columns
-from tellwhy.data.places import file_of, line_of
+from tellwhy.data.columns.kinds import choose_columns
+from tellwhy.data.places import find_file, find_line
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.table_rows import as_source, read_as_told
+from tellwhy.kinds.table_rows import read_as_told, read_source
 from tellwhy.results.result import Finding
 
 
@@ -27,14 +27,14 @@ class FileQuality:
 
     def lines(self, finding: Finding, most: int | None = None) -> list[int]:
         """Lines of the file (from 1) of a finding's rows; empty where the file has no lines."""
-        found = [line_of(self.table.frame, row) for row in finding.rows[:most]]
+        found = [find_line(self.table.frame, row) for row in finding.rows[:most]]
         return [line for line in found if line is not None]
 
     def files(self, finding: Finding, most: int | None = None) -> list[str]:
         """File of each of these lines, where there are several files."""
         frame = self.table.frame
-        known = [row for row in finding.rows[:most] if line_of(frame, row) is not None]
-        return [file for row in known if (file := file_of(frame, row)) is not None]
+        known = [row for row in finding.rows[:most] if find_line(frame, row) is not None]
+        return [file for row in known if (file := find_file(frame, row)) is not None]
 
 
 def check_file(
@@ -60,16 +60,18 @@ def check_file(
     category, number, date, text
         Columns that are to be read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
     """
-    table = as_source(data)
-    other = None if reference is None else as_source(reference)
+    table = read_source(data)
+    other = None if reference is None else read_source(reference)
     stage("reading columns")
-    names = chosen_columns(table.frame, None, exclude)
+    names = choose_columns(table.frame, None, exclude)
     if not names:
         raise InvalidInput(f"All columns of {table.source} are left out; expected at least one to check.")
     told = {"category": category, "number": number, "date": date, "text": text}
     read = read_as_told(table.frame[names], None, told)
     same = (
-        None if other is None else read_as_told(other.frame[_shared(other, names, table)], read.roles, told)
+        None
+        if other is None
+        else read_as_told(other.frame[_find_shared(other, names, table)], read.roles, told)
     )
     stage("checking the data")
     known = None if same is None else same.frame
@@ -77,7 +79,7 @@ def check_file(
     return FileQuality(table, quality, [*table.notices, *read.notices])
 
 
-def _shared(reference: Table, names: list[str], table: Table) -> list[str]:
+def _find_shared(reference: Table, names: list[str], table: Table) -> list[str]:
     """Columns of the checked table, all of which the reference must have."""
     gone = [name for name in names if name not in reference.frame.columns]
     if gone:

@@ -31,14 +31,14 @@ def is_texts(names: Sequence[str], text: Sequence[str] | None, columns: Sequence
     return bool(names) and all(name.lower().endswith(POSTS) for name in names)
 
 
-def kind_of(names: Sequence[str], *, time: str | None, window: int | None) -> str | None:
+def find_kind(names: Sequence[str], *, time: str | None, window: int | None) -> str | None:
     """Return "pictures", "events" or "series" of readings in time, or None for a table.
 
     Examples
     --------
-    >>> kind_of(["a.png"], time=None, window=None), kind_of(["a.csv"], time="t", window=40)
+    >>> find_kind(["a.png"], time=None, window=None), find_kind(["a.csv"], time="t", window=40)
     ('pictures', 'series')
-    >>> kind_of(["a.csv"], time="t", window=None)
+    >>> find_kind(["a.csv"], time="t", window=None)
     'events'
     """
     from tellwhy.data.images import shows_pictures
@@ -83,4 +83,4 @@ def choose_kind(source: Any, settings: Mapping[str, Any]) -> str:
     is_grid = len(names) == 1 and names[0].lower().endswith(GRIDS)
     if is_grid or any(settings.get(name) is not None for name in OF_NODES):
         return "graph"
-    return kind_of(names, time=settings.get("time"), window=settings.get("window")) or "table"
+    return find_kind(names, time=settings.get("time"), window=settings.get("window")) or "table"

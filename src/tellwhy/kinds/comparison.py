@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.core.arrays import evenly_spread, take_rows
+from tellwhy.core.arrays import spread_evenly, take_rows
 from tellwhy.core.params import generator, integer, validate_value
 from tellwhy.core.registry import cards
 from tellwhy.core.score import Floats, Integers
@@ -18,8 +18,8 @@ from tellwhy.data.table import TableLike
 from tellwhy.evaluation import compare
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_cells import fit_table
-from tellwhy.kinds.table_model import encoded_selection
-from tellwhy.kinds.table_rows import as_source, reference_of, select
+from tellwhy.kinds.table_model import encode_selection
+from tellwhy.kinds.table_rows import read_reference, read_source, select
 
 COMPARED_ROWS = 100
 # Every method explains every changed row: these numbers keep that below a minute, however large the table is.
@@ -68,20 +68,20 @@ def compare_table(
     """
     validate_value("compare_table", "n_rows", n_rows, integer(2))
     request = Request(**settings)
-    source = as_source(data)
+    source = read_source(data)
     told = source
     if reference is not None:  # only ordinary rows are changed: those of the reference
-        source, request = reference_of(source, as_source(reference), request)
+        source, request = read_reference(source, read_source(reference), request)
     selection = replace(select(source, request), is_clean=reference is not None or request.normal is not None)
-    selection, encoder = encoded_selection(selection, request)
+    selection, encoder = encode_selection(selection, request)
     rng = generator(request.random_state)
     learned, held_out = _split(len(selection.reference), n_rows, rng)
     fitted = fit_table(selection.learning_from(learned), encoder, request.detector, rng)
     used = list(encoder.columns_)  # columns that the encoder left out are no truth to be found
-    ordinary = _least_odd(selection.reference[used].iloc[held_out], fitted.score.value, n_rows)
-    background = take_rows(fitted.ordinary_rows()[used], evenly_spread(len(fitted.sample), BACKGROUND_ROWS))
+    ordinary = _take_least_odd(selection.reference[used].iloc[held_out], fitted.score.value, n_rows)
+    background = take_rows(fitted.ordinary_rows()[used], spread_evenly(len(fitted.sample), BACKGROUND_ROWS))
     table = compare(
-        [_affordable(card.cls, fitted.score, request.random_state) for card in cards("explainer")],
+        [_make_affordable(card.cls, fitted.score, request.random_state) for card in cards("explainer")],
         fitted.score,
         ordinary,
         n_features=n_features,
@@ -95,7 +95,7 @@ def compare_table(
     return TableComparison(table, told.source, fitted.words, len(ordinary), notices, recommendation(table))
 
 
-def _affordable(explainer: Any, score: object, seed: int) -> Any:
+def _make_affordable(explainer: Any, score: object, seed: int) -> Any:
     """The explainer's class, or for those that score most, an instance that scores less."""
     if explainer.__name__ not in SAMPLING:
         return explainer
@@ -113,7 +113,7 @@ def _split(n: int, n_rows: int, rng: np.random.Generator) -> tuple[Integers, Int
     return np.sort(order[n_held_out:][:LEARNED_ROWS]), np.sort(order[:n_held_out])
 
 
-def _least_odd(rows: pd.DataFrame, value: Callable[[Any], Floats], n_rows: int) -> pd.DataFrame:
+def _take_least_odd(rows: pd.DataFrame, value: Callable[[Any], Floats], n_rows: int) -> pd.DataFrame:
     """Return the rows that score lowest: what is injected should be the only odd thing about them."""
     order = np.argsort(value(rows), kind="stable")[:n_rows]
     return rows.iloc[np.sort(order)]

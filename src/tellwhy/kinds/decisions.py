@@ -19,7 +19,7 @@ from typing import Any
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.kinds.mark_file import add_marks, forget_marks, name_of_user
-from tellwhy.kinds.marks import Mark, finding_cause, marks_of
+from tellwhy.kinds.marks import Mark, make_marks, write_finding_cause
 from tellwhy.results.result import Finding, Result
 from tellwhy.storage import clock
 from tellwhy.storage.journal import append_lines, read_lines
@@ -140,7 +140,7 @@ class Decisions:
     def mark_row(self, run: Result, row: int, verdict: str, *, why: str = "", by: str = "") -> Decision:
         """Say that a row is benign or confirmed; the causes of a benign row are marked with it."""
         validate_value("mark_row", "verdict", verdict, one_of(BENIGN, CONFIRMED))
-        marks = marks_of(run, row, why or BENIGN) if verdict == BENIGN and _is_explained(run, row) else []
+        marks = make_marks(run, row, why or BENIGN) if verdict == BENIGN and _is_explained(run, row) else []
         return self._add({"what": "row", "verdict": verdict, "row": row}, marks, why, by)
 
     def decide_repair(
@@ -156,7 +156,7 @@ class Decisions:
         if not finding.columns:
             raise InvalidParameter("A finding without columns has no cause that could be known again.")
         value = finding.cells.get(finding.columns[0])
-        mark = Mark(finding_cause(finding.kind, finding.columns, value), finding.text, why or REJECTED)
+        mark = Mark(write_finding_cause(finding.kind, finding.columns, value), finding.text, why or REJECTED)
         return self._add({"what": "finding", "verdict": REJECTED}, [mark], why, by)
 
     def take_back(self, id: str, *, by: str = "") -> None:

@@ -27,7 +27,7 @@ class Plane(NamedTuple):
     at: int | None  # the slice of a volume
 
 
-def plane_of(nodes: NodeData, oddest: int) -> Plane:
+def choose_plane(nodes: NodeData, oddest: int) -> Plane:
     """The slice of a volume that holds the oddest node, else all nodes."""
     everyone = np.arange(len(nodes.X))
     if not isinstance(nodes.graph, Grid) or len(nodes.graph.shape) == 1:
@@ -40,7 +40,7 @@ def plane_of(nodes: NodeData, oddest: int) -> Plane:
     return Plane(everyone[at * size : (at + 1) * size], shape, at)
 
 
-def picture_of(
+def make_picture(
     nodes: NodeData,
     labels: NDArray[Any],
     scores: Floats,
@@ -53,7 +53,7 @@ def picture_of(
     shown = plane.nodes
     there = labels[shown] >= 0
     values = np.full((len(shown), nodes.frame.shape[1]), np.nan)
-    values[there] = by_owner(told.values, nodes)
+    values[there] = sum_by_owner(told.values, nodes)
     context = np.full(len(shown), np.nan)
     context[there] = told.extras["context"]
     return NodePicture(
@@ -61,19 +61,19 @@ def picture_of(
         shape=plane.shape,
         at=plane.at,
         names=tuple(nodes.frame.columns),
-        data=_numbers(nodes.frame.iloc[shown]),
+        data=_read_numbers(nodes.frame.iloc[shown]),
         classes=labels[shown].astype(np.int64),
         scores=scores[shown],
         context=context,
         values=values,
-        others=_others(nodes.X[shown], there, int(labels.max()) + 1),
+        others=_score_by_others(nodes.X[shown], there, int(labels.max()) + 1),
         places=tuple(nodes.names(int(node)) for node in shown) if nodes.kind == "time" else (),
         all_classes=labels.astype(np.int8),
         threshold=threshold,
     )
 
 
-def by_owner(values: Floats, nodes: NodeData) -> Floats:
+def sum_by_owner(values: Floats, nodes: NodeData) -> Floats:
     """Sum values per encoded column over the user's columns."""
     summed = np.zeros((len(values), nodes.frame.shape[1]))
     for column, owner in enumerate(nodes.owner):
@@ -81,14 +81,14 @@ def by_owner(values: Floats, nodes: NodeData) -> Floats:
     return summed
 
 
-def _numbers(frame: pd.DataFrame) -> Floats:
+def _read_numbers(frame: pd.DataFrame) -> Floats:
     """Columns as numbers to draw; NaN where they are none."""
     return np.column_stack(
         [pd.to_numeric(frame[c], errors="coerce").to_numpy(np.float64) for c in frame.columns]
     )
 
 
-def _others(X: NDArray[Any], there: NDArray[np.bool_], n_classes: int) -> dict[str, Floats]:
+def _score_by_others(X: NDArray[Any], there: NDArray[np.bool_], n_classes: int) -> dict[str, Floats]:
     """Scores of detectors that do not see the graph, to compare with."""
     rows = X[there].astype(np.float64)
     if len(rows) <= n_classes:

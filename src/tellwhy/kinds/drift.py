@@ -12,22 +12,22 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.checks.check import check_table
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import real, validate_value
 from tellwhy.core.progress import stage
 from tellwhy.data import Table
-from tellwhy.data.columns.dates import Dates, WrittenDates, iso_texts, told_by_order
-from tellwhy.data.columns.reading import Role, dates_of
+from tellwhy.data.columns.dates import Dates, WrittenDates, describe_order, write_iso
+from tellwhy.data.columns.reading import Role, read_dates
 from tellwhy.data.columns.roles import ReadColumns
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.drift_by import shared_segments
-from tellwhy.kinds.table_rows import as_source, read_as_told, read_new_rows
-from tellwhy.kinds.text_columns import scored_texts
-from tellwhy.verdicts.column_drift import Drift, hour_drift, missing_drift, values_drift
-from tellwhy.verdicts.samples import adjusted
-from tellwhy.verdicts.seen_values import MOST_LABELS, SeenValues, measured
-from tellwhy.words.numbers import number_text, percent
+from tellwhy.kinds.drift_by import find_shared_segments
+from tellwhy.kinds.table_rows import read_as_told, read_new_rows, read_source
+from tellwhy.kinds.text_columns import score_known_texts
+from tellwhy.verdicts.column_drift import Drift, compare_hours, compare_missing, compare_values
+from tellwhy.verdicts.samples import adjust_p_values
+from tellwhy.verdicts.seen_values import MOST_LABELS, SeenValues, measure
+from tellwhy.words.numbers import write_number, write_percent
 
 if TYPE_CHECKING:
     from tellwhy.kinds.table_model import TableModel
@@ -122,14 +122,14 @@ def diff_tables(
     ['price']
     """
     validate_value("diff_tables", "level", level, real(0, 1, closed="neither"))
-    tables = [as_source(old), as_source(new)]
+    tables = [read_source(old), read_source(new)]
     stage("reading columns")
     told = {"category": category, "number": number, "date": date, "text": text}
-    shared = _shared(tables[0], tables[1], set(exclude))
-    told = {kind: _named(entries, shared, set(exclude)) for kind, entries in told.items()}
+    shared = _list_shared(tables[0], tables[1], set(exclude))
+    told = {kind: _choose_entries(entries, shared, set(exclude)) for kind, entries in told.items()}
     first = read_as_told(tables[0].frame[shared], None, told)
     pair = _read_pair(first, tables[1].frame[shared], told)
-    return _difference(tables[0], tables[1], pair, exclude=exclude, level=level, seed=random_state, by=by)
+    return _compare_pair(tables[0], tables[1], pair, exclude=exclude, level=level, seed=random_state, by=by)
 
 
 def diff_from_read(
@@ -157,7 +157,7 @@ def diff_from_read(
         Of the rows that are compared where there are many.
     """
     nothing: dict[str, list[str]] = {kind: [] for kind in ("category", "number", "date", "text")}
-    shared = [name for name in _shared(old, new, set()) if name in known.frame.columns]
+    shared = [name for name in _list_shared(old, new, set()) if name in known.frame.columns]
     first = ReadColumns(
         known.frame[shared], {name: known.roles[name] for name in shared}, list(known.notices)
     )
@@ -165,10 +165,10 @@ def diff_from_read(
     alike = [name for name in shared if name not in pair.changed]
     frame = pair.new.frame.assign(**{name: cleaned[name].array for name in alike})
     pair = replace(pair, new=replace(pair.new, frame=frame))
-    return _difference(old, new, pair, exclude=(), level=level, seed=seed)
+    return _compare_pair(old, new, pair, exclude=(), level=level, seed=seed)
 
 
-def _difference(
+def _compare_pair(
     old: Table,
     new: Table,
     pair: _Pair,
@@ -183,16 +183,16 @@ def _difference(
     drifts = found.drifts()
     if by:  # those columns themselves, and what belongs to no segment, are compared as a whole
         drifts = [drift for drift in drifts if drift.column in {*by, *found.ordering}]
-        drifts += _drifts_by(pair, by, {*by, *found.ordering}, seed)
-    drifts = _judged(drifts, level)
+        drifts += _compare_by(pair, by, {*by, *found.ordering}, seed)
+    drifts = _correct_p_values(drifts, level)
     return Difference(
         old=old.source,
         new=new.source,
         n_rows=(len(old.frame), len(new.frame)),
         level=level,
         drifts=drifts,
-        new_columns=_only_in(new, old, exclude),
-        gone_columns=_only_in(old, new, exclude),
+        new_columns=_list_only_in(new, old, exclude),
+        gone_columns=_list_only_in(old, new, exclude),
         changed=pair.changed,
         ordering=found.ordering,
         not_compared=found.not_compared,
@@ -201,12 +201,12 @@ def _difference(
     )
 
 
-def _drifts_by(pair: _Pair, by: Sequence[str], done: set[str], seed: int) -> list[Drift]:
+def _compare_by(pair: _Pair, by: Sequence[str], done: set[str], seed: int) -> list[Drift]:
     """Comparisons of all other columns within each segment."""
     rng = np.random.default_rng(seed)
     names = [name for name in pair.old.frame.columns if name not in done]
     found = []
-    for segment in shared_segments(pair.old.frame, pair.new.frame, by):
+    for segment in find_shared_segments(pair.old.frame, pair.new.frame, by):
         old = replace(pair.old, frame=pair.old.frame[names].iloc[segment.old])
         new = replace(pair.new, frame=pair.new.frame[names].iloc[segment.new])
         drifts = _Comparison(_Pair(old, new, pair.changed), rng).drifts()
@@ -214,7 +214,7 @@ def _drifts_by(pair: _Pair, by: Sequence[str], done: set[str], seed: int) -> lis
     return found
 
 
-def _only_in(one: Table, other: Table, exclude: Sequence[str]) -> list[str]:
+def _list_only_in(one: Table, other: Table, exclude: Sequence[str]) -> list[str]:
     return [name for name in one.frame.columns if name not in other.frame.columns and name not in exclude]
 
 
@@ -227,7 +227,7 @@ class _Pair:
     changed: dict[str, tuple[str, str]]
 
 
-def _shared(old: Table, new: Table, exclude: set[str]) -> list[str]:
+def _list_shared(old: Table, new: Table, exclude: set[str]) -> list[str]:
     """Columns that both tables have; at least one."""
     shared = [name for name in old.frame.columns if name in new.frame.columns and name not in exclude]
     if not shared:
@@ -245,7 +245,9 @@ def _read_pair(first: ReadColumns, new: pd.DataFrame, told: Mapping[str, Sequenc
     own = read_as_told(new, None, told)
     # A column of which the new table alone tells something else is read again, as it was in the old one.
     unlike = [name for name in shared if first.roles[name] != own.roles[name]]
-    told_of = {kind: [e for e in names if _column(e, unlike) is not None] for kind, names in told.items()}
+    told_of = {
+        kind: [e for e in names if _find_column(e, unlike) is not None] for kind, names in told.items()
+    }
     alike = read_as_told(new[unlike], first.roles, told_of)
     frame = own.frame.copy(deep=False)
     roles = dict(own.roles)
@@ -259,12 +261,16 @@ def _read_pair(first: ReadColumns, new: pd.DataFrame, told: Mapping[str, Sequenc
     return _Pair(first, ReadColumns(frame, roles, own.notices), changed)
 
 
-def _named(entries: Sequence[str], shared: Sequence[str], exclude: set[str]) -> list[str]:
+def _choose_entries(entries: Sequence[str], shared: Sequence[str], exclude: set[str]) -> list[str]:
     """The entries on columns that are compared, and those on unknown ones, which `read_columns` refuses."""
-    return [entry for entry in entries if _column(entry, sorted(exclude)) is None or _column(entry, shared)]
+    return [
+        entry
+        for entry in entries
+        if _find_column(entry, sorted(exclude)) is None or _find_column(entry, shared)
+    ]
 
 
-def _column(entry: str, columns: Sequence[str]) -> str | None:
+def _find_column(entry: str, columns: Sequence[str]) -> str | None:
     """The column that 'COLUMN' or 'COLUMN=FORMAT' names, None where it is not among these."""
     name = entry if entry in columns else entry.rsplit("=", maxsplit=1)[0]
     return name if name in columns else None
@@ -286,7 +292,7 @@ class _Comparison:
 
     def __init__(self, pair: _Pair, rng: np.random.Generator) -> None:
         self._frames = (pair.old.frame, pair.new.frame)
-        self._samples = [_sampled(frame, rng) for frame in self._frames]
+        self._samples = [_draw_sample(frame, rng) for frame in self._frames]
         self._roles = (pair.old.roles, pair.new.roles)
         self.ordering: dict[str, str] = {}
         self.not_compared: dict[str, str] = {}
@@ -295,41 +301,41 @@ class _Comparison:
         """Compare every column: its values, and how often it is missing."""
         found = []
         for name in self._frames[0].columns:
-            missing = missing_drift(name, self._frames[0][name], self._frames[1][name])
-            found += [part for part in (missing, self._values(name)) if part is not None]
+            missing = compare_missing(name, self._frames[0][name], self._frames[1][name])
+            found += [part for part in (missing, self._compare_values(name)) if part is not None]
         return found
 
-    def _values(self, name: str) -> Drift | None:
+    def _compare_values(self, name: str) -> Drift | None:
         old, new = (roles[name] for roles in self._roles)
-        kind = _common_kind(old, new)
+        kind = _find_common_kind(old, new)
         if kind in ("", "identifier"):
             told = old.words if kind else f"{old.words} before, {new.words} now"
             self.not_compared[name] = told
             return None
         if kind == "date" and (order := self._order(name)):
             self.ordering[name] = order
-            dates = self._dates(name)
-            return hour_drift(name, dates[0], dates[1])
+            dates = self._read_dates(name)
+            return compare_hours(name, dates[0], dates[1])
         # Levels are compared on all rows: a rare one must not be called gone because no sample has it.
         frames = self._samples if kind in ("number", "date", "text") else self._frames
-        return values_drift(name, kind, frames[0][name], frames[1][name])
+        return compare_values(name, kind, frames[0][name], frames[1][name])
 
-    def _dates(self, name: str) -> list[Dates]:
-        return [dates_of(frame, name, "iso") for frame in self._samples]
+    def _read_dates(self, name: str) -> list[Dates]:
+        return [read_dates(frame, name, "iso") for frame in self._samples]
 
     def _order(self, name: str) -> str:
         """Say which periods dates cover, where they tell no more than that."""
-        dates = self._dates(name)
-        if not told_by_order(dates[1], dates[0]):
+        dates = self._read_dates(name)
+        if not describe_order(dates[1], dates[0]):
             return ""
         periods = []
         for found in dates:
             filled = found[~np.isnat(found)].astype("datetime64[D]")
-            periods.append(" to ".join(iso_texts(np.array([filled.min(), filled.max()]))))
+            periods.append(" to ".join(write_iso(np.array([filled.min(), filled.max()]))))
         return " → ".join(periods)
 
 
-def _common_kind(old: Role, new: Role) -> str:
+def _find_common_kind(old: Role, new: Role) -> str:
     """The kind in which two columns can be compared; '' where there is none."""
     kinds = [role.kind for role in (old, new)]
     if "empty" in kinds:
@@ -342,15 +348,15 @@ def _common_kind(old: Role, new: Role) -> str:
     return "category" if set(kinds) <= {"category", "text", "identifier", "boolean"} else ""
 
 
-def _sampled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+def _draw_sample(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     if len(frame) <= MOST_ROWS:
         return frame
-    return frame.iloc[np.sort(random_sample(len(frame), MOST_ROWS, rng))]
+    return frame.iloc[np.sort(draw_sample(len(frame), MOST_ROWS, rng))]
 
 
-def _judged(drifts: Sequence[Drift], level: float) -> list[Drift]:
+def _correct_p_values(drifts: Sequence[Drift], level: float) -> list[Drift]:
     """Correct the p-values for their number, and put what drifted first, by its size."""
-    corrected = adjusted([drift.p_value for drift in drifts])
+    corrected = adjust_p_values([drift.p_value for drift in drifts])
     judged = [
         replace(drift, p_adjusted=p, drifted=p <= level) for drift, p in zip(drifts, corrected, strict=True)
     ]
@@ -410,20 +416,20 @@ def compare_with_model(model: TableModel, data: str | Path | TableLike, *, level
     >>> found.difference.drifted[0].column, found.beyond[0].column
     ('price', 'price')
     """
-    table, _ = scored_texts(as_source(data), model.texts)
+    table, _ = score_known_texts(read_source(data), model.texts)
     new = read_new_rows(model, table)
     raw = table.frame.reindex(columns=list(model.roles))
     checked = check_table(new.frame, model.roles, reference=model.reference, raw=raw)
-    return new_data_of(model, table, checked.frame, level=level)
+    return compare_read(model, table, checked.frame, level=level)
 
 
-def new_data_of(model: TableModel, table: Table, cleaned: pd.DataFrame, *, level: float = 0.01) -> NewData:
+def compare_read(model: TableModel, table: Table, cleaned: pd.DataFrame, *, level: float = 0.01) -> NewData:
     """The same for rows that were read and checked already."""
     old = Table(pd.DataFrame(columns=list(model.table_columns)), model.source)
     known = ReadColumns(model.reference, dict(model.roles), [])
     found = diff_from_read(old, known, table, cleaned=cleaned, level=level)
     found = replace(found, n_rows=(model.n_rows, len(table.frame)))
-    return NewData(found, beyond_training(model, cleaned))
+    return NewData(found, find_beyond(model, cleaned))
 
 
 @dataclass(frozen=True)
@@ -450,39 +456,39 @@ class BeyondCount:
         return BeyondCount(self.n + other.n, self.n_filled + other.n_filled, most)
 
 
-def beyond_training(model: TableModel, frame: pd.DataFrame) -> list[Beyond]:
+def find_beyond(model: TableModel, frame: pd.DataFrame) -> list[Beyond]:
     """Columns with cells that the rows of the fitting had none like."""
-    return told_beyond(model, counted_beyond(model, frame))
+    return tell_beyond(model, count_beyond(model, frame))
 
 
-def counted_beyond(model: TableModel, frame: pd.DataFrame) -> dict[str, BeyondCount]:
+def count_beyond(model: TableModel, frame: pd.DataFrame) -> dict[str, BeyondCount]:
     """Count such cells of every column in which one can be told."""
-    found = {name: _counted(frame[name], seen) for name, seen in model.seen.items() if name in frame}
+    found = {name: _count_in_column(frame[name], seen) for name, seen in model.seen.items() if name in frame}
     return {name: count for name, count in found.items() if count is not None}
 
 
-def _counted(series: pd.Series, seen: SeenValues) -> BeyondCount | None:
+def _count_in_column(series: pd.Series, seen: SeenValues) -> BeyondCount | None:
     if seen.labels is not None:
-        return _new_labels(series, seen)
+        return _count_new_labels(series, seen)
     if not seen.has_range:
         return None
-    values = measured(series, seen.kind)
+    values = measure(series, seen.kind)
     n = int(((values < seen.low) | (values > seen.high)).sum())
     return BeyondCount(n, int(np.isfinite(values).sum()))
 
 
-def _new_labels(series: pd.Series, seen: SeenValues) -> BeyondCount | None:
-    from tellwhy.data.columns.reading import labels_of
+def _count_new_labels(series: pd.Series, seen: SeenValues) -> BeyondCount | None:
+    from tellwhy.data.columns.reading import read_labels
 
     if seen.n_more:  # not all labels were kept: one that is not among them may have been there
         return None
-    counts = labels_of(series.to_frame("x"), "x").counts()
+    counts = read_labels(series.to_frame("x"), "x").counts()
     new = {str(name): int(n) for name, n in counts.items() if name not in (seen.labels or {})}
     kept = dict(list(new.items())[:MOST_LABELS])
     return BeyondCount(sum(new.values()), int(sum(counts.values())), kept)
 
 
-def joined_counts(blocks: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, BeyondCount]:
+def join_counts(blocks: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, BeyondCount]:
     """Counts of several blocks, each as JSON has them, together."""
     counts: dict[str, BeyondCount] = {}
     for block in blocks:
@@ -492,19 +498,19 @@ def joined_counts(blocks: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str
     return counts
 
 
-def told_beyond(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[Beyond]:
+def tell_beyond(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[Beyond]:
     """The columns that have such cells, in words; the largest share first."""
     found = [
-        Beyond(name, count.n, count.n / count.n_filled, _text(model.seen[name], count))
+        Beyond(name, count.n, count.n / count.n_filled, _write_beyond(model.seen[name], count))
         for name, count in counts.items()
         if count.n and name in model.seen
     ]
     return sorted(found, key=lambda each: -each.share)
 
 
-def since_fitted(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[str]:
+def tell_since_fitted(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[str]:
     """What is new in the rows of a run, in a sentence for all columns and one for each column of dates."""
-    found = told_beyond(model, counts)
+    found = tell_beyond(model, counts)
     if not found:
         return []
     told = "; ".join(f"{each.column}: {each.text}" for each in found[:MOST_COLUMNS])
@@ -515,10 +521,10 @@ def since_fitted(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[s
     return [f"Since the model was fitted: {told}{more}.", *later]
 
 
-def _text(seen: SeenValues, count: BeyondCount) -> str:
+def _write_beyond(seen: SeenValues, count: BeyondCount) -> str:
     if seen.labels is None:
         ends = [_end(seen, seen.low), _end(seen, seen.high)]
-        share = percent(count.n / count.n_filled)
+        share = write_percent(count.n / count.n_filled)
         return f"{count.n:,} of {count.n_filled:,} ({share}) beyond {ends[0]} to {ends[1]}"
     named = ", ".join(f"{name} ({k:,})" for name, k in list(count.labels.items())[:4])
     more = f" and {len(count.labels) - 4} more" if len(count.labels) > 4 else ""
@@ -528,4 +534,4 @@ def _text(seen: SeenValues, count: BeyondCount) -> str:
 def _end(seen: SeenValues, value: float) -> str:
     if seen.kind == "date":
         return str(np.datetime64("1970-01-01", "D") + int(value))
-    return number_text(value)
+    return write_number(value)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.score import Integers
-from tellwhy.words.numbers import value_words
+from tellwhy.words.numbers import write_value
 
 LEAST_ROWS = 30  # of a segment, in both tables
 MOST_SEGMENTS = 100  # the largest
@@ -24,13 +24,13 @@ class Segment(NamedTuple):
     new: Integers
 
 
-def shared_segments(old: pd.DataFrame, new: pd.DataFrame, by: Sequence[str]) -> list[Segment]:
+def find_shared_segments(old: pd.DataFrame, new: pd.DataFrame, by: Sequence[str]) -> list[Segment]:
     """Segments with at least 30 rows in each of two tables, the largest first.
 
     Examples
     --------
     >>> table = pd.DataFrame({"land": ["DE"] * 40 + ["FR"] * 50})
-    >>> [segment.words for segment in shared_segments(table, table.iloc[:45], ["land"])]
+    >>> [segment.words for segment in find_shared_segments(table, table.iloc[:45], ["land"])]
     ['land = DE']
     """
     missing = [name for name in by if name not in old.columns or name not in new.columns]
@@ -39,7 +39,7 @@ def shared_segments(old: pd.DataFrame, new: pd.DataFrame, by: Sequence[str]) -> 
             f"by names {', '.join(map(repr, missing))}, which both tables must have. Their columns are "
             f"{', '.join(map(repr, [name for name in old.columns if name in new.columns][:8]))}."
         )
-    rows = [_rows_by_labels(frame[list(by)]) for frame in (old, new)]
+    rows = [_group_rows_by_labels(frame[list(by)]) for frame in (old, new)]
     found = [
         Segment(" and ".join(f"{n} = {label}" for n, label in zip(by, labels, strict=True)), *places)
         for labels in rows[0].keys() & rows[1].keys()
@@ -53,15 +53,15 @@ def shared_segments(old: pd.DataFrame, new: pd.DataFrame, by: Sequence[str]) -> 
     return sorted(found, key=lambda each: (-len(each.old) - len(each.new), each.words))[:MOST_SEGMENTS]
 
 
-def _rows_by_labels(columns: pd.DataFrame) -> dict[tuple[str, ...], Integers]:
+def _group_rows_by_labels(columns: pd.DataFrame) -> dict[tuple[str, ...], Integers]:
     """Rows of each combination of labels; those with a missing one are in no segment."""
     filled = columns.notna().all(axis=1).to_numpy()
     grouped = columns[filled].reset_index(drop=True).groupby(list(columns.columns), observed=True).indices
     places = np.flatnonzero(filled)
     labels = {key if isinstance(key, tuple) else (key,): rows for key, rows in grouped.items()}
-    return {tuple(_words(part) for part in key): places[rows] for key, rows in labels.items()}
+    return {tuple(_write_label(part) for part in key): places[rows] for key, rows in labels.items()}
 
 
-def _words(label: object) -> str:
+def _write_label(label: object) -> str:
     """A label as people write it: 7.0 of a column with gaps is 7."""
-    return value_words(float(label)) if isinstance(label, (int, float, np.number)) else str(label)
+    return write_value(float(label)) if isinstance(label, (int, float, np.number)) else str(label)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.optional import versions
 from tellwhy.core.params import Fit, are_texts
@@ -21,9 +21,9 @@ from tellwhy.data.table import TableLike
 from tellwhy.detectors.series import events as search
 from tellwhy.detectors.series.evidence import is_flat
 from tellwhy.detectors.series.monitoring import LEAST_KNOWN, SURE_FROM
-from tellwhy.kinds.model import changed_settings, kind
-from tellwhy.kinds.readings import Readings, fingerprint_of, read_readings, same_readings
-from tellwhy.kinds.table_rows import as_source
+from tellwhy.kinds.model import change_settings, kind
+from tellwhy.kinds.readings import Readings, compute_fingerprint, read_readings, read_same
+from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, Value, written
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
@@ -55,7 +55,7 @@ class EventsRequest:
     exclude: Sequence[str] = ()
     top: int = search.MOST
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "time", isinstance(self.time, str), True
         yield "top", self.top >= 1, True
 
@@ -93,7 +93,7 @@ class EventsModel(SavedAsFile):
     is_clean: bool
     versions: Mapping[str, str]
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "request", isinstance(self.request, EventsRequest), True
         yield "channels", are_texts(*self.channels) and len(self.channels) > 0, True
         yield "past", self.past.shape[1:], (len(self.channels),)
@@ -154,12 +154,12 @@ class EventsKind:
         """Keep readings of the past."""
         request = EventsRequest(**settings)
         stage("reading the series")
-        table = as_source(source)
+        table = read_source(source)
         readings = read_readings(table, request.time, columns=request.columns, exclude=request.exclude)
         _check_length(readings, table.source)
         return EventsModel(
             source=table.source,
-            fingerprint=fingerprint_of(readings),
+            fingerprint=compute_fingerprint(readings),
             request=request,
             channels=tuple(readings.channels),
             past=readings.values[-MOST_KEPT:],
@@ -170,11 +170,11 @@ class EventsKind:
 
     def read(self, model: EventsModel, source: Any, settings: Mapping[str, Any]) -> Judging:
         """Read the same channels of another table."""
-        request = replace(model.request, **changed_settings(model.request, settings, CHANGEABLE))
+        request = replace(model.request, **change_settings(model.request, settings, CHANGEABLE))
         stage("reading the series")
-        table = as_source(source)
-        readings = same_readings(table, model.channels, request.time, "The series")
-        is_own = not model.is_clean and fingerprint_of(readings) == model.fingerprint
+        table = read_source(source)
+        readings = read_same(table, model.channels, request.time, "The series")
+        is_own = not model.is_clean and compute_fingerprint(readings) == model.fingerprint
         if is_own or len(model.past) == 0:
             return Judging(table, request, readings, readings.values[:0])
         return Judging(table, request, readings, model.past)
@@ -199,7 +199,7 @@ class EventsKind:
 
     def explain(self, model: EventsModel, batch: Judging, scores: Floats) -> Result:
         """Tell the events, the surest first."""
-        return _result(model, batch, scores)
+        return _make_result(model, batch, scores)
 
 
 def _check_length(readings: Readings, source: str) -> None:
@@ -210,10 +210,10 @@ def _check_length(readings: Readings, source: str) -> None:
         )
 
 
-def _result(model: EventsModel, batch: Judging, scores: Floats) -> Result:
+def _make_result(model: EventsModel, batch: Judging, scores: Floats) -> Result:
     found = batch.remembered["found"]
     readings = batch.readings
-    anomalies = [_anomaly(batch, found.events, k) for k in range(len(found.events))]
+    anomalies = [_make_anomaly(batch, found.events, k) for k in range(len(found.events))]
     alarms = AlarmRule(_RULE, sum(event.is_told for event in found.events), search.TOLD)
     n_moments, n_channels = readings.values.shape
     done = {
@@ -234,12 +234,12 @@ def _result(model: EventsModel, batch: Judging, scores: Floats) -> Result:
         threshold=float(-np.log10(search.TOLD)),
         alarms=alarms,
         columns=readings.channels,
-        opening=Headline(n_moments, alarms, is_written=True, more=[_opening(anomalies, n_moments)]),
+        opening=Headline(n_moments, alarms, is_written=True, more=[_make_opening(anomalies, n_moments)]),
         done=Notice("events_looked_for", done),
-        notices=[*(written(text) for text in readings.notices), *_notices(model, batch, found)],
-        table_rows=_table(anomalies),
-        arrays=_drawn(batch, found.events),
-        own={"times": _ticks(readings), "n": n_moments},
+        notices=[*(written(text) for text in readings.notices), *_collect_notices(model, batch, found)],
+        table_rows=_make_table(anomalies),
+        arrays=_draw_series(batch, found.events),
+        own={"times": _choose_ticks(readings), "n": n_moments},
         versions=versions(),
         fingerprint=batch.table.fingerprint,
         created=clock.stamp(),
@@ -249,7 +249,7 @@ def _result(model: EventsModel, batch: Judging, scores: Floats) -> Result:
 _RULE = "fewer than one false event in three quiet series of this length"
 
 
-def _opening(anomalies: Sequence[Anomaly], n_moments: int) -> Notice:
+def _make_opening(anomalies: Sequence[Anomaly], n_moments: int) -> Notice:
     first = anomalies[0] if anomalies else None
     facts: dict[str, Value] = {
         "n_moments": n_moments,
@@ -263,7 +263,7 @@ def _opening(anomalies: Sequence[Anomaly], n_moments: int) -> Notice:
     return Notice("events_found", facts)
 
 
-def _notices(model: EventsModel, batch: Judging, found: search.Found) -> list[Notice]:
+def _collect_notices(model: EventsModel, batch: Judging, found: search.Found) -> list[Notice]:
     """What is to be known of channels and of the reference."""
     readings = batch.readings
     resting = [name for name, x in zip(readings.channels, readings.values.T, strict=True) if is_flat(x)]
@@ -277,7 +277,7 @@ def _notices(model: EventsModel, batch: Judging, found: search.Found) -> list[No
     return told
 
 
-def _anomaly(batch: Judging, events: Sequence[search.Event], k: int) -> Anomaly:
+def _make_anomaly(batch: Judging, events: Sequence[search.Event], k: int) -> Anomaly:
     event = events[k]
     readings = batch.readings
     n_before = len(batch.past)
@@ -296,7 +296,7 @@ def _anomaly(batch: Judging, events: Sequence[search.Event], k: int) -> Anomaly:
         "expected_false": event.expected_false,
         "others": [readings.channels[other] for other in event.others],
     }
-    low, high = _around(batch, event)
+    low, high = _find_surroundings(batch, event)
     return Anomaly(
         Part("span", row=int(readings.rows[start]), name=first if start == end else f"{first} to {last}"),
         score=float(-np.log10(event.expected_false)),
@@ -318,7 +318,7 @@ def _anomaly(batch: Judging, events: Sequence[search.Event], k: int) -> Anomaly:
     )
 
 
-def _around(batch: Judging, event: search.Event) -> tuple[int, int]:
+def _find_surroundings(batch: Judging, event: search.Event) -> tuple[int, int]:
     """First and last (exclusive) of the readings that are shown with an event."""
     n_before = len(batch.past)
     start, end = event.start - n_before, event.end - n_before
@@ -326,7 +326,7 @@ def _around(batch: Judging, event: search.Event) -> tuple[int, int]:
     return max(0, start - reach), min(len(batch.readings.values), end + 1 + reach)
 
 
-def _table(anomalies: Sequence[Anomaly]) -> pd.DataFrame:
+def _make_table(anomalies: Sequence[Anomaly]) -> pd.DataFrame:
     """One line for each event, as spreadsheets hold it."""
     lines = []
     for event in anomalies:
@@ -369,7 +369,7 @@ RECORD = (
 )
 
 
-def _drawn(batch: Judging, events: Sequence[search.Event]) -> dict[str, Any]:
+def _draw_series(batch: Judging, events: Sequence[search.Event]) -> dict[str, Any]:
     """The whole series, coarsely, the channels with events first; and the readings around each event."""
     values = batch.readings.values
     moved = list(dict.fromkeys(event.channel for event in events))
@@ -380,13 +380,13 @@ def _drawn(batch: Judging, events: Sequence[search.Event]) -> dict[str, Any]:
     high = np.maximum.reduceat(values[:, order], firsts)
     arrays: dict[str, Any] = {"low": low, "high": high, "firsts": firsts, "order": np.array(order)}
     for k, event in enumerate(events):
-        first, last = _around(batch, event)
-        at = first + evenly_spread(last - first, MOST_DRAWN)
+        first, last = _find_surroundings(batch, event)
+        at = first + spread_evenly(last - first, MOST_DRAWN)
         arrays[f"data.{k}"] = values[at, event.channel]
         arrays[f"at.{k}"] = at
     return arrays
 
 
-def _ticks(readings: Readings) -> list[str]:
+def _choose_ticks(readings: Readings) -> list[str]:
     """Times at the ends of the series and at its quarters."""
     return [readings.times[int(at)] for at in np.linspace(0, len(readings.values) - 1, 5)]

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tellwhy import checks as quality
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.optional import versions
@@ -20,23 +20,23 @@ from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, describe_column
-from tellwhy.data.graph_files import fingerprint_of_grid
+from tellwhy.data.graph_files import compute_grid_fingerprint
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD
 from tellwhy.explainers import LatentClassDTD
-from tellwhy.kinds.drawn_nodes import by_owner, picture_of, plane_of
+from tellwhy.kinds.drawn_nodes import choose_plane, make_picture, sum_by_owner
 from tellwhy.kinds.graph_input import (
     GraphRequest,
     NodeCode,
     NodeData,
+    drop_visits,
     fit_latent_classes,
-    nodes_of,
-    without_visits,
+    read_nodes,
 )
-from tellwhy.kinds.model import changed_settings, kind
-from tellwhy.kinds.table_result import column_shares
-from tellwhy.kinds.table_rows import as_source
-from tellwhy.results.node_picture import NodePicture, as_arrays, picture_of_result
+from tellwhy.kinds.model import change_settings, kind
+from tellwhy.kinds.table_result import average_shares
+from tellwhy.kinds.table_rows import read_source
+from tellwhy.results.node_picture import NodePicture, as_arrays, read_picture
 from tellwhy.results.result import (
     AlarmRule,
     Anomaly,
@@ -50,9 +50,9 @@ from tellwhy.results.result import (
 )
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
-from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, Ranking, ranking_of
-from tellwhy.verdicts.findings import finding_reasons, told_findings, with_findings
-from tellwhy.verdicts.reasons import groups_of, reasons_of, shares_of_score, typical_of
+from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, Ranking, rank_rows
+from tellwhy.verdicts.findings import add_findings, make_finding_reasons, tell_findings
+from tellwhy.verdicts.reasons import compute_shares, group_anomalies, list_reasons, make_typical
 
 SUMMARY_ROWS = 200_000
 CHANGEABLE = ("edges", "id_column", "top", "alarms", "contamination", "fdr")
@@ -97,7 +97,7 @@ class GraphModel(SavedAsFile):
         """Scores of the nodes that it was fitted to."""
         return np.asarray(self.classes.outlierness()[self.classes.labels_ >= 0])
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "request", isinstance(self.request, GraphRequest), True
         yield "code", isinstance(self.code, NodeCode), True
         yield "classes", isinstance(self.classes, LCCAD), True
@@ -145,7 +145,7 @@ class GraphRun:
     @property
     def picture(self) -> NodePicture:
         """What is drawn."""
-        found = picture_of_result(self.run)
+        found = read_picture(self.run)
         if found is None:
             raise AssertionError("a result of nodes draws them")
         return found
@@ -180,12 +180,12 @@ def explain_graph(
     judging = GraphKind()
     stage("reading nodes")
     if reference is None:
-        nodes = nodes_of(data, request)
+        nodes = read_nodes(data, request)
         model = learn(nodes, request)
-        batch = _own(model, nodes, request)
+        batch = _take_own(model, nodes, request)
     else:
         ordinary = replace(request, id_column=None)
-        model = learn(nodes_of(reference, ordinary), ordinary, clean=True)
+        model = learn(read_nodes(reference, ordinary), ordinary, clean=True)
         batch = judging.read(model, data, {"id_column": request.id_column})
     batch = judging.check(model, batch)
     found = judging.explain(model, batch, judging.score(model, batch))
@@ -201,33 +201,33 @@ class GraphKind:
         """Learn the classes that neighbours share."""
         request = GraphRequest.of(settings)
         stage("reading nodes")
-        return learn(nodes_of(source, request), request, clean=clean)
+        return learn(read_nodes(source, request), request, clean=clean)
 
     def read(self, model: GraphModel, source: Any, settings: Mapping[str, Any]) -> Nodes:
         """Read other nodes as the model's own were, and find the class that each is in."""
         kept = model.request
-        asked = changed_settings(kept, settings, CHANGEABLE)
+        asked = change_settings(kept, settings, CHANGEABLE)
         if asked.get("edges") is not None:
             asked["edges"] = str(asked["edges"])
         request = replace(kept, **asked)
         stage("reading nodes")
         is_grid = request.time is None and request.edges is None
-        data = source if is_grid else as_source(source)
-        fingerprint = data.fingerprint if isinstance(data, Table) else fingerprint_of_grid(data)
+        data = source if is_grid else read_source(source)
+        fingerprint = data.fingerprint if isinstance(data, Table) else compute_grid_fingerprint(data)
         if fingerprint == model.fingerprint and "edges" not in asked:
-            return _own(model, nodes_of(data, request), request)
+            return _take_own(model, read_nodes(data, request), request)
         if kept.edges is not None and not settings.get("edges"):
             raise InvalidParameter(
                 f"The model was fitted to the edges of other rows ({kept.edges}). Name those of these rows: "
                 "edges=FILE, --edges FILE."
             )
-        nodes = nodes_of(data, request, model)
+        nodes = read_nodes(data, request, model)
         nodes = replace(nodes, X=nodes.X / model.scale.astype(nodes.X.dtype))
         return Nodes(nodes, request, model.classes.predict(nodes.X, nodes.graph), is_own=False)
 
     def check(self, model: GraphModel, batch: Nodes) -> Nodes:  # noqa: ARG002
         """Leave out events that the classes explain; what is wrong as data was found in reading."""
-        return replace(batch, data=without_visits(batch.data, batch.labels))
+        return replace(batch, data=drop_visits(batch.data, batch.labels))
 
     def score(self, model: GraphModel, batch: Nodes) -> Floats:
         """Score the nodes that are there by their distance from the class that they are in."""
@@ -242,17 +242,17 @@ class GraphKind:
         ordinary = scores if batch.is_own else model.ordinary()
         calibration = Calibration.learn(ordinary, is_clean=model.is_clean)
         request = batch.request
-        added = added_surprise(scores, calibration, batch.data.found.added[batch.present], request.fdr)
-        ranking = ranking_of(scores, calibration, ordinary, request, added)
-        told = _explained(model, batch, batch.present[ranking.positions])
-        run = _result(model, batch, ranking, told)
+        added = add_surprise(scores, calibration, batch.data.found.added[batch.present], request.fdr)
+        ranking = rank_rows(scores, calibration, ordinary, request, added)
+        told = _explain_nodes(model, batch, batch.present[ranking.positions])
+        run = _make_result(model, batch, ranking, told)
         everyone = np.full(len(batch.labels), np.nan)
         everyone[batch.present] = scores
-        plane = plane_of(batch.data, int(run.explanation.extras["row"][0]))
+        plane = choose_plane(batch.data, int(run.explanation.extras["row"][0]))
         shown = plane.nodes[batch.labels[plane.nodes] >= 0]
         # Every node that is drawn is explained; how its neighbours pull at it is not drawn.
-        drawn = _explained(model, batch, shown, is_drawn=True)
-        picture = picture_of(batch.data, batch.labels, everyone, plane, told=drawn, threshold=run.line)
+        drawn = _explain_nodes(model, batch, shown, is_drawn=True)
+        picture = make_picture(batch.data, batch.labels, everyone, plane, told=drawn, threshold=run.line)
         kept = as_arrays(picture)
         return replace(run, arrays=kept.arrays, own=kept.facts)
 
@@ -269,20 +269,24 @@ def learn(nodes: NodeData, request: GraphRequest, *, clean: bool = False) -> Gra
         code=nodes.code,
         scale=scale,
         classes=classes,
-        usual=_typical(nodes, np.flatnonzero(labels >= 0)),
-        usual_in_class=tuple(_typical(nodes, np.flatnonzero(labels == k)) for k in range(classes.n_classes)),
+        usual=_describe_typical(nodes, np.flatnonzero(labels >= 0)),
+        usual_in_class=tuple(
+            _describe_typical(nodes, np.flatnonzero(labels == k)) for k in range(classes.n_classes)
+        ),
         is_clean=clean,
         versions=versions(),
     )
 
 
-def _own(model: GraphModel, nodes: NodeData, request: GraphRequest) -> Nodes:
+def _take_own(model: GraphModel, nodes: NodeData, request: GraphRequest) -> Nodes:
     """The nodes that a model was fitted to, each in the class that it was put into."""
     scaled = replace(nodes, X=nodes.X / model.scale.astype(nodes.X.dtype))
     return Nodes(scaled, request, model.classes.labels_, is_own=True)
 
 
-def _explained(model: GraphModel, batch: Nodes, chosen: Integers, *, is_drawn: bool = False) -> Explanation:
+def _explain_nodes(
+    model: GraphModel, batch: Nodes, chosen: Integers, *, is_drawn: bool = False
+) -> Explanation:
     """Relevance of the columns of some nodes."""
     # What neighbours pull is told for every explained node, but costs a pass over all nodes.
     pulls = not is_drawn and len(batch.data.X) <= SUMMARY_ROWS
@@ -292,25 +296,25 @@ def _explained(model: GraphModel, batch: Nodes, chosen: Integers, *, is_drawn: b
     return explainer.explain(batch.data.X, batch.data.graph, nodes=chosen)
 
 
-def _result(model: GraphModel, batch: Nodes, ranking: Ranking, told: Explanation) -> Result:
+def _make_result(model: GraphModel, batch: Nodes, ranking: Ranking, told: Explanation) -> Result:
     nodes = batch.data
     chosen = batch.present[ranking.positions]
     by_row = nodes.found.by_row(chosen)
     raised = (ranking.scores - ranking.model_scores)[ranking.positions]
-    explanation = with_findings(_in_users_columns(told, nodes), raised, by_row)
-    reasons = _reasons(explanation, model)
+    explanation = add_findings(_sum_over_codes(told, nodes), raised, by_row)
+    reasons = _find_reasons(explanation, model)
     for i, node in enumerate(chosen):
         if by_row[i]:
             cells = nodes.written.iloc[int(node)]
             share = _share_of(explanation[i], by_row[i], float(raised[i]))
-            reasons[i] = finding_reasons(by_row[i], cells, {}, share)
-    anomalies = _anomalies(nodes, chosen, ranking, reasons)
+            reasons[i] = make_finding_reasons(by_row[i], cells, {}, share)
+    anomalies = _make_anomalies(nodes, chosen, ranking, reasons)
     return Result(
         kind="graph",
         source=nodes.source,
-        settings=_settings(model, batch.request, ranking.alarms.rule),
-        done=_done(batch, model, explanation, ranking),
-        notices=[*map(written, nodes.notices), *_notices(model)],
+        settings=_list_settings(model, batch.request, ranking.alarms.rule),
+        done=_tell_done(batch, model, explanation, ranking),
+        notices=[*map(written, nodes.notices), *_collect_notices(model)],
         columns=list(nodes.frame.columns),
         scores=ranking.scores,
         rows=nodes.rows[batch.present],
@@ -318,19 +322,19 @@ def _result(model: GraphModel, batch: Nodes, ranking: Ranking, told: Explanation
         anomalies=anomalies,
         explanation=explanation,
         usual=model.usual,
-        column_shares=column_shares(explanation),
-        groups=groups_of(anomalies),
+        column_shares=average_shares(explanation),
+        groups=group_anomalies(anomalies),
         evidence=Evidence(str(explanation.params["explains"]), 0.0, {}, {}, []),
         detection=None,
         versions=versions(),
         fingerprint=nodes.fingerprint,
         created=clock.stamp(),
-        findings=told_findings(nodes.found, nodes.rows, anomalies, model.usual),
+        findings=tell_findings(nodes.found, nodes.rows, anomalies, model.usual),
         alarms=AlarmRule(ranking.alarms.rule, ranking.n_above, ranking.alarms.expected_false),
     )
 
 
-def added_surprise(scores: Floats, calibration: Calibration, added: Floats, fdr: float | None) -> Floats:
+def add_surprise(scores: Floats, calibration: Calibration, added: Floats, fdr: float | None) -> Floats:
     """What findings add to the surprise of nodes, so that their scores stay in sight of the others.
 
     Squared distances have long tails: so much more surprise as a finding has may mean a score a million
@@ -348,7 +352,7 @@ def added_surprise(scores: Floats, calibration: Calibration, added: Floats, fdr:
     return more
 
 
-def _anomalies(
+def _make_anomalies(
     nodes: NodeData, chosen: Integers, ranking: Ranking, reasons: Sequence[Sequence[Reason]]
 ) -> list[Anomaly]:
     """One entry per explained node, in the order of the ranking."""
@@ -372,47 +376,49 @@ def _share_of(explanation: Explanation, found: Sequence[quality.Finding], raised
     """Part of a node's score that findings stand for: what they added, and what their columns had."""
     columns = {name for finding in found for name in finding.columns}
     named = [place for place, name in enumerate(explanation.names()) if name in columns]
-    share = float(shares_of_score(explanation)[0, named].sum())
+    share = float(compute_shares(explanation)[0, named].sum())
     return min(max(share, raised / float(explanation.scores[0])), 1.0)
 
 
-def _in_users_columns(explanation: Explanation, nodes: NodeData) -> Explanation:
+def _sum_over_codes(explanation: Explanation, nodes: NodeData) -> Explanation:
     """Sum relevance over what each column was encoded as, and give the rows as the user had them."""
     columns = list(nodes.frame.columns)
     extras = dict(explanation.extras)
-    extras["feature_contrast"] = by_owner(extras["feature_contrast"], nodes)
+    extras["feature_contrast"] = sum_by_owner(extras["feature_contrast"], nodes)
     return replace(
         explanation,
-        values=by_owner(explanation.values, nodes),
+        values=sum_by_owner(explanation.values, nodes),
         feature_names=columns,
         data=nodes.frame.iloc[np.asarray(extras["row"])],
         extras=type(explanation.extras)(extras),
     )
 
 
-def _reasons(explanation: Explanation, model: GraphModel) -> list[list[Reason]]:
+def _find_reasons(explanation: Explanation, model: GraphModel) -> list[list[Reason]]:
     """Reasons of each explained node, beside what is usual in its class."""
     found: list[list[Reason]] = [[] for _ in range(len(explanation))]
     classes = np.asarray(explanation.extras["class"])
     for k in np.unique(classes):
         usual = model.usual_in_class[k]
         places = np.flatnonzero(classes == k)
-        for place, told in zip(places, reasons_of(explanation[places], usual), strict=True):
-            found[place] = [_in_class(reason) for reason in told]
+        for place, told in zip(places, list_reasons(explanation[places], usual), strict=True):
+            found[place] = [_place_in_class(reason) for reason in told]
     return found
 
 
-def _in_class(reason: Reason) -> Reason:
+def _place_in_class(reason: Reason) -> Reason:
     return replace(reason, facts={**reason.facts, "in_class": True})
 
 
-def _typical(nodes: NodeData, members: Integers) -> dict[str, Typical]:
+def _describe_typical(nodes: NodeData, members: Integers) -> dict[str, Typical]:
     """What is usual in each column, among some of the nodes."""
-    some = nodes.frame.iloc[members[evenly_spread(len(members), SUMMARY_ROWS)]]
-    return {name: typical_of(name, describe_column(some[name], _kind(some[name]))) for name in some.columns}
+    some = nodes.frame.iloc[members[spread_evenly(len(members), SUMMARY_ROWS)]]
+    return {
+        name: make_typical(name, describe_column(some[name], _find_kind(some[name]))) for name in some.columns
+    }
 
 
-def _kind(series: pd.Series) -> str:
+def _find_kind(series: pd.Series) -> str:
     from pandas.api import types
 
     if types.is_bool_dtype(series):
@@ -422,7 +428,7 @@ def _kind(series: pd.Series) -> str:
     return "number" if types.is_numeric_dtype(series) else "category"
 
 
-def _settings(model: GraphModel, request: GraphRequest, rule: str) -> dict[str, Any]:
+def _list_settings(model: GraphModel, request: GraphRequest, rule: str) -> dict[str, Any]:
     asked = asdict(request)
     seed = asked.pop("random_state")
     classes = model.classes
@@ -435,7 +441,7 @@ def _settings(model: GraphModel, request: GraphRequest, rule: str) -> dict[str, 
     return {**asked, **used, "gap": float(classes.gap_), "threshold_rule": rule, "seed": seed}
 
 
-def _done(batch: Nodes, model: GraphModel, explanation: Explanation, ranking: Ranking) -> Notice:
+def _tell_done(batch: Nodes, model: GraphModel, explanation: Explanation, ranking: Ranking) -> Notice:
     """What was done: how many nodes fall into which classes, and how much of the scores is context."""
     sizes = np.bincount(batch.labels[batch.present], minlength=model.classes.n_classes)
     share = float(np.mean(explanation.extras["context_share"])) if len(explanation) else 0.0
@@ -451,5 +457,5 @@ def _done(batch: Nodes, model: GraphModel, explanation: Explanation, ranking: Ra
     return Notice("nodes_in_classes", facts)
 
 
-def _notices(model: GraphModel) -> list[Notice]:
+def _collect_notices(model: GraphModel) -> list[Notice]:
     return [] if model.classes.n_classes > 1 else [Notice("no_shared_classes")]

@@ -46,8 +46,8 @@ from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD, suggest_lccad
 from tellwhy.detectors.lccad.theta import middle_part, spread_of
 from tellwhy.detectors.map_inference.field import Labels
-from tellwhy.kinds.request import cell_text, check_column
-from tellwhy.kinds.table_rows import as_named, as_source, check_has_columns, read_as_roles
+from tellwhy.kinds.request import check_column, write_cell
+from tellwhy.kinds.table_rows import check_has_columns, read_as_roles, read_source, take_as_named
 from tellwhy.results.result import Finding
 from tellwhy.verdicts.findings import RowFindings
 
@@ -110,7 +110,7 @@ class GraphRequest:
     def __post_init__(self) -> None:
         validate_parameters(self)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "top", self.top >= 1, True  # what else may be in it was checked when it was made
 
 
@@ -133,7 +133,7 @@ class NodeCode:
     roles: Mapping[str, Role] = field(default_factory=dict)
     scaling: Scaling | None = None
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "table_columns", are_texts(*self.table_columns), True
         yield "encoder", (self.encoder is None) != (self.scaling is None), True
         yield "roles", all(isinstance(role, Role) for role in self.roles.values()), True
@@ -174,7 +174,9 @@ class NodeData:
     seasonal: frozenset[str] = frozenset()  # columns that are compared with what their time usually has
 
 
-def nodes_of(data: str | Path | TableLike, request: GraphRequest, learned: Learned | None = None) -> NodeData:
+def read_nodes(
+    data: str | Path | TableLike, request: GraphRequest, learned: Learned | None = None
+) -> NodeData:
     """Read a grid from an .npz file, or rows from a table with a time column or a file of edges.
 
     With a model, columns are read and become numbers as those of its own nodes did.
@@ -182,11 +184,11 @@ def nodes_of(data: str | Path | TableLike, request: GraphRequest, learned: Learn
     if request.time is not None and request.edges is not None:
         raise InvalidInput("Give either time or edges: rows are a sequence, or have edges of their own.")
     if request.time is None and request.edges is None:
-        return _grid_nodes(data, request, learned)
-    return _table_nodes(as_source(data), request, learned)
+        return _read_grid_nodes(data, request, learned)
+    return _read_table_nodes(read_source(data), request, learned)
 
 
-def _grid_nodes(path: Any, request: GraphRequest, learned: Learned | None) -> NodeData:
+def _read_grid_nodes(path: Any, request: GraphRequest, learned: Learned | None) -> NodeData:
     columns = request.columns if learned is None else learned.code.table_columns
     found = read_grid(path, columns=columns)
     kept = {n: a for n, a in found.arrays.items() if n not in request.exclude}
@@ -196,8 +198,8 @@ def _grid_nodes(path: Any, request: GraphRequest, learned: Learned | None) -> No
     values = stacked if stacked.dtype == np.float32 else stacked.astype(np.float64)
     there = np.isfinite(values).all(axis=1)
     written = pd.DataFrame(values, columns=list(kept))
-    placeholders = _placeholders(written, there)
-    values = _without(values, written, placeholders)
+    placeholders = _find_placeholders(written, there)
+    values = _fill_placeholders(values, written, placeholders)
     if not there.any():
         raise InvalidInput(f"Every node of {found.source} has a value that is missing or infinite.")
     notices = list(found.notices)
@@ -224,7 +226,7 @@ def _grid_nodes(path: Any, request: GraphRequest, learned: Learned | None) -> No
     )
 
 
-def _placeholders(frame: pd.DataFrame, there: NDArray[np.bool_]) -> list[quality.Finding]:
+def _find_placeholders(frame: pd.DataFrame, there: NDArray[np.bool_]) -> list[quality.Finding]:
     """Placeholders among the nodes that are there: one of them would make a class of its own of its nodes."""
     places = np.flatnonzero(there)
     if len(places) < 2:
@@ -237,7 +239,7 @@ def _placeholders(frame: pd.DataFrame, there: NDArray[np.bool_]) -> list[quality
     ]
 
 
-def _without(
+def _fill_placeholders(
     values: NDArray[Any], frame: pd.DataFrame, placeholders: Sequence[quality.Finding]
 ) -> NDArray[Any]:
     """Put the middle value of a column where it has a placeholder."""
@@ -256,8 +258,8 @@ def _place(shape: tuple[int, ...], node: int) -> str:
     return "(" + ", ".join(str(int(i)) for i in np.unravel_index(node, shape)) + ")"
 
 
-def _table_nodes(table: Table, request: GraphRequest, learned: Learned | None) -> NodeData:
-    chosen = _features(table, request)
+def _read_table_nodes(table: Table, request: GraphRequest, learned: Learned | None) -> NodeData:
+    chosen = _choose_features(table, request)
     stamps = Stamps(np.arange(len(table.frame)), None)
     if request.time is not None:
         stamps = read_stamps(table, request.time)
@@ -265,7 +267,7 @@ def _table_nodes(table: Table, request: GraphRequest, learned: Learned | None) -
     read = _read(table, chosen, learned)
     written = read.frame.iloc[order].reset_index(drop=True)
     checked = quality.check_table(written, read.roles)
-    ids = _ids(table, request, order)
+    ids = _name_nodes(table, request, order)
     names = [str(int(row)) for row in order] if ids is None else ids
     frame = checked.frame
     found = RowFindings.of(checked.findings, len(frame))
@@ -281,7 +283,7 @@ def _table_nodes(table: Table, request: GraphRequest, learned: Learned | None) -
     encoder = None if learned is None else learned.code.encoder
     if encoder is None:
         named = None if request.columns is None else chosen
-        encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
+        encoder = TableEncoder(missing="impute", columns=named, roles=take_as_named(read, named)).fit(frame)
         notices += encoder.notices_
     X = np.asarray(encoder.transform(frame))
     graph: Graph = chain(len(X))
@@ -315,7 +317,7 @@ def _read(table: Table, chosen: list[str], learned: Learned | None) -> ReadColum
     return read_as_roles(table, learned.code.roles)
 
 
-def _features(table: Table, request: GraphRequest) -> list[str]:
+def _choose_features(table: Table, request: GraphRequest) -> list[str]:
     """Columns to use, after checking that all columns that were asked for exist."""
     asked = [request.time, request.id_column, *(request.columns or ()), *request.exclude]
     for column in asked:
@@ -325,12 +327,12 @@ def _features(table: Table, request: GraphRequest) -> list[str]:
     return [column for column in (request.columns or table.frame.columns) if column not in others]
 
 
-def _ids(table: Table, request: GraphRequest, order: Integers) -> list[str] | None:
+def _name_nodes(table: Table, request: GraphRequest, order: Integers) -> list[str] | None:
     """What each node is called: by its id, else by its time; None where it has neither."""
     named = request.id_column or request.time
     if named is None:
         return None
-    return [cell_text(cell) for cell in table.frame[named].iloc[order]]
+    return [write_cell(cell) for cell in table.frame[named].iloc[order]]
 
 
 MOST_CLASSES = 5
@@ -348,15 +350,15 @@ def fit_latent_classes(nodes: NodeData, request: GraphRequest) -> tuple[LCCAD, N
     n_classes = request.n_classes
     scale = np.ones(nodes.X.shape[1])
     if n_classes is None:
-        n_classes, scale = _counted(*middle_part(nodes.X, nodes.graph), request)
-    first = _fitted(nodes.X / scale.astype(nodes.X.dtype), nodes.graph, n_classes, request)
+        n_classes, scale = _count_classes(*middle_part(nodes.X, nodes.graph), request)
+    first = _fit_classes(nodes.X / scale.astype(nodes.X.dtype), nodes.graph, n_classes, request)
     again = _spread(first)
     scale = (scale * again).astype(nodes.X.dtype)
     # From the classes that were found on: in other units, k-means might start elsewhere.
-    return _fitted(nodes.X / scale, nodes.graph, n_classes, request, init=first.centres_ / again), scale
+    return _fit_classes(nodes.X / scale, nodes.graph, n_classes, request, init=first.centres_ / again), scale
 
 
-def _counted(X: NDArray[Any], graph: Graph, request: GraphRequest) -> tuple[int, Floats]:
+def _count_classes(X: NDArray[Any], graph: Graph, request: GraphRequest) -> tuple[int, Floats]:
     """Number of classes, and the spread of columns within them by which it was found.
 
     Columns of equal spread over all nodes hide classes that one column tells and others do not. Classes that
@@ -377,7 +379,7 @@ def _counted(X: NDArray[Any], graph: Graph, request: GraphRequest) -> tuple[int,
             break
         best = criterion
         chosen = (found.n_classes, scale)
-        again = _spread(_fitted(scaled, graph, found.n_classes, request))
+        again = _spread(_fit_classes(scaled, graph, found.n_classes, request))
         if again.max() <= SAME * again.min():
             break
         scale = scale * again
@@ -391,7 +393,7 @@ def _spread(model: LCCAD) -> Floats:
     return np.where(spread > 0, spread, 1.0)
 
 
-def _fitted(X: NDArray[Any], graph: Graph, n_classes: int, request: GraphRequest, **start: Any) -> LCCAD:
+def _fit_classes(X: NDArray[Any], graph: Graph, n_classes: int, request: GraphRequest, **start: Any) -> LCCAD:
     theta: str | float = "auto" if request.theta is None else request.theta
     seed = int(generator(request.random_state).integers(2**31 - 1))
     return LCCAD(n_classes, theta, random_state=seed, **start).fit(X, graph)
@@ -401,7 +403,7 @@ KNOWN = 0.05  # of all rows, that are elsewhere in the class of a visit
 EXPLAINED = 0.5  # of a shift, that is there in its class anyway
 
 
-def without_visits(nodes: NodeData, labels: Labels) -> NodeData:
+def drop_visits(nodes: NodeData, labels: Labels) -> NodeData:
     """Drop the passing shifts that are visits of a class which many rows are in elsewhere."""
     kept = [finding for finding in nodes.found.findings if not _is_visit(finding, nodes, labels)]
     if len(kept) == len(nodes.found.findings):
@@ -421,7 +423,7 @@ def _is_visit(finding: Finding, nodes: NodeData, labels: Labels) -> bool:
     if len(elsewhere) < KNOWN * len(labels):
         return False
     values = nodes.frame[name].to_numpy(dtype=np.float64)
-    return _left(values, rows, elsewhere) < EXPLAINED
+    return _measure_left(values, rows, elsewhere) < EXPLAINED
 
 
 def _visit(rows: Integers, labels: Labels, own: int) -> Integers:
@@ -435,7 +437,7 @@ def _visit(rows: Integers, labels: Labels, own: int) -> Integers:
     return np.arange(start, end)
 
 
-def _left(values: Floats, rows: Integers, elsewhere: Integers) -> float:
+def _measure_left(values: Floats, rows: Integers, elsewhere: Integers) -> float:
     """Part of a shift that is left if the stretch is compared with its class in place of what is around."""
     level = float(pd.Series(values[rows]).mean())
     off = level - around(values, int(rows.min()), int(rows.max()) + 1)

@@ -20,10 +20,10 @@ from tellwhy.core.score import Floats
 from tellwhy.data import Table, read_table
 from tellwhy.explainers import DMMMEN, Insight
 from tellwhy.explainers.surrogate.convergence import R_HAT, Convergence
-from tellwhy.kinds.model import changed_settings, kind
+from tellwhy.kinds.model import change_settings, kind
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.storage import clock
-from tellwhy.storage.documents import plain, read_arrays, write_json
+from tellwhy.storage.documents import make_plain, read_arrays, write_json
 from tellwhy.storage.folders import check_new_folder, new_folder
 from tellwhy.storage.model_file import SavedAsFile, load
 
@@ -65,7 +65,7 @@ class InsightRequest:
     checkpoint: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "top", type(self.top) is int and self.top >= 1, True
         yield "settings", set(self.settings) <= KNOWN, True
 
@@ -99,7 +99,7 @@ class InsightModel(SavedAsFile):
             )
         return super().save(path)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "source", are_texts(self.source), True
         yield "request", isinstance(self.request, InsightRequest), True
         yield "model", hasattr(self.model, "fit"), True
@@ -130,14 +130,14 @@ class InsightKind:
             own["checkpoint"] = str(own["checkpoint"])
         is_named = isinstance(source, (str, Path))
         name = str(source) if is_named else type(source).__name__
-        found = _named_model(name) if is_named else source
+        found = _load_named_model(name) if is_named else source
         return InsightModel(name, InsightRequest(**own, settings=rest), found)
 
     def read(self, model: InsightModel, source: Any, settings: Mapping[str, Any]) -> LearnedPatterns:
         """Read rows, and fit a mixture to what the model says of them."""
         told = {name: str(v) if name == "checkpoint" else v for name, v in settings.items() if v is not None}
-        request = replace(model.request, **changed_settings(model.request, told, ("top", "checkpoint")))
-        rows = _rows_of(source)
+        request = replace(model.request, **change_settings(model.request, told, ("top", "checkpoint")))
+        rows = _read_rows(source)
         place = None if request.checkpoint is None else Path(request.checkpoint)
         explainer = DMMMEN(model.model, **request.settings).fit(rows.X, checkpoint=place)
         found = explainer.insights(request.top)
@@ -157,7 +157,7 @@ class InsightKind:
     def explain(self, model: InsightModel, batch: LearnedPatterns, scores: Floats) -> Result:
         """Tell the features of each pattern; nothing is an alarm."""
         settings = {"model": model.source, "top": batch.top, **model.request.settings}
-        return as_result(batch.run, scores, dict(plain(settings)))
+        return as_result(batch.run, scores, dict(make_plain(settings)))
 
 
 def as_result(run: InsightRun, scores: Floats, settings: Mapping[str, Any]) -> Result:
@@ -175,20 +175,20 @@ def as_result(run: InsightRun, scores: Floats, settings: Mapping[str, Any]) -> R
         kind="insight",
         source=run.source,
         settings=settings,
-        anomalies=[_anomaly(k, insight) for k, insight in enumerate(run.insights)],
+        anomalies=[_make_anomaly(k, insight) for k, insight in enumerate(run.insights)],
         scores=scores,
         threshold=None,
         alarms=alarms,
         opening=Headline(run.n_rows, alarms, is_written=True, more=[run.headline]),
         notices=[written(text) for text in run.notices],
         arrays=arrays,
-        own={"insight": plain(own)},
+        own={"insight": make_plain(own)},
         versions=versions(),
         created=clock.stamp(),
     )
 
 
-def _anomaly(k: int, insight: Insight) -> Anomaly:
+def _make_anomaly(k: int, insight: Insight) -> Anomaly:
     """A pattern, and the coefficients of its features."""
     total = float(np.abs(insight.effects).sum()) or 1.0
     told = []
@@ -200,13 +200,13 @@ def _anomaly(k: int, insight: Insight) -> Anomaly:
     return Anomaly(Part("pattern", row=k, name=insight.target), insight.share, None, reasons=told)
 
 
-def insights_of_result(result: Result) -> InsightRun:
+def read_insights(result: Result) -> InsightRun:
     """Return what a result of this kind holds."""
     try:
         record = result.own["insight"]
-        insights = [_insight(dict(head), k, result.arrays) for k, head in enumerate(record["insights"])]
+        insights = [_read_insight(dict(head), k, result.arrays) for k, head in enumerate(record["insights"])]
         convergence = {
-            name: Convergence(**{each: _numbers(value) for each, value in found.items()})
+            name: Convergence(**{each: _read_numbers(value) for each, value in found.items()})
             for name, found in record["convergence"].items()
         }
         notices = tuple(notice.text for notice in result.notices)
@@ -217,7 +217,7 @@ def insights_of_result(result: Result) -> InsightRun:
         raise UnreadableFile(f"The patterns of {result.source} are damaged: {error!r}.") from error
 
 
-def _insight(head: dict[str, Any], k: int, arrays: Mapping[str, Any]) -> Insight:
+def _read_insight(head: dict[str, Any], k: int, arrays: Mapping[str, Any]) -> Insight:
     low, high = head["share_interval"]
     numbers = {name: float(head[name]) for name in ("share", "credibility", "r_hat", "n_effective")}
     applies = tuple((str(name), float(least), float(most)) for name, least, most in head["applies"])
@@ -226,7 +226,7 @@ def _insight(head: dict[str, Any], k: int, arrays: Mapping[str, Any]) -> Insight
     return Insight(**{**head, **numbers, **told, **found})
 
 
-def _numbers(value: Any) -> Any:
+def _read_numbers(value: Any) -> Any:
     """Numbers by name, some of which JSON had no notation for; other values as they are."""
     return {name: float(each) for name, each in value.items()} if isinstance(value, dict) else value
 
@@ -239,7 +239,7 @@ class GivenRows(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-def _rows_of(source: Any) -> GivenRows:
+def _read_rows(source: Any) -> GivenRows:
     """Read rows from a file, or take those in memory."""
     if isinstance(source, (str, Path)):
         return GivenRows(str(source), *read_rows(Path(source)))
@@ -248,7 +248,7 @@ def _rows_of(source: Any) -> GivenRows:
     return GivenRows(type(source).__name__, source)
 
 
-def _named_model(name: str) -> Any:
+def _load_named_model(name: str) -> Any:
     """The model of a file, or what "module:name" names."""
     return load(name) if name.endswith(".tellwhy") else load_model(name)
 
@@ -304,7 +304,7 @@ def read_rows(path: Path) -> tuple[Any, tuple[str, ...]]:
     return arrays[name].astype(np.float64), ()
 
 
-def insight_record(insight: Insight) -> dict[str, Any]:
+def record_insight(insight: Insight) -> dict[str, Any]:
     """One insight as JSON holds it."""
     return {
         "target": insight.target,
@@ -312,14 +312,14 @@ def insight_record(insight: Insight) -> dict[str, Any]:
         "share": insight.share,
         "share_interval": insight.share_interval,
         "credibility": insight.credibility,
-        "r_hat": _finite(insight.r_hat),
-        "effective_draws": _finite(insight.n_effective),
+        "r_hat": _make_finite(insight.r_hat),
+        "effective_draws": _make_finite(insight.n_effective),
         "features": insight.to_frame().to_dict("records"),
         "applies": [{"feature": name, "from": low, "to": high} for name, low, high in insight.applies],
     }
 
 
-def _finite(number: float) -> float | None:
+def _make_finite(number: float) -> float | None:
     """A number that JSON can hold; None for one that is not known, or without end."""
     return float(number) if np.isfinite(number) else None
 
@@ -335,7 +335,7 @@ def run_record(run: InsightRun) -> dict[str, Any]:
             name: {"r_hat": c.r_hat, "ess": c.ess, "tail_ess": c.tail, "ended": c.ended}
             for name, c in run.convergence.items()
         },
-        "insights": [insight_record(insight) for insight in run.insights],
+        "insights": [record_insight(insight) for insight in run.insights],
     }
 
 

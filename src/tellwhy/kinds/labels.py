@@ -16,16 +16,16 @@ from tellwhy.classifiers.svm import solver as checkpoint
 from tellwhy.classifiers.svm.training.job import ESTIMATORS, Job
 from tellwhy.classifiers.text_classifier import TextClassifier, TrainedOn, checked_texts
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.core.estimator_rows import class_labels
+from tellwhy.core.estimator_rows import find_classes
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance, linear_parts, weights_of_all
-from tellwhy.kinds.marked_text import marked_text
+from tellwhy.kinds.marked_text import mark_text
 from tellwhy.kinds.model import kind
-from tellwhy.kinds.table_rows import as_source
+from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.labelled_texts import (
     ClassWords,
     Labelled,
@@ -121,7 +121,7 @@ class LabelsKind:
         unknown = sorted(set(asked) - set(CHANGEABLE))
         if unknown:
             raise InvalidParameter(f"Of labels, only {', '.join(CHANGEABLE)} can be asked. Got {unknown[0]}.")
-        return _labelled(model, _read_others(kept, source, asked), asked.get("top", MOST_SHOWN))
+        return _label_texts(model, _read_others(kept, source, asked), asked.get("top", MOST_SHOWN))
 
     def check(self, model: TextClassifier, batch: LabelledTexts) -> LabelledTexts:  # noqa: ARG002
         """Texts were checked as they were read."""
@@ -133,7 +133,7 @@ class LabelsKind:
 
     def explain(self, model: TextClassifier, batch: LabelledTexts, scores: Floats) -> Result:
         """Share the lead of a label out among the words of its text; nothing is an alarm."""
-        found = _explained(model, batch)
+        found = _explain_labels(model, batch)
         settings = {"model": found.model, "top": batch.top}
         return as_result(Labelled(found, batch.read.rows, scores, settings, batch.read.fingerprint))
 
@@ -146,9 +146,9 @@ def train_on_texts(job: Job, source: Any, request: LabelsRequest) -> TextClassif
     columns = read_text_columns(source, request.text, request.label)
     if columns.labels is None:
         raise AssertionError("without a column of labels it is an error")
-    held = _held(len(columns.texts), request.held_out, job.seed)
+    held = _hold_out(len(columns.texts), request.held_out, job.seed)
     rest = np.setdiff1d(np.arange(len(columns.texts)), held)
-    class_labels(columns.labels[rest], "fit-svm")
+    find_classes(columns.labels[rest], "fit-svm")
     empty = ESTIMATORS[job.loss](
         C=job.C, tol=job.tol, max_epochs=job.max_epochs, fit_intercept=job.fit_intercept, dtype=job.dtype,
         random_state=job.seed,
@@ -156,7 +156,7 @@ def train_on_texts(job: Job, source: Any, request: LabelsRequest) -> TextClassif
     model = TextClassifier(empty, ngrams=request.ngrams)
     stage("counting words")
     rows = model.learn_words([columns.texts[i] for i in rest])
-    model.adopt(_trained(job, rows, columns.labels[rest], request.show))
+    model.adopt(_train(job, rows, columns.labels[rest], request.show))
     model.trained_on_ = TrainedOn(
         columns.source, columns.fingerprint, request.text, str(request.label), len(rest), columns.rows[held]
     )
@@ -170,7 +170,7 @@ def _read_others(kept: TrainedOn | None, source: Any, asked: Mapping[str, Any]) 
     if isinstance(source, list):
         texts = checked_texts(source)
         return TextColumns(texts, None, np.arange(len(texts)), "texts")
-    table = as_source(source)
+    table = read_source(source)
     text = asked.get("text", None if kept is None else kept.text)
     label = asked.get("label")
     if label is None and kept is not None and kept.label in table.frame.columns:
@@ -184,7 +184,7 @@ def _read_others(kept: TrainedOn | None, source: Any, asked: Mapping[str, Any]) 
         texts=[read.texts[i] for i in at],
         labels=None if read.labels is None else read.labels[at],
         rows=read.rows[at],
-        notes=(_told(len(kept.held), kept.n_texts), *read.notes),
+        notes=(_tell_held(len(kept.held), kept.n_texts), *read.notes),
     )
 
 
@@ -192,7 +192,7 @@ def read_text_columns(
     source: Any, text: str | None, label: str | None, *, needs_labels: bool = True
 ) -> TextColumns:
     """Read texts and labels from a table of any kind; rows where one of them is missing are left out."""
-    table = as_source(source)
+    table = read_source(source)
     frame = table.frame
     asked = (
         [("--text", text), ("--label", label)] if needs_labels or label is not None else [("--text", text)]
@@ -206,7 +206,7 @@ def read_text_columns(
     lacking = "a text or a label" if len(asked) == 2 else "a text"
     notes = (f"Rows left out, without {lacking}: {lost:,}.",) if lost else ()
     texts = [str(cell) for cell in frame[text].to_numpy()[kept]]
-    labels = _as_labels(frame[label].to_numpy()[kept]) if len(asked) == 2 else None
+    labels = _make_labels(frame[label].to_numpy()[kept]) if len(asked) == 2 else None
     return TextColumns(
         texts,
         labels,
@@ -235,7 +235,7 @@ def _check_columns(table: Table, asked: list[tuple[str, str | None]]) -> None:
         )
 
 
-def _as_labels(column: NDArray[Any]) -> NDArray[Any]:
+def _make_labels(column: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers and truths as they are, all else as text."""
     # Whole numbers beside gaps were read as floats; beyond 2⁵³ a float is no longer a certain whole number.
     if column.dtype.kind == "f" and (np.abs(column) < 2**53).all() and (column == np.round(column)).all():
@@ -243,19 +243,19 @@ def _as_labels(column: NDArray[Any]) -> NDArray[Any]:
     return column if column.dtype.kind in "biu" else column.astype(str)
 
 
-def _held(n: int, share: float, seed: int) -> Integers:
+def _hold_out(n: int, share: float, seed: int) -> Integers:
     n_held = min(round(share * n), MOST_HELD, n - 2)  # two are left to learn from, of one class each
     return np.sort(np.random.default_rng(seed).permutation(n)[: max(n_held, 0)])
 
 
-def _told(n_held: int, n_rest: int) -> str:
+def _tell_held(n_held: int, n_rest: int) -> str:
     trained = f"Trained on {n_rest:,} texts"
     if n_held:
         return f"{trained}; those counted and shown here are {n_held:,} others, chosen at random."
     return f"{trained}, the same that are counted and shown here: errors on new texts will be more."
 
 
-def _trained(job: Job, rows: sparse.csr_array, labels: NDArray[Any], show: Callable[[str], None]) -> Any:
+def _train(job: Job, rows: sparse.csr_array, labels: NDArray[Any], show: Callable[[str], None]) -> Any:
     """Train on the features through a file, as any job does: over threads or ranks, with checkpoints."""
     from tellwhy.classifiers.svm.training.run import train
 
@@ -314,12 +314,14 @@ def explain_texts(
     [('new', False), ('moon', True)]
     """
     told = checked_texts(texts)
-    own = None if truth is None else _one_each(truth, len(told), "label")
-    numbers = np.arange(len(told)) if rows is None else _one_each(rows, len(told), "row number")
-    return _explained(model, _labelled(model, TextColumns(told, own, numbers, source, tuple(notes)), most))
+    own = None if truth is None else _check_one_each(truth, len(told), "label")
+    numbers = np.arange(len(told)) if rows is None else _check_one_each(rows, len(told), "row number")
+    return _explain_labels(
+        model, _label_texts(model, TextColumns(told, own, numbers, source, tuple(notes)), most)
+    )
 
 
-def _labelled(model: Any, read: TextColumns, top: int) -> LabelledTexts:
+def _label_texts(model: Any, read: TextColumns, top: int) -> LabelledTexts:
     """Return texts with their labels; `top` of them are to be explained."""
     validate_value("explain_texts", "most", top, integer(1))
     steps, last = linear_parts(model)
@@ -328,18 +330,18 @@ def _labelled(model: Any, read: TextColumns, top: int) -> LabelledTexts:
             "explain_texts needs a model that takes texts: a TextClassifier, or a pipeline that begins "
             f"with a vectorizer. Got {type(model).__name__}."
         )
-    labels, leads = _labels_and_leads(steps, last, read.texts)
+    labels, leads = _find_labels_and_leads(steps, last, read.texts)
     return LabelledTexts(read, labels, leads, top)
 
 
-def _explained(model: Any, batch: LabelledTexts) -> TextLabels:
+def _explain_labels(model: Any, batch: LabelledTexts) -> TextLabels:
     """Explain the labels of texts by words; if there are many, those that are worth looking at first."""
     last = linear_parts(model)[1]
     read = batch.read
     n = len(read.texts)
     own = None if read.labels is None else read.labels.astype(str)
     wrong = None if own is None else np.flatnonzero(own != batch.labels.astype(str))
-    chosen = _chosen(n, wrong, batch.leads, batch.top)
+    chosen = _choose_texts(n, wrong, batch.leads, batch.top)
     explanation = LinearRelevance(model).explain([read.texts[i] for i in chosen])
     return TextLabels(
         source=read.source,
@@ -350,22 +352,24 @@ def _explained(model: Any, batch: LabelledTexts) -> TextLabels:
         n_wrong=None if wrong is None else len(wrong),
         order=_order_words(n, wrong, len(chosen)),
         shown=tuple(
-            _reasons(explanation[k], read.texts[i], int(read.rows[i]), None if own is None else str(own[i]))
+            _make_reasons(
+                explanation[k], read.texts[i], int(read.rows[i]), None if own is None else str(own[i])
+            )
             for k, i in enumerate(chosen)
         ),
-        classes=_class_words(last, batch.labels, explanation),
+        classes=_find_class_words(last, batch.labels, explanation),
         notes=read.notes,
     )
 
 
-def _one_each(given: ArrayLike, n: int, what: str) -> Any:
+def _check_one_each(given: ArrayLike, n: int, what: str) -> Any:
     array = np.asarray(given)
     if array.shape != (n,):
         raise InvalidInput(f"Expected one {what} per text, {n} in all. Got an array of shape {array.shape}.")
     return array
 
 
-def _labels_and_leads(steps: Any, last: Any, texts: list[str]) -> tuple[Any, Floats]:
+def _find_labels_and_leads(steps: Any, last: Any, texts: list[str]) -> tuple[Any, Floats]:
     """Return each text's label and how far it is ahead of the runner-up."""
     coef, intercept = weights_of_all(last)
     places = []
@@ -380,7 +384,7 @@ def _labels_and_leads(steps: Any, last: Any, texts: list[str]) -> tuple[Any, Flo
     return np.asarray(last.classes_)[np.concatenate(places)], np.concatenate(leads)
 
 
-def _chosen(n: int, wrong: Integers | None, leads: Floats, most: int) -> Integers:
+def _choose_texts(n: int, wrong: Integers | None, leads: Floats, most: int) -> Integers:
     if n <= most:
         return np.arange(n)
     first = np.empty(0, dtype=np.int64) if wrong is None else wrong[np.argsort(-leads[wrong], kind="stable")]
@@ -399,7 +403,7 @@ def _order_words(n: int, wrong: Integers | None, n_shown: int) -> str:
     return f"{n_shown} of {n:,} texts: first those with a wrong label, the surest first, then {closest}."
 
 
-def _reasons(explanation: Explanation, text: str, row: int, truth: str | None) -> TextReasons:
+def _make_reasons(explanation: Explanation, text: str, row: int, truth: str | None) -> TextReasons:
     """Reasons of one text, from its explanation."""
     values = explanation.values[0]
     names = explanation.names()
@@ -414,14 +418,14 @@ def _reasons(explanation: Explanation, text: str, row: int, truth: str | None) -
         lead=float(explanation.scores[0]),
         base=float(explanation.base_values[0]),
         truth=truth,
-        marked=marked_text(text, {names[j]: float(values[j]) for j in present}),
+        marked=mark_text(text, {names[j]: float(values[j]) for j in present}),
         words=tuple((names[j], float(values[j])) for j in sorted(strongest, key=lambda j: -values[j])),
         n_others=len(others),
         others=float(values[others].sum()),
     )
 
 
-def _class_words(last: Any, labels: NDArray[Any], explanation: Explanation) -> tuple[ClassWords, ...]:
+def _find_class_words(last: Any, labels: NDArray[Any], explanation: Explanation) -> tuple[ClassWords, ...]:
     """Words of the classes that occur, the most frequent first: weights above the mean of all classes."""
     coef, _ = weights_of_all(last)
     # Adding the same weights to every class changes no label: only what is above the mean tells them apart.

@@ -19,7 +19,7 @@ from typing import Any
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.kinds.marks import Mark
 from tellwhy.storage import clock
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.storage.journal import append_lines, read_lines
 from tellwhy.storage.signature import fingerprint_of
 
@@ -162,7 +162,7 @@ def name_of_user() -> str:
 def _append(model: str | Path, entries: Sequence[Mapping[str, Any]]) -> None:
     if entries:
         head = {"schema": SCHEMA, "model": fingerprint_of(model)}
-        append_lines(path_of_marks(model), [head | plain(dict(entry)) for entry in entries])
+        append_lines(path_of_marks(model), [head | make_plain(dict(entry)) for entry in entries])
 
 
 def _mark_of(path: Path, entry: Mapping[str, Any]) -> Mark:

@@ -10,7 +10,7 @@ from tellwhy.results.labelled_texts import MarkedText, Piece
 _WORD = re.compile(r"\w+")
 
 
-def marked_text(text: str, relevance: Mapping[str, float], *, most: int = 2_000) -> MarkedText:
+def mark_text(text: str, relevance: Mapping[str, float], *, most: int = 2_000) -> MarkedText:
     """Share the relevance of features out among the words of a text.
 
     A feature is a word, in lower case, or several words of two letters and more that follow each other, with
@@ -28,14 +28,14 @@ def marked_text(text: str, relevance: Mapping[str, float], *, most: int = 2_000)
 
     Examples
     --------
-    >>> found = marked_text("The Moon, the moon!", {"moon": 2.0, "orbit": 0.5})
+    >>> found = mark_text("The Moon, the moon!", {"moon": 2.0, "orbit": 0.5})
     >>> [(piece.text, piece.relevance) for piece in found.pieces if piece.relevance]
     [('Moon', 1.0), ('moon', 1.0)]
     >>> found.elsewhere
     0.5
     """
     spans = [match.span() for match in _WORD.finditer(text)]
-    marks = _relevance_of_words([text[start:end].lower() for start, end in spans], relevance)
+    marks = _share_relevance([text[start:end].lower() for start, end in spans], relevance)
     pieces = []
     at = 0
     for (start, end), mark in zip(spans, marks, strict=True):
@@ -48,8 +48,8 @@ def marked_text(text: str, relevance: Mapping[str, float], *, most: int = 2_000)
     return MarkedText(tuple(pieces), sum(relevance.values()) - shown, len(text) > most)
 
 
-def _relevance_of_words(words: list[str], relevance: Mapping[str, float]) -> list[float]:
-    places = _places(words, relevance)
+def _share_relevance(words: list[str], relevance: Mapping[str, float]) -> list[float]:
+    places = _find_features(words, relevance)
     marks = [0.0] * len(words)
     for feature, found in places.items():
         for run in found:
@@ -58,7 +58,7 @@ def _relevance_of_words(words: list[str], relevance: Mapping[str, float]) -> lis
     return marks
 
 
-def _places(words: list[str], relevance: Mapping[str, float]) -> dict[str, list[list[int]]]:
+def _find_features(words: list[str], relevance: Mapping[str, float]) -> dict[str, list[list[int]]]:
     """Where each feature stands: for every occurrence, the numbers of its words."""
     longest = max((feature.count(" ") + 1 for feature in relevance), default=1)
     # Vectorizers drop words of one letter before they form pairs: "a moon" and "moon" are the same to them.

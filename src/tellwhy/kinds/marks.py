@@ -25,11 +25,11 @@ from tellwhy.checks.mistakes import MISTAKES, is_of_alarms
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Integers
-from tellwhy.kinds.request import cell_text
+from tellwhy.kinds.request import write_cell
 from tellwhy.results.result import Anomaly, Notice, Reason, Result, Typical
-from tellwhy.storage.documents import plain
-from tellwhy.verdicts.findings import RowFindings, addition
-from tellwhy.verdicts.reasons import is_usual, usual_values
+from tellwhy.storage.documents import make_plain
+from tellwhy.verdicts.findings import RowFindings, measure_addition
+from tellwhy.verdicts.reasons import is_usual, list_usual
 from tellwhy.words.numbers import is_number
 
 MOST_LISTED = 1000  # rows that a result lists of each mark
@@ -64,7 +64,7 @@ class Mark:
     when: str = ""
     who: str = ""
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "cause", are_texts(self.cause, self.words, self.why, self.id, self.when, self.who), True
         yield "reach", all(_is_pair(each) for each in self.reach.values()), True
 
@@ -89,44 +89,44 @@ def _number(cell: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def finding_cause(kind: str, columns: Sequence[str], value: Any) -> str:
+def write_finding_cause(kind: str, columns: Sequence[str], value: Any) -> str:
     """The cause of a finding, as text.
 
     Examples
     --------
-    >>> finding_cause("placeholder", ["age"], 999.0)
+    >>> write_finding_cause("placeholder", ["age"], 999.0)
     '["placeholder", ["age"], "999"]'
-    >>> finding_cause("broken_relation", ["total", "price"], 12.0)
+    >>> write_finding_cause("broken_relation", ["total", "price"], 12.0)
     '["broken_relation", ["total", "price"], ""]'
     """
-    told = cell_text(value) if MISTAKES[kind].is_of_one_value else ""
-    return _text([kind, list(columns), told])
+    told = write_cell(value) if MISTAKES[kind].is_of_one_value else ""
+    return _write_value([kind, list(columns), told])
 
 
-def reason_cause(reasons: Sequence[Reason], typical: Mapping[str, Typical]) -> str:
+def write_reason_cause(reasons: Sequence[Reason], typical: Mapping[str, Typical]) -> str:
     """The cause that the detector's reasons tell: columns, with their labels or sides; '' without any."""
     held = [each for each in reasons if each.holds or each.finding is not None] or list(reasons[:1])
-    pairs = sorted([reason.feature, side_of(reason, typical)] for reason in held)
-    return _text(["odd", pairs]) if pairs else ""
+    pairs = sorted([reason.feature, find_side(reason, typical)] for reason in held)
+    return _write_value(["odd", pairs]) if pairs else ""
 
 
-def side_of(reason: Reason, typical: Mapping[str, Typical]) -> str:
+def find_side(reason: Reason, typical: Mapping[str, Typical]) -> str:
     """'high', 'low' or 'usual' for a number; the label itself for a label."""
     usual = typical.get(reason.feature)
     if reason.value is None:
         return "missing"
     if usual is None or usual.kind != "number" or not is_number(reason.value):
-        return cell_text(reason.value)
+        return write_cell(reason.value)
     if is_usual(reason.value, usual):
         return "usual"
-    return "high" if reason.value > usual_values(usual)[1] else "low"
+    return "high" if reason.value > list_usual(usual)[1] else "low"
 
 
-def _text(value: Any) -> str:
-    return json.dumps(plain(value), ensure_ascii=False)
+def _write_value(value: Any) -> str:
+    return json.dumps(make_plain(value), ensure_ascii=False)
 
 
-def marks_of(run: Result, row: int, why: str) -> list[Mark]:
+def make_marks(run: Result, row: int, why: str) -> list[Mark]:
     """The marks that say that an explained row of a run is no trouble: one for each of its causes.
 
     Parameters
@@ -147,10 +147,10 @@ def marks_of(run: Result, row: int, why: str) -> list[Mark]:
     anomaly = run.anomalies[at]
     cells = None if run.table_rows is None else run.table_rows.iloc[at]
     found = [finding for finding in run.findings if row in finding.rows and not is_of_alarms(finding)]
-    marks = [_mark_of_finding(each, _cell(cells, each.columns), why) for each in found if each.columns]
+    marks = [_mark_of_finding(each, _find_cell(cells, each.columns), why) for each in found if each.columns]
     named = {name for finding in found for name in finding.columns}
     others = [reason for reason in anomaly.reasons if reason.feature not in named]
-    if reason_cause(others, run.usual) and (not found or any(reason.holds for reason in others)):
+    if write_reason_cause(others, run.usual) and (not found or any(reason.holds for reason in others)):
         marks.append(_mark_of_reasons(others, run.usual, why, all_of_them=not found))
     if not marks:
         raise InvalidParameter(f"Row {row} has no reason that could be recognised in other rows.")
@@ -160,7 +160,7 @@ def marks_of(run: Result, row: int, why: str) -> list[Mark]:
 def _mark_of_finding(finding: quality.Finding, cell: Any, why: str) -> Mark:
     number = None if MISTAKES[finding.kind].is_of_one_value else _number(cell)
     reach = {} if number is None else {finding.columns[0]: (-2 * abs(number), 2 * abs(number))}
-    return Mark(finding_cause(finding.kind, finding.columns, cell), finding.text, why, reach)
+    return Mark(write_finding_cause(finding.kind, finding.columns, cell), finding.text, why, reach)
 
 
 def _mark_of_reasons(
@@ -170,7 +170,7 @@ def _mark_of_reasons(
     reach = {reason.feature: _reach(reason.value, typical.get(reason.feature)) for reason in told}
     words = "; ".join(reason.text for reason in told)
     return Mark(
-        reason_cause(reasons, typical), words, why, {n: each for n, each in reach.items() if any(each)}
+        write_reason_cause(reasons, typical), words, why, {n: each for n, each in reach.items() if any(each)}
     )
 
 
@@ -179,11 +179,11 @@ def _reach(value: Any, usual: Typical | None) -> tuple[float | None, float | Non
     number = _number(value)
     if usual is None or usual.kind != "number" or number is None or is_usual(number, usual):
         return (None, None)
-    low, high = usual_values(usual)
+    low, high = list_usual(usual)
     return (None, 2 * number - high) if number > high else (2 * number - low, None)
 
 
-def _cell(cells: pd.Series | None, columns: Sequence[str]) -> Any:
+def _find_cell(cells: pd.Series | None, columns: Sequence[str]) -> Any:
     return None if cells is None or columns[0] not in cells.index else cells[columns[0]]
 
 
@@ -219,7 +219,7 @@ def row_at_line(run: Result, line: int) -> int:
     return found
 
 
-def with_marks(model: TableModel, marks: Sequence[Mark]) -> TableModel:
+def add_marks(model: TableModel, marks: Sequence[Mark]) -> TableModel:
     """The model with further marks; one of a cause that is marked already takes its place."""
     known = {mark.cause: mark for mark in model.marks}
     known |= {mark.cause: mark for mark in marks}
@@ -284,9 +284,7 @@ def _with_cells(column: pd.Series, rows: Sequence[int], cells: Sequence[Any]) ->
 NOTHING_HELD = Held()
 
 
-def without_marked(
-    found: RowFindings, frame: pd.DataFrame, marks: Sequence[Mark]
-) -> tuple[RowFindings, Held]:
+def drop_marked(found: RowFindings, frame: pd.DataFrame, marks: Sequence[Mark]) -> tuple[RowFindings, Held]:
     """Findings without those that are marked; and what each mark held back."""
     known = {mark.cause: mark for mark in marks}
     rows: dict[str, list[int]] = {}
@@ -298,7 +296,7 @@ def without_marked(
         for row, cause, told in zip(finding.rows, causes, expected, strict=True):
             if cause:
                 cells.setdefault(finding.columns[0], {})[row] = told
-                if addition(finding) > 0:
+                if measure_addition(finding) > 0:
                     rows.setdefault(cause, []).append(row)
         free = [i for i, cause in enumerate(causes) if not cause]
         if free or not finding.rows:
@@ -315,13 +313,13 @@ def _marked_causes(finding: quality.Finding, frame: pd.DataFrame, known: Mapping
         return [""] * len(finding.rows)
     name = finding.columns[0]
     cells = frame[name].iloc[list(finding.rows)] if name in frame else [None] * len(finding.rows)
-    causes = [(finding_cause(finding.kind, finding.columns, cell), cell) for cell in cells]
+    causes = [(write_finding_cause(finding.kind, finding.columns, cell), cell) for cell in cells]
     return [cause if cause in known and known[cause].covers(name, cell) else "" for cause, cell in causes]
 
 
 def marked_cause(anomaly: Anomaly, typical: Mapping[str, Typical], marks: Sequence[Mark]) -> str:
     """The marked cause of an alarm that the detector raised; '' where it has none."""
-    cause = reason_cause(anomaly.reasons, typical)
+    cause = write_reason_cause(anomaly.reasons, typical)
     known = next((mark for mark in marks if mark.cause == cause), None) if cause else None
     if known is None:
         return ""
@@ -329,7 +327,7 @@ def marked_cause(anomaly: Anomaly, typical: Mapping[str, Typical], marks: Sequen
     return cause if all(known.covers(name, told.get(name)) for name in known.reach) else ""
 
 
-def held_back(run: Result, marks: Sequence[Mark], held: Held) -> Result:
+def hold_back(run: Result, marks: Sequence[Mark], held: Held) -> Result:
     """The run without the alarms whose cause is marked, and with a sentence on how many these were.
 
     Parameters
@@ -356,7 +354,7 @@ def held_back(run: Result, marks: Sequence[Mark], held: Held) -> Result:
         for each, is_kept in zip(run.anomalies, stays, strict=True)
         if is_kept
     ]
-    return _told(run, kept, np.flatnonzero(stays), set(gone), _notice(marks, by_cause))
+    return _keep_told(run, kept, np.flatnonzero(stays), set(gone), _make_notice(marks, by_cause))
 
 
 def rows_held(held: Held, rows: Sequence[int], is_alarm: NDArray[np.bool_]) -> dict[str, list[int]]:
@@ -365,15 +363,15 @@ def rows_held(held: Held, rows: Sequence[int], is_alarm: NDArray[np.bool_]) -> d
     return {cause: numbers for cause, numbers in free.items() if numbers}
 
 
-def _told(run: Result, kept: list[Anomaly], places: np.ndarray, gone: set[int], held: Notice) -> Result:
-    from tellwhy.verdicts.headline import headline_of
-    from tellwhy.verdicts.reasons import groups_of
+def _keep_told(run: Result, kept: list[Anomaly], places: np.ndarray, gone: set[int], held: Notice) -> Result:
+    from tellwhy.verdicts.headline import make_headline
+    from tellwhy.verdicts.reasons import group_anomalies
 
     is_gone = np.isin(np.asarray(run.rows), list(gone))
     # A row that is known is no alarm: its score is told as the line itself.
     scores = np.where(is_gone, np.minimum(run.scores, run.line), run.scores)
     alarms = None if run.alarms is None else replace(run.alarms, n_flagged=int((scores > run.line).sum()))
-    opening = run.opening if alarms is None else headline_of(len(scores), alarms, kept, run.usual)
+    opening = run.opening if alarms is None else make_headline(len(scores), alarms, kept, run.usual)
     findings = [f.of_rows([i for i, row in enumerate(f.rows) if row not in gone]) for f in run.findings]
     return replace(
         run,
@@ -382,14 +380,14 @@ def _told(run: Result, kept: list[Anomaly], places: np.ndarray, gone: set[int], 
         table_rows=None if run.table_rows is None else run.table_rows.iloc[places].reset_index(drop=True),
         scores=scores,
         alarms=alarms,
-        groups=groups_of(kept),
+        groups=group_anomalies(kept),
         opening=None if opening is None else replace(opening, more=[*opening.more, held]),
         findings=[f for f, was in zip(findings, run.findings, strict=True) if f.rows or not was.rows],
         notices=[*run.notices, held],
     )
 
 
-def _notice(marks: Sequence[Mark], by_cause: Mapping[str, Sequence[int]]) -> Notice:
+def _make_notice(marks: Sequence[Mark], by_cause: Mapping[str, Sequence[int]]) -> Notice:
     """How many rows were held back, by which marks, and which rows these are."""
     by_why: dict[str, set[int]] = {}  # a row may have been marked for several causes at once
     for mark in marks:

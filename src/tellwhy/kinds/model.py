@@ -176,7 +176,7 @@ def kind_of_model(model: Any) -> str:
     return name
 
 
-def changed_settings(kept: Any, settings: Mapping[str, Any], changeable: tuple[str, ...]) -> dict[str, Any]:
+def change_settings(kept: Any, settings: Mapping[str, Any], changeable: tuple[str, ...]) -> dict[str, Any]:
     """What is asked of new data, as far as it may differ from what was asked in fitting.
 
     A setting that stays as it was is no change; None asks for nothing.
@@ -191,7 +191,7 @@ def changed_settings(kept: Any, settings: Mapping[str, Any], changeable: tuple[s
     return asked
 
 
-def first_place(anomaly: Anomaly) -> dict[str, Any] | None:
+def find_first_place(anomaly: Anomaly) -> dict[str, Any] | None:
     """Return the first reason of an anomaly as plain values, for the headline; None without one."""
     if not anomaly.reasons:
         return None

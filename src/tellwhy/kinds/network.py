@@ -16,10 +16,10 @@ from tellwhy.core.errors import CannotWrite, InvalidParameter
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats
-from tellwhy.kinds.model import changed_settings, kind
+from tellwhy.kinds.model import change_settings, kind
 from tellwhy.kinds.networks.inputs import read_labels
 from tellwhy.kinds.networks.loading import EXPORT, EXPORTED, LoadedNetwork, load_network
-from tellwhy.kinds.networks.network import Case, NetworkRequest, explain_case, named_methods, read_case
+from tellwhy.kinds.networks.network import Case, NetworkRequest, explain_case, find_methods, read_case
 from tellwhy.results.network_run import as_result
 from tellwhy.results.result import Result
 from tellwhy.storage.model_file import SavedAsFile
@@ -69,7 +69,7 @@ class NetworkModel(SavedAsFile):
             )
         return super().save(path)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "request", isinstance(self.request, NetworkRequest), True
         yield "archive", self.archive.dtype == np.uint8 and self.archive.ndim == 1, True
         yield "archive", len(self.archive) > 0, True
@@ -86,20 +86,20 @@ class NetworkKind:
         if unknown:
             raise InvalidParameter(f"Networks have no setting {unknown[0]!r}.")
         request = NetworkRequest(**settings)
-        named_methods(request.method)
+        find_methods(request.method)
         labels = () if request.labels is None else tuple(read_labels(Path(request.labels)))
         path = Path(str(source))
         stage("loading the network")
         loaded = load_network(str(source))
         is_archive = path.suffix.lower() == EXPORTED
         archive = np.fromfile(path, dtype=np.uint8) if is_archive else np.empty(0, dtype=np.uint8)
-        model = NetworkModel(str(source), _with_names(request), labels, archive)
+        model = NetworkModel(str(source), _name_files(request), labels, archive)
         model.__dict__["loaded"] = loaded  # it need not be read again
         return model
 
     def read(self, model: NetworkModel, source: Any, settings: Mapping[str, Any]) -> Case:
         """Read pictures or a text, and apply the network to them."""
-        request = replace(model.request, **changed_settings(model.request, settings, CHANGEABLE))
+        request = replace(model.request, **change_settings(model.request, settings, CHANGEABLE))
         return read_case(model.source, model.loaded, model.labels, str(source), request)
 
     def check(self, model: NetworkModel, batch: Case) -> Case:  # noqa: ARG002
@@ -117,7 +117,7 @@ class NetworkKind:
         return as_result(explain_case(batch), scores)
 
 
-def _with_names(request: NetworkRequest) -> NetworkRequest:
+def _name_files(request: NetworkRequest) -> NetworkRequest:
     """The request with files by their names, as a model file holds them."""
     how = request.preparation
     vocabulary = None if how.vocabulary is None else str(how.vocabulary)

@@ -13,7 +13,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
-from tellwhy.data.images import SIDE, Picture, alike, pictures_in, read_picture
+from tellwhy.data.images import SIDE, Picture, list_pictures, make_alike, read_picture
 
 FEW = 12  # pictures up to which every position is scored; of more, every second along each axis
 SHOWN_NOTICES = 5
@@ -54,7 +54,7 @@ class PictureRequest:
     random_state: int = 0
     features: str = "auto"
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "features", self.features in FEATURES, True
         yield "patch", self.patch >= 1 and self.side >= self.patch and self.top >= 1, True
 
@@ -96,20 +96,22 @@ def read_pictures(files: Any, request: PictureRequest, used: str) -> Pictures:
     """Read pictures, all grey or all in colours."""
     given = [files] if isinstance(files, (str, Path)) else list(files)
     pictures, notices = _read(given, request, used)
-    return Pictures(", ".join(str(place) for place in given), request, pictures, alike(pictures), notices)
+    return Pictures(
+        ", ".join(str(place) for place in given), request, pictures, make_alike(pictures), notices
+    )
 
 
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
 
 
-def in_colours(pixels: Floats, *, is_grey: bool) -> Floats:
+def match_colours(pixels: Floats, *, is_grey: bool) -> Floats:
     """Return a picture in grey, or in colours, whatever it is."""
     if is_grey:
         return pixels if pixels.ndim == 2 else np.asarray(pixels @ np.array(LUMINANCE))
     return np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels
 
 
-def fingerprint_of(pixels: Sequence[Floats]) -> str:
+def compute_fingerprint(pixels: Sequence[Floats]) -> str:
     """SHA-256 of pixels, picture by picture."""
     found = hashlib.sha256()
     for each in pixels:
@@ -122,7 +124,7 @@ def _read(
     places: Sequence[str | Path], request: PictureRequest, used: str
 ) -> tuple[list[Picture], list[str]]:
     """Read pictures; one of many that cannot be read is told, and the others go on."""
-    paths = [path for place in places for path in pictures_in(place)]
+    paths = [path for place in places for path in list_pictures(place)]
     pictures = []
     notices = []
     for path in paths:
@@ -137,10 +139,10 @@ def _read(
         pictures.append(picture)
     if not pictures:
         raise InvalidInput(f"None of the {len(paths)} pictures can be {used}. The first: {notices[0]}")
-    return pictures, [*_few(notices), *_few(_changed(pictures))]
+    return pictures, [*_shorten_notices(notices), *_shorten_notices(_tell_changes(pictures))]
 
 
-def _changed(pictures: Sequence[Picture]) -> list[str]:
+def _tell_changes(pictures: Sequence[Picture]) -> list[str]:
     """What was done to pictures; what was done to many is told once."""
     names: dict[str, list[str]] = {}
     for picture in pictures:
@@ -151,7 +153,7 @@ def _changed(pictures: Sequence[Picture]) -> list[str]:
     ]
 
 
-def _few(notices: list[str]) -> list[str]:
+def _shorten_notices(notices: list[str]) -> list[str]:
     if len(notices) <= SHOWN_NOTICES:
         return notices
     return [*notices[:SHOWN_NOTICES], f"The same or alike for {len(notices) - SHOWN_NOTICES} more pictures."]

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import ndimage
 from sklearn.metrics import roc_auc_score
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
 
@@ -64,9 +64,9 @@ class PictureLooks:
 
     def scores(self, pictures: Sequence[Floats]) -> Floats:
         """Return the score of each picture by the look that finds it oddest."""
-        return np.asarray(self._each(pictures).max(axis=1))
+        return np.asarray(self._score_by_each(pictures).max(axis=1))
 
-    def _each(self, pictures: Sequence[Floats]) -> Floats:
+    def _score_by_each(self, pictures: Sequence[Floats]) -> Floats:
         from tellwhy.detectors.patches.looks import scores_of
 
         found = [[scores_of(look, look.lens.seen(each))[0] for look in self.members] for each in pictures]
@@ -74,7 +74,7 @@ class PictureLooks:
 
     def explain(self, picture: Floats) -> tuple[str, Told]:
         """Return the look that finds the picture oddest, and the relevance of its pixels for that."""
-        at = int(self._each([picture])[0].argmax())
+        at = int(self._score_by_each([picture])[0].argmax())
         return self.names[at], self.members[at].explain(picture)
 
     @property
@@ -83,7 +83,7 @@ class PictureLooks:
         lens = self.members[0].lens
         return lens.height, lens.width
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         from tellwhy.detectors.patches.looks import NearestPlaces, PlaceGaussians
 
         n = len(self.names)
@@ -101,23 +101,23 @@ def learn_looks(pictures: Sequence[Floats], features: str, seed: int) -> Picture
     kinds: dict[str, Any] = {"network": PlaceGaussians, "filters": NearestPlaces}
     change = change_of_content(pictures) if features == "auto" else 0.0
     is_whole = features == "whole" or change > OTHER_THINGS
-    tried = _tried(kinds, pictures, seed) if features == "auto" and not is_whole else {}
+    tried = _try_looks(kinds, pictures, seed) if features == "auto" and not is_whole else {}
     names = (
         ["whole"]
         if is_whole
-        else (best_of(tried, is_same_thing=change < SAME_THING) if tried else features).split("+")
+        else (choose_best(tried, is_same_thing=change < SAME_THING) if tried else features).split("+")
     )
     learned = [
         PlaceGaussians.learn(pictures, "whole") if name == "whole" else kinds[name].learn(pictures)
         for name in names
     ]
     scores = np.stack([each for _, each in learned], axis=1)
-    middles, units = _units_of(scores)
+    middles, units = _measure_units(scores)
     usual = ((scores - middles) / units).max(axis=1)
     return PictureLooks(names, [look for look, _ in learned], middles, units, usual, tried)
 
 
-def best_of(tried: dict[str, float], *, is_same_thing: bool = False) -> str:
+def choose_best(tried: dict[str, float], *, is_same_thing: bool = False) -> str:
     """Return the way of looking with the largest AUROC; two together only where that is clearly better.
 
     Of pictures of the same thing in about the same place, only a look at each place finds what is missing:
@@ -125,7 +125,7 @@ def best_of(tried: dict[str, float], *, is_same_thing: bool = False) -> str:
 
     Examples
     --------
-    >>> best_of({"network": 0.95, "filters": 0.7, "network+filters": 0.96})
+    >>> choose_best({"network": 0.95, "filters": 0.7, "network+filters": 0.96})
     'network'
     """
     if is_same_thing and max(tried.values()) < tried["network"] + CLEARLY:
@@ -135,7 +135,7 @@ def best_of(tried: dict[str, float], *, is_same_thing: bool = False) -> str:
     return next((name for name in tried if "+" in name and tried[name] > singles[best] + BETTER), best)
 
 
-def _tried(kinds: dict[str, Any], pictures: Sequence[Floats], seed: int) -> dict[str, float]:
+def _try_looks(kinds: dict[str, Any], pictures: Sequence[Floats], seed: int) -> dict[str, float]:
     """AUROC of each way of looking, and of both together, of planted defects beside good pictures."""
     from tellwhy.detectors.patches.looks import scores_of
 
@@ -144,27 +144,27 @@ def _tried(kinds: dict[str, Any], pictures: Sequence[Floats], seed: int) -> dict
     held = set(rng.permutation(len(pictures))[:n_held].tolist())
     good = [each for k, each in enumerate(pictures) if k in held]
     others = [each for k, each in enumerate(pictures) if k not in held]
-    spoiled = [planted(each, rng) for each in good for _ in range(DEFECTS)]
+    spoiled = [plant_defect(each, rng) for each in good for _ in range(DEFECTS)]
     is_odd = np.arange(len(good) + len(spoiled)) >= len(good)
     columns = []
     for kind in kinds.values():
         look = kind.learn_alone(others)
         columns.append([scores_of(look, look.lens.seen(each))[0] for each in [*good, *spoiled]])
     scores = np.array(columns).T
-    middles, units = _units_of(scores[: len(good)])
+    middles, units = _measure_units(scores[: len(good)])
     tried = {name: float(roc_auc_score(is_odd, scores[:, k])) for k, name in enumerate(kinds)}
     joint = ((scores - middles) / units).max(axis=1)
     return tried | {"+".join(kinds): float(roc_auc_score(is_odd, joint))}
 
 
-def _units_of(scores: Floats) -> tuple[Floats, Floats]:
+def _measure_units(scores: Floats) -> tuple[Floats, Floats]:
     """Median score by each look, and how far good pictures usually go above it."""
     middles = np.median(scores, axis=0)
     spreads = np.quantile(scores, HIGH, axis=0) - middles
     return middles, np.maximum(spreads, 1e-9 + 0.01 * np.abs(middles))
 
 
-def planted(picture: Floats, rng: np.random.Generator) -> Floats:
+def plant_defect(picture: Floats, rng: np.random.Generator) -> Floats:
     """Return a copy of a picture with one small defect of a kind drawn at random."""
     height, width = picture.shape[:2]
     side = int(max(4, rng.uniform(0.08, 0.16) * min(height, width)))
@@ -175,7 +175,7 @@ def planted(picture: Floats, rng: np.random.Generator) -> Floats:
     piece = found[place]
     if kind == "stain":
         level = rng.uniform(picture.min(), picture.max())
-        found[place] = piece + 0.7 * _disc(piece.shape) * (level - piece)
+        found[place] = piece + 0.7 * _draw_disc(piece.shape) * (level - piece)
     elif kind == "scratch":
         at = np.arange(side)
         drift = (at * rng.uniform(-1, 1)).astype(int) % side
@@ -191,7 +191,7 @@ def planted(picture: Floats, rng: np.random.Generator) -> Floats:
     return found
 
 
-def _disc(shape: tuple[int, ...]) -> Floats:
+def _draw_disc(shape: tuple[int, ...]) -> Floats:
     """1 inside a disc that fills a square, 0 outside."""
     rows, columns = np.mgrid[: shape[0], : shape[1]]
     middle = (shape[0] - 1) / 2
@@ -215,7 +215,7 @@ class Region:
     times_usual: float
 
 
-def regions_of(relevance: Floats, patch: int) -> list[Region]:
+def find_regions(relevance: Floats, patch: int) -> list[Region]:
     """Return the places with most relevance, at most three, the one with most first.
 
     Relevance is smoothed over a patch; a place is a connected part above half of the highest point that
@@ -225,7 +225,7 @@ def regions_of(relevance: Floats, patch: int) -> list[Region]:
     --------
     >>> relevance = np.ones((40, 40))
     >>> relevance[10:16, 20:26] = 30.0
-    >>> [(r.top, r.left, r.bottom, r.right) for r in regions_of(relevance, 3)]
+    >>> [(r.top, r.left, r.bottom, r.right) for r in find_regions(relevance, 3)]
     [(10, 20, 16, 26)]
     """
     flat = relevance.sum(axis=2) if relevance.ndim == 3 else relevance
@@ -286,14 +286,14 @@ class Ground:
         >>> bool(np.abs(ground.seen(part)).max() < 3), bool(ground.seen(0 * part)[10, 10] < -20)
         (True, True)
         """
-        some = evenly_spread(len(pictures), MOST_LEARNED)
+        some = spread_evenly(len(pictures), MOST_LEARNED)
         stack = np.stack([pictures[k] for k in some])
         middle = stack.mean(axis=0) if is_clean else np.median(stack, axis=0)
         if is_clean:
             variances = ((stack - middle) ** 2).sum(axis=0) / (len(stack) - 1)
         else:
             variances = (TO_DEVIATION * np.median(np.abs(stack - middle), axis=0)) ** 2
-        return cls(middle, _spread(variances, len(stack)), placed_share(stack))
+        return cls(middle, _spread(variances, len(stack)), measure_placed_share(stack))
 
     def seen(self, picture: Floats) -> Floats:
         """Return the picture as it is judged."""
@@ -308,7 +308,7 @@ class Ground:
         """Whether pictures are compared place by place."""
         return self.middle is not None
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "spread", self.spread is None, self.middle is None
         if self.middle is not None and self.spread is not None:
             yield "spread", self.spread.shape, self.middle.shape
@@ -318,7 +318,7 @@ class Ground:
 AS_THEY_ARE = Ground(None, None, 0.0)
 
 
-def ground_of(judged: Sequence[Floats], good: Sequence[Floats]) -> Ground:
+def learn_ground(judged: Sequence[Floats], good: Sequence[Floats]) -> Ground:
     """Learn from good pictures, or from all where there are none, if they are aligned."""
     learned = good or judged
     if len(learned) < LEAST_ALIGNED or len({picture.shape for picture in [*judged, *good]}) > 1:
@@ -327,15 +327,17 @@ def ground_of(judged: Sequence[Floats], good: Sequence[Floats]) -> Ground:
     return ground if ground.share >= LEAST_SHARE else AS_THEY_ARE
 
 
-def placed_share(stack: Floats) -> float:
+def measure_placed_share(stack: Floats) -> float:
     """Share of the variance of pixels that their place explains: 0 for textures, near 1 for aligned parts.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> texture = rng.normal(size=(8, 30, 30))
-    >>> bool(abs(placed_share(texture)) < 0.05), bool(placed_share(texture + 9 * texture[:1]) > 0.95)
-    (True, True)
+    >>> bool(abs(measure_placed_share(texture)) < 0.05)
+    True
+    >>> bool(measure_placed_share(texture + 9 * texture[:1]) > 0.95)
+    True
     """
     n = len(stack)
     within = float(stack.var(axis=0, ddof=1).mean()) if n > 1 else 0.0

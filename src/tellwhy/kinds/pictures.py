@@ -16,12 +16,18 @@ from tellwhy.core.optional import is_there, require, versions
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats
-from tellwhy.data.images import Picture, alike
+from tellwhy.data.images import Picture, make_alike
 from tellwhy.data.pieces import Windows
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
-from tellwhy.kinds.model import changed_settings, first_place, kind
-from tellwhy.kinds.picture_files import PictureRequest, Pictures, fingerprint_of, in_colours, read_pictures
+from tellwhy.kinds.model import change_settings, find_first_place, kind
+from tellwhy.kinds.picture_files import (
+    PictureRequest,
+    Pictures,
+    compute_fingerprint,
+    match_colours,
+    read_pictures,
+)
 from tellwhy.kinds.picture_looks import (
     AS_THEY_ARE,
     LEAST_ALIGNED,
@@ -29,9 +35,9 @@ from tellwhy.kinds.picture_looks import (
     Ground,
     PictureLooks,
     Region,
-    ground_of,
+    find_regions,
+    learn_ground,
     learn_looks,
-    regions_of,
 )
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights
@@ -98,7 +104,7 @@ class PicturesModel(SavedAsFile):
             return self.looks.shape
         return None if self.ground.middle is None else tuple(self.ground.middle.shape[:2])
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "request", isinstance(self.request, PictureRequest), True
         yield "ground", isinstance(self.ground, Ground), True
         yield "looks", self.looks is None or isinstance(self.looks, PictureLooks), True
@@ -137,11 +143,11 @@ def explain_pictures(
         batch = replace(batch, is_own=True)
     else:
         good = read_pictures(reference, request, "used as reference")
-        pixels = alike([*batch.pictures, *good.pictures])
+        pixels = make_alike([*batch.pictures, *good.pictures])
         n = len(batch.pictures)
         good = replace(good, pixels=pixels[n:])
         model = learn(good, clean=True, beside=pixels[:n], are_many=[batch.is_sparse])
-        batch = _seen_by(model, replace(batch, notices=[*batch.notices, *good.notices]))
+        batch = _look_at(model, replace(batch, notices=[*batch.notices, *good.notices]))
     found = judging.explain(model, batch, judging.score(model, batch))
     return replace(found, settings={**found.settings, "reference": reference})
 
@@ -162,12 +168,12 @@ class PicturesKind:
     def read(self, model: PicturesModel, source: Any, settings: Mapping[str, Any]) -> Pictures:
         """Read other pictures, as those of the model were read."""
         kept = model.request
-        request = replace(kept, **changed_settings(kept, settings, CHANGEABLE))
+        request = replace(kept, **change_settings(kept, settings, CHANGEABLE))
         stage("reading pictures")
         batch = read_pictures(source, request, "judged")
-        if not model.is_clean and fingerprint_of(batch.pixels) == model.fingerprint:
+        if not model.is_clean and compute_fingerprint(batch.pixels) == model.fingerprint:
             return replace(batch, is_own=True)
-        return _seen_by(model, batch)
+        return _look_at(model, batch)
 
     def check(self, model: PicturesModel, batch: Pictures) -> Pictures:
         """Pictures that are judged place by place must be as large as those of the model."""
@@ -190,7 +196,7 @@ class PicturesKind:
         if model.looks is not None:
             # of pictures that the model was fitted to, each is scored as if it were new
             return model.usual if batch.is_own else model.looks.scores(batch.pixels)
-        return _scores(
+        return _score_pictures(
             model.patches, batch.pixels, model.ground, unseen=batch.is_own, is_sparse=batch.is_sparse
         )
 
@@ -199,7 +205,7 @@ class PicturesKind:
         usual = model.usual_of_many if batch.is_sparse else model.usual
         ordinary = None if batch.is_own or not len(usual) else usual
         judged = judge(scores, ordinary, fdr=batch.request.fdr, learn=ForetoldHeights.of_scores)
-        return _result(model, batch, scores, judged)
+        return _make_result(model, batch, scores, judged)
 
 
 def learn(
@@ -229,7 +235,7 @@ def learn(
         looks = learn_looks(pixels, good.request.features, good.request.random_state)
     found = PicturesModel(
         source=good.source,
-        fingerprint=fingerprint_of(pixels),
+        fingerprint=compute_fingerprint(pixels),
         request=good.request,
         n_pictures=len(pixels),
         is_grey=pixels[0].ndim == 2,
@@ -241,17 +247,17 @@ def learn(
         versions=versions(),
         looks=looks,
     )
-    return found if looks is not None else _by_patches(found, pixels, beside, are_many)
+    return found if looks is not None else _learn_patches(found, pixels, beside, are_many)
 
 
-def _by_patches(
+def _learn_patches(
     model: PicturesModel, pixels: Sequence[Floats], beside: Sequence[Floats], are_many: Sequence[bool]
 ) -> PicturesModel:
     """The model with raw patches learned."""
-    ground = ground_of(beside, pixels) if model.is_clean else ground_of(pixels, [])
+    ground = learn_ground(beside, pixels) if model.is_clean else learn_ground(pixels, [])
     _check_contents(pixels, ground)
-    patches = _model(model.request, is_clean=model.is_clean).fit([ground.seen(each) for each in pixels])
-    usual = _ordinary(patches, pixels, ground, are_many) if len(pixels) > 1 else {}
+    patches = _make_model(model.request, is_clean=model.is_clean).fit([ground.seen(each) for each in pixels])
+    usual = _score_reference(patches, pixels, ground, are_many) if len(pixels) > 1 else {}
     return replace(
         model,
         ground=ground,
@@ -278,9 +284,9 @@ def _is_seen(pictures: Sequence[Floats], n_learned: int, features: str) -> bool:
     return True
 
 
-def _seen_by(model: PicturesModel, batch: Pictures) -> Pictures:
+def _look_at(model: PicturesModel, batch: Pictures) -> Pictures:
     """The pictures in grey or in colours, as the model sees them."""
-    pixels = [in_colours(picture.pixels, is_grey=model.is_grey) for picture in batch.pictures]
+    pixels = [match_colours(picture.pixels, is_grey=model.is_grey) for picture in batch.pictures]
     return replace(batch, pixels=pixels)
 
 
@@ -294,7 +300,7 @@ def _check_contents(learned: Sequence[Floats], ground: Ground) -> None:
     )
 
 
-def _model(request: PictureRequest, *, is_clean: bool) -> PatchModel:
+def _make_model(request: PictureRequest, *, is_clean: bool) -> PatchModel:
     return PatchModel(
         patch_size=(request.patch, request.patch),
         n_train_patches=request.n_patches,
@@ -303,9 +309,11 @@ def _model(request: PictureRequest, *, is_clean: bool) -> PatchModel:
     )
 
 
-def _scores(model: Any, pixels: Sequence[Floats], ground: Ground, *, unseen: bool, is_sparse: bool) -> Floats:
+def _score_pictures(
+    model: Any, pixels: Sequence[Floats], ground: Ground, *, unseen: bool, is_sparse: bool
+) -> Floats:
     """Mean of the oddest positions of each picture: a small defect is not lost in a large picture."""
-    score = (_sparser(model) if is_sparse else model).to_score()
+    score = (_make_sparser(model) if is_sparse else model).to_score()
     found = []
     for picture in track(pixels, len(pixels), "scoring pictures"):
         places = np.sort(score.positions(ground.seen(picture)[None], unseen=unseen), axis=None)
@@ -313,7 +321,7 @@ def _scores(model: Any, pixels: Sequence[Floats], ground: Ground, *, unseen: boo
     return np.array(found)
 
 
-def _sparser(model: PatchModel) -> PatchModel:
+def _make_sparser(model: PatchModel) -> PatchModel:
     """The same model, asked about every second position."""
     coarse = copy.copy(model)
     rules = model.patch_rows_
@@ -321,7 +329,7 @@ def _sparser(model: PatchModel) -> PatchModel:
     return coarse
 
 
-def _ordinary(
+def _score_reference(
     model: PatchModel, good: Sequence[Floats], ground: Ground, are_many: Sequence[bool]
 ) -> dict[bool, Floats]:
     """Scores of the reference pictures, each by a model that has not seen it, as of many and as of few.
@@ -338,26 +346,26 @@ def _ordinary(
         fitted = clone(model).set_params(detector=model.detectors_[0])
         fitted.fit([theirs.seen(each) for each in others])
         for is_sparse, found in scores.items():
-            found[fold == k] = _scores(fitted, held, theirs, unseen=False, is_sparse=is_sparse)
+            found[fold == k] = _score_pictures(fitted, held, theirs, unseen=False, is_sparse=is_sparse)
     return scores
 
 
-def _anomaly(model: PicturesModel, batch: Pictures, at: int) -> tuple[Anomaly, Floats]:
+def _make_anomaly(model: PicturesModel, batch: Pictures, at: int) -> tuple[Anomaly, Floats]:
     """Explain a picture at every position, and find the places that are odd; with its relevance."""
     picture = batch.pictures[at]
-    relevance, facts = _relevance(model, batch.pixels[at])
-    regions = regions_of(relevance, model.request.patch)
+    relevance, facts = _explain_pixels(model, batch.pixels[at])
+    regions = find_regions(relevance, model.request.patch)
     notices = [written(text) for text in picture.notices]
     told = Anomaly(
         Part("picture", row=at, name=picture.name),
         score=0.0,
-        reasons=[_reason(region, picture, is_seen=model.looks is not None) for region in regions],
+        reasons=[_make_reason(region, picture, is_seen=model.looks is not None) for region in regions],
         notices=(*notices, *([Notice("carried_back", facts)] if facts else [])),
     )
     return told, relevance
 
 
-def _relevance(model: PicturesModel, pixels: Floats) -> tuple[Floats, dict[str, Any]]:
+def _explain_pixels(model: PicturesModel, pixels: Floats) -> tuple[Floats, dict[str, Any]]:
     """Relevance of each pixel; of features, by which they were found and what share was carried back."""
     if model.looks is not None:
         by, told = model.looks.explain(pixels)
@@ -367,7 +375,7 @@ def _relevance(model: PicturesModel, pixels: Floats) -> tuple[Floats, dict[str, 
     return (values.sum(axis=2) if values.ndim == 3 else values), {}
 
 
-def _reason(region: Region, picture: Picture, *, is_seen: bool) -> Reason:
+def _make_reason(region: Region, picture: Picture, *, is_seen: bool) -> Reason:
     """A region, told in the pixels of the file; features of a place leave most pixels without relevance."""
     zoom = picture.zoom
     facts = {
@@ -379,7 +387,7 @@ def _reason(region: Region, picture: Picture, *, is_seen: bool) -> Reason:
     return Reason("", None, [], region.share, kind="region", facts=facts, part=part)
 
 
-def _could_see_more(model: PicturesModel, batch: Pictures) -> list[Notice]:
+def _tell_of_network(model: PicturesModel, batch: Pictures) -> list[Notice]:
     """Say that a network would find more, where one is not installed and could look."""
     if model.looks is not None or model.request.features != "auto" or is_there("torch", NETWORK):
         return []
@@ -387,14 +395,14 @@ def _could_see_more(model: PicturesModel, batch: Pictures) -> list[Notice]:
     return [Notice("could_see_more", {})] if len(sizes) == 1 and model.n_pictures >= LEAST_SEEN else []
 
 
-def _result(model: PicturesModel, batch: Pictures, scores: Floats, judged: Judged) -> Result:
+def _make_result(model: PicturesModel, batch: Pictures, scores: Floats, judged: Judged) -> Result:
     request = batch.request
     is_alarm = judged.are_alarms(scores)
     order = np.argsort(-scores, kind="stable")[: request.top].tolist()
     anomalies = []
     arrays: dict[str, Any] = {}
     for k, at in enumerate(track(order, len(order), "explaining pictures")):
-        told, relevance = _anomaly(model, batch, at)
+        told, relevance = _make_anomaly(model, batch, at)
         score = float(scores[at])
         anomalies.append(replace(told, score=score, p_value=judged.p_value(at), is_alarm=bool(is_alarm[at])))
         arrays |= {f"data.{k}": batch.pixels[at], f"relevance.{k}": relevance}
@@ -405,7 +413,7 @@ def _result(model: PicturesModel, batch: Pictures, scores: Floats, judged: Judge
         "n_alarms": alarms.n_flagged,
         "first": first.id,
         "is_judged": judged.threshold is not None,
-        "place": first_place(first),
+        "place": find_first_place(first),
     }
     done = {
         "n": len(scores),
@@ -429,7 +437,7 @@ def _result(model: PicturesModel, batch: Pictures, scores: Floats, judged: Judge
         alarms=alarms,
         opening=Headline(len(scores), alarms, is_written=True, more=[Notice("odd_pictures", facts)]),
         done=Notice("pictures_compared", done),
-        notices=[*(written(text) for text in batch.notices), *_could_see_more(model, batch)],
+        notices=[*(written(text) for text in batch.notices), *_tell_of_network(model, batch)],
         arrays=arrays,
         versions=versions(),
         created=clock.stamp(),

@@ -53,25 +53,25 @@ def read_readings(
     frame = table.frame.iloc[stamps.order]
     notices = [*table.notices, *stamps.notices]
     keys = frame[time].to_numpy()
-    channels, left_out = _channels(frame, time, columns, exclude)
+    channels, left_out = _choose_channels(frame, time, columns, exclude)
     if left_out:
         notices.append(f"Not used, since they hold no numbers: {', '.join(left_out[:10])}.")
-    values, told = _filled(frame[channels].astype(np.float64), keys)
+    values, told = _fill_gaps(frame[channels].astype(np.float64), keys)
     notices += told
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     moments = stamps.shown
     times = Times(keys[first], None if moments is None else moments[first])
-    return Readings(values, channels, stamps.order[first], times, notices, _step(stamps, first))
+    return Readings(values, channels, stamps.order[first], times, notices, _find_step(stamps, first))
 
 
-def _step(stamps: Stamps, first: Integers) -> float | None:
+def _find_step(stamps: Stamps, first: Integers) -> float | None:
     """Seconds between two moments, usually; None where times are plain numbers."""
     if stamps.seconds is None or len(first) < 2:
         return None
     return float(np.median(np.diff(stamps.seconds[first]))) or None
 
 
-def _channels(
+def _choose_channels(
     frame: pd.DataFrame, time: str, named: Sequence[str] | None, exclude: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Columns of readings, and those left out because they hold none."""
@@ -89,7 +89,7 @@ def _channels(
     return usable, [c for c in wanted if c not in usable]
 
 
-def _filled(frame: pd.DataFrame, keys: Any) -> tuple[Floats, list[str]]:
+def _fill_gaps(frame: pd.DataFrame, keys: Any) -> tuple[Floats, list[str]]:
     notices = []
     if (keys[1:] == keys[:-1]).any():
         frame = frame.groupby(pd.Series(keys, index=frame.index), sort=False).mean()
@@ -103,7 +103,7 @@ def _filled(frame: pd.DataFrame, keys: Any) -> tuple[Floats, list[str]]:
     return frame.to_numpy(dtype=np.float64), notices
 
 
-def same_readings(table: Table, channels: Sequence[str], time: str, what: str) -> Readings:
+def read_same(table: Table, channels: Sequence[str], time: str, what: str) -> Readings:
     """Return the channels of a model in another table, in the order of time."""
     missing = [name for name in channels if name not in table.frame]
     if missing:
@@ -114,7 +114,7 @@ def same_readings(table: Table, channels: Sequence[str], time: str, what: str) -
     return found
 
 
-def fingerprint_of(readings: Readings) -> str:
+def compute_fingerprint(readings: Readings) -> str:
     """SHA-256 of the names of channels and of their readings in the order of time."""
     found = hashlib.sha256(repr(readings.channels).encode("utf-8", errors="surrogatepass"))
     found.update(np.ascontiguousarray(readings.values).tobytes())

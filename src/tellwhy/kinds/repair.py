@@ -22,17 +22,17 @@ from pandas.api.types import is_numeric_dtype
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.core.progress import stage
 from tellwhy.data import Table
-from tellwhy.data.places import file_of, line_of
+from tellwhy.data.places import find_file, find_line
 from tellwhy.data.reading.bytes import ByteSource, locate
 from tellwhy.data.reading.dialect import detect_dialect
-from tellwhy.data.reading.survey import long_cells, survey_text
+from tellwhy.data.reading.survey import allow_long_cells, survey_text
 from tellwhy.data.sources import format_of_file
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.checked_file import FileQuality, check_file
-from tellwhy.storage.csv_cells import quoted, write_cells, write_copy
+from tellwhy.storage.csv_cells import quote, write_cells, write_copy
 from tellwhy.storage.folders import check_new_file, new_file
 from tellwhy.storage.overwriting import CHANGES_SIGN, NEVER
-from tellwhy.verdicts.repair import SURE, Change, by_rows, sure_changes
+from tellwhy.verdicts.repair import SURE, Change, find_sure_changes, group_by_rows
 
 COLUMNS = ("row", "line", "column", "old", "new", "why", "probability")
 PARQUET = (".parquet", ".pq")
@@ -73,11 +73,13 @@ class Repaired:
         """
         target = Path(out)
         check_targets(target)
-        listed = changes_file(target)
+        listed = name_changes_file(target)
         with new_file(listed, sign=CHANGES_SIGN) as work_list, new_file(target, sign=NEVER) as work:
             self._write(work)
             with_files = any(change.file is not None for change in self.changes)
-            write_cells(work_list, (*COLUMNS, *(["file"] if with_files else [])), self._lines(with_files))
+            write_cells(
+                work_list, (*COLUMNS, *(["file"] if with_files else [])), self._list_lines(with_files)
+            )
         return listed
 
     def _write(self, work: Path) -> None:
@@ -85,11 +87,11 @@ class Repaired:
         if work.suffix.lower() in PARQUET:
             self.frame.to_parquet(work, index=False)
         elif path.is_file() and format_of_file(path) == "text":
-            rewrite_delimited(path, work, by_rows(self.changes), len(self.frame))
+            rewrite_delimited(path, work, group_by_rows(self.changes), len(self.frame))
         else:
             write_copy(work, self.frame)
 
-    def _lines(self, with_files: bool) -> list[list[Any]]:
+    def _list_lines(self, with_files: bool) -> list[list[Any]]:
         """The list of changes, a line each."""
         lines = []
         for c in self.changes:
@@ -126,34 +128,34 @@ def repair_table(data: str | Path | TableLike, *, threshold: float = SURE, **set
         raise InvalidParameter(f"threshold must be a probability above 0 and up to 1. Got {threshold!r}.")
     checked = check_file(data, **settings)
     table = checked.table
-    changes = sure_changes(checked.quality.findings, table.frame, threshold)
-    kept, gone = _still_right(table, changes, threshold, settings)
+    changes = find_sure_changes(checked.quality.findings, table.frame, threshold)
+    kept, gone = _split_repairs(table, changes, threshold, settings)
     return Repaired(
         table,
-        with_changes(table.frame, kept),
-        tuple(_placed(change, table.frame) for change in kept),
+        apply_changes(table.frame, kept),
+        tuple(_place_change(change, table.frame) for change in kept),
         tuple(gone),
         _count_others(checked, kept),
         tuple(checked.notices),
     )
 
 
-def _still_right(
+def _split_repairs(
     table: Table, changes: list[Change], threshold: float, settings: dict[str, Any]
 ) -> tuple[list[Change], list[Change]]:
     """Split repairs into those that the repaired table agrees with, and those it would change again."""
     if not changes:
         return [], []
     stage("checking the repaired table")
-    again = check_file(replace(table, frame=with_changes(table.frame, changes)), **settings)
-    found = sure_changes(again.quality.findings, again.table.frame, threshold)
+    again = check_file(replace(table, frame=apply_changes(table.frame, changes)), **settings)
+    found = find_sure_changes(again.quality.findings, again.table.frame, threshold)
     cells = {(change.row, change.column) for change in found}
     kept = [change for change in changes if (change.row, change.column) not in cells]
     return kept, [change for change in changes if (change.row, change.column) in cells]
 
 
-def _placed(change: Change, frame: pd.DataFrame) -> Change:
-    return replace(change, line=line_of(frame, change.row), file=file_of(frame, change.row))
+def _place_change(change: Change, frame: pd.DataFrame) -> Change:
+    return replace(change, line=find_line(frame, change.row), file=find_file(frame, change.row))
 
 
 def _count_others(checked: FileQuality, changes: Sequence[Change]) -> int:
@@ -162,7 +164,7 @@ def _count_others(checked: FileQuality, changes: Sequence[Change]) -> int:
     return len(blamed - {(change.row, change.column) for change in changes})
 
 
-def with_changes(frame: pd.DataFrame, changes: Sequence[Change]) -> pd.DataFrame:
+def apply_changes(frame: pd.DataFrame, changes: Sequence[Change]) -> pd.DataFrame:
     """Return the table with the repaired cells; columns without any are shared."""
     changed = frame.copy(deep=False)
     for name in dict.fromkeys(change.column for change in changes):
@@ -171,20 +173,20 @@ def with_changes(frame: pd.DataFrame, changes: Sequence[Change]) -> pd.DataFrame
             if change.column == name:
                 old = frame[name].iloc[change.row]
                 column.iloc[change.row] = write_like(old, change.new) if isinstance(old, str) else change.new
-        changed[name] = pd.to_numeric(column) if is_numeric_dtype(frame[name]) else _empty_as_before(column)
+        changed[name] = pd.to_numeric(column) if is_numeric_dtype(frame[name]) else _leave_empty(column)
     return changed
 
 
-def _empty_as_before(column: pd.Series) -> pd.Series:
+def _leave_empty(column: pd.Series) -> pd.Series:
     return column.replace("", None).infer_objects()
 
 
-def changes_file(target: Path) -> Path:
+def name_changes_file(target: Path) -> Path:
     """Where the list of changes stands: beside the repaired table.
 
     Examples
     --------
-    >>> changes_file(Path("data/clean.csv")).name
+    >>> name_changes_file(Path("data/clean.csv")).name
     'clean.changes.csv'
     """
     return target.with_name(f"{target.name.partition('.')[0]}.changes.csv")
@@ -193,7 +195,7 @@ def changes_file(target: Path) -> Path:
 def check_targets(target: Path) -> None:
     """Raise now what writing would raise: before the work, not after it."""
     check_new_file(target, sign=NEVER)
-    check_new_file(changes_file(target), sign=CHANGES_SIGN)
+    check_new_file(name_changes_file(target), sign=CHANGES_SIGN)
 
 
 _NUMBER = re.compile(r"([^\d]*?)([-−+]?\d[\d.,'\u00a0\u202f ]*)([^\d]*)")
@@ -220,22 +222,22 @@ def rewrite_delimited(path: Path, target: Path, cells: Cells, n_rows: int) -> No
         How many rows were read, so that a file that has changed since is noticed.
     """
     source = locate(path)
-    encoding = _encoding(source)
+    encoding = _choose_encoding(source)
     dialect = detect_dialect(source, survey_text(source).encoding)
     place = {name: i for i, name in enumerate(dialect.names)}
     row = -1 if dialect.n_header_lines else 0
     with (
         source.open() as stream,
-        long_cells(),
-        io.TextIOWrapper(stream, encoding=encoding, errors=_errors(encoding), newline="") as text,
-        target.open("w", encoding=encoding, errors=_errors(encoding), newline="") as file,
+        allow_long_cells(),
+        io.TextIOWrapper(stream, encoding=encoding, errors=_choose_error_rule(encoding), newline="") as text,
+        target.open("w", encoding=encoding, errors=_choose_error_rule(encoding), newline="") as file,
     ):
-        for record, written in _records(text, dialect.delimiter):
+        for record, written in _read_records(text, dialect.delimiter):
             if record and row in cells:
                 new = {
                     place[n]: write_like(record[place[n]], v, dialect.decimal) for n, v in cells[row].items()
                 }
-                file.write(_with_cells(written, record, new, dialect.delimiter))
+                file.write(_write_with_cells(written, record, new, dialect.delimiter))
             else:
                 file.write(written)
             row += bool(record)
@@ -246,18 +248,18 @@ def rewrite_delimited(path: Path, target: Path, cells: Cells, n_rows: int) -> No
         )
 
 
-def _encoding(source: ByteSource) -> str:
+def _choose_encoding(source: ByteSource) -> str:
     """The codec that gives back the bytes it read: UTF-8 with a mark only where there is one."""
     found = survey_text(source).encoding
     return "utf-8" if found == "utf-8-sig" and not source.head(3).startswith(codecs.BOM_UTF8) else found
 
 
-def _errors(encoding: str) -> str:
+def _choose_error_rule(encoding: str) -> str:
     # Bytes that the codec lacks come back as they were; UTF-16 has no such way, and no such bytes.
     return "strict" if encoding.startswith(("utf-16", "utf-32")) else "surrogateescape"
 
 
-def _records(text: TextIO, delimiter: str) -> Iterator[tuple[list[str], str]]:
+def _read_records(text: TextIO, delimiter: str) -> Iterator[tuple[list[str], str]]:
     """Each row as its cells, and as it was written; a blank line has no cells."""
     lines: list[str] = []
 
@@ -271,20 +273,20 @@ def _records(text: TextIO, delimiter: str) -> Iterator[tuple[list[str], str]]:
         lines.clear()
 
 
-def _with_cells(written: str, record: list[str], new: Mapping[int, str], delimiter: str) -> str:
+def _write_with_cells(written: str, record: list[str], new: Mapping[int, str], delimiter: str) -> str:
     """A row as text with other cells in some places; the others and the line end as they were."""
     body = written.rstrip("\r\n")
-    fields = _fields(body, delimiter)
+    fields = _split_fields(body, delimiter)
     if len(fields) != len(
         record
     ):  # stray quotation marks: only the cells are kept, not how they were written
-        fields = [quoted(cell, delimiter) for cell in record]
+        fields = [quote(cell, delimiter) for cell in record]
     for place, cell in new.items():
-        fields[place] = quoted(cell, delimiter)
+        fields[place] = quote(cell, delimiter)
     return (delimiter.join(fields) or '""') + written[len(body) :]
 
 
-def _fields(body: str, delimiter: str) -> list[str]:
+def _split_fields(body: str, delimiter: str) -> list[str]:
     """The cells of a row with their quotation marks: a delimiter between two marks separates nothing."""
     fields = [""]
     is_quoted = False
@@ -313,14 +315,14 @@ def write_like(old: str, value: Any, decimal: str = ".") -> str:
         return ""
     found = _NUMBER.fullmatch(old)
     if found is None:
-        return _digits(float(value), 0).replace(".", decimal)
+        return _write_digits(float(value), 0).replace(".", decimal)
     number = found[2]
     decimals = len(number.strip().rpartition(decimal)[2]) if decimal in number else 0
     blank = number[len(number.rstrip()) :]
-    return f"{found[1]}{_digits(float(value), decimals).replace('.', decimal)}{blank}{found[3]}"
+    return f"{found[1]}{_write_digits(float(value), decimals).replace('.', decimal)}{blank}{found[3]}"
 
 
-def _digits(value: float, decimals: int) -> str:
+def _write_digits(value: float, decimals: int) -> str:
     if abs(round(value, decimals) - value) <= _EXACT * abs(value):
         return f"{value:.{decimals}f}"
     return np.format_float_positional(float(f"{value:.12g}"), trim="-")

@@ -136,7 +136,7 @@ class Request:
             found[kind] = [entry for entry, column in columns.items() if column in features]
         return found
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "top", self.top >= 1, True  # what else may be in it was checked when it was made
 
 
@@ -180,10 +180,10 @@ def split_label(table: Table, text: str) -> Label:
     return Label(*split_marker(table, text))
 
 
-def rows_equal_to(table: Table, column: str, value: str) -> Integers:
+def find_rows_equal_to(table: Table, column: str, value: str) -> Integers:
     """Rows whose cell, written as text, is the value ('1', '1.0' and 'True' as the table shows them)."""
     cells = table.frame[column]
-    as_text = cells.map(cell_text)
+    as_text = cells.map(write_cell)
     found = np.flatnonzero((as_text == value.strip()).to_numpy())
     if not len(found):
         common = ", ".join(repr(v) for v in as_text.value_counts().index[:6])
@@ -193,7 +193,7 @@ def rows_equal_to(table: Table, column: str, value: str) -> Integers:
     return found
 
 
-def cell_text(cell: Any) -> str:
+def write_cell(cell: Any) -> str:
     """A cell as a person would write it: 1 rather than 1.0."""
     if isinstance(cell, (float, np.floating)) and np.isfinite(cell) and float(cell).is_integer():
         return str(int(cell))

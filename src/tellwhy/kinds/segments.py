@@ -15,11 +15,11 @@ from tellwhy.checks.mistakes import RARE_IN_SEGMENT
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
-from tellwhy.data.columns.reading import Labels, Role, labels_of, numbers_of
-from tellwhy.kinds.request import Request, cell_text, check_column
+from tellwhy.data.columns.reading import Labels, Role, read_labels, read_numbers
+from tellwhy.kinds.request import Request, check_column, write_cell
 from tellwhy.kinds.table_rows import Selection, read_as_told
 from tellwhy.results.result import Finding
-from tellwhy.words.numbers import number_text
+from tellwhy.words.numbers import write_number
 
 MOST_NUMBERS = 20  # different numbers in a column that are segments as they stand
 PARTS = 10  # of equally many rows, into which a column with more numbers is cut
@@ -43,7 +43,7 @@ class Segments:
     reference: Integers
 
 
-def nested_segments(
+def find_nested_segments(
     scored: pd.DataFrame, reference: pd.DataFrame, roles: dict[str, Role], source: str
 ) -> list[Segments]:
     """Segments by the first column, by the first two, and so on: each within the one before.
@@ -59,12 +59,12 @@ def nested_segments(
     """
     found: list[Segments] = []
     for name in scored.columns:
-        own = _segments_of(scored[name], reference[name], roles[name], source)
-        found.append(own if not found else _within(found[-1], own))
+        own = _find_segments(scored[name], reference[name], roles[name], source)
+        found.append(own if not found else _nest_segments(found[-1], own))
     return found
 
 
-def _segments_of(scored: pd.Series, reference: pd.Series, role: Role, source: str) -> Segments:
+def _find_segments(scored: pd.Series, reference: pd.Series, role: Role, source: str) -> Segments:
     name = str(scored.name)
     if role.kind == "date":
         raise InvalidInput(
@@ -72,9 +72,9 @@ def _segments_of(scored: pd.Series, reference: pd.Series, role: Role, source: st
             f"{name} to compare rows with what is usual at their time of the week."
         )
     if role.kind == "number" and reference.nunique() > MOST_NUMBERS:
-        return _tenths(name, _floats(scored), _floats(reference))
+        return _cut_tenths(name, _read_floats(scored), _read_floats(reference))
     codes, levels = pd.factorize(reference)  # missing cells have −1
-    words = tuple(f"{name} = {cell_text(level)}" for level in levels)
+    words = tuple(f"{name} = {write_cell(level)}" for level in levels)
     if scored is reference:
         return Segments(words, codes.astype(np.int64), codes.astype(np.int64))
     place = pd.Index(levels).get_indexer(pd.Index(scored))
@@ -82,41 +82,41 @@ def _segments_of(scored: pd.Series, reference: pd.Series, role: Role, source: st
     return Segments(words, place.astype(np.int64), codes.astype(np.int64))
 
 
-def _floats(column: pd.Series) -> Floats:
+def _read_floats(column: pd.Series) -> Floats:
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
 
 
-def _tenths(name: str, scored: Floats, reference: Floats) -> Segments:
+def _cut_tenths(name: str, scored: Floats, reference: Floats) -> Segments:
     """Cut numbers where a tenth of the rows lies between two cuts."""
     filled = reference[np.isfinite(reference)]
     cuts = np.unique(np.quantile(filled, np.linspace(0, 1, PARTS + 1)[1:-1], method="lower"))
     ends = np.concatenate([[filled.min()], cuts, [filled.max()]])
     pairs = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-    words = tuple(f"{name} = {number_text(low)}–{number_text(high)}" for low, high in pairs)
-    return Segments(words, _part(scored, cuts), _part(reference, cuts))
+    words = tuple(f"{name} = {write_number(low)}–{write_number(high)}" for low, high in pairs)
+    return Segments(words, _find_parts(scored, cuts), _find_parts(reference, cuts))
 
 
-def _part(values: Floats, cuts: Floats) -> Integers:
+def _find_parts(values: Floats, cuts: Floats) -> Integers:
     part = np.searchsorted(cuts, values, side="left")
     return np.where(np.isnan(values), NONE, part).astype(np.int64)
 
 
-def _within(outer: Segments, inner: Segments) -> Segments:
+def _nest_segments(outer: Segments, inner: Segments) -> Segments:
     """Pairs of segments that occur among the reference rows."""
     n_inner = len(inner.words)
-    pairs = _pair(outer.reference, inner.reference, n_inner)
+    pairs = _number_pairs(outer.reference, inner.reference, n_inner)
     codes, levels = pd.factorize(np.where(pairs < 0, np.nan, pairs))
     words = [f"{outer.words[int(p) // n_inner]} and {inner.words[int(p) % n_inner]}" for p in levels]
-    scored = _pair(outer.scored, inner.scored, n_inner)
+    scored = _number_pairs(outer.scored, inner.scored, n_inner)
     place = pd.Index(levels).get_indexer(pd.Index(np.where(scored < 0, np.nan, scored)))
     return Segments(tuple(words), place.astype(np.int64), codes.astype(np.int64))
 
 
-def _pair(outer: Integers, inner: Integers, n_inner: int) -> Integers:
+def _number_pairs(outer: Integers, inner: Integers, n_inner: int) -> Integers:
     return np.where((outer < 0) | (inner < 0), NONE, outer * n_inner + inner)
 
 
-def deepest(levels: Sequence[Segments], rows: Integers) -> tuple[Integers, Integers]:
+def find_deepest(levels: Sequence[Segments], rows: Integers) -> tuple[Integers, Integers]:
     """For each scored row, the narrowest level at which it has a segment, and the segment; −1 for none."""
     level = np.full(len(rows), NONE, dtype=np.int64)
     segment = np.full(len(rows), NONE, dtype=np.int64)
@@ -194,12 +194,12 @@ class Context:
 
     def segment_words(self, rows: Integers) -> list[str]:
         """'role = intern' for each scored row; empty where it has no segment."""
-        level, segment = deepest(self.levels, rows)
+        level, segment = find_deepest(self.levels, rows)
         pairs = zip(level.tolist(), segment.tolist(), strict=True)
         return ["" if depth < 0 else self.levels[depth].words[number] for depth, number in pairs]
 
 
-def context_of(
+def make_context(
     selection: Selection,
     levels: Sequence[Segments],
     by: Sequence[str],
@@ -213,7 +213,7 @@ def context_of(
     names = [name for name, role in selection.roles.items() if role.kind == "number" and name not in by]
     names = [name for name in names if bends is None or name in bends]
     found = {
-        name: _relative(selection, name, levels, None if bends is None else bends[name])
+        name: _make_relative(selection, name, levels, None if bends is None else bends[name])
         for name in names
         if name in selection.frame.columns
     }
@@ -221,11 +221,13 @@ def context_of(
     return Context(tuple(levels), tuple(by), used)
 
 
-def _relative(
+def _make_relative(
     selection: Selection, name: str, levels: Sequence[Segments], known_bend: str | None
 ) -> RelativeColumn | None:
-    scored = numbers_of(selection.frame, name)
-    reference = scored[selection.own] if selection.own is not None else numbers_of(selection.reference, name)
+    scored = read_numbers(selection.frame, name)
+    reference = (
+        scored[selection.own] if selection.own is not None else read_numbers(selection.reference, name)
+    )
     filled = reference[np.isfinite(reference)]
     if len(filled) < 2:
         return None
@@ -259,7 +261,9 @@ def _relative(
 FEW = 5  # rows of a segment, below which it is told that the whole table stands in
 
 
-def in_segments(selection: Selection, table: Table, request: Request) -> tuple[Selection, list[Finding]]:
+def place_in_segments(
+    selection: Selection, table: Table, request: Request
+) -> tuple[Selection, list[Finding]]:
     """Return the selection with the segments of the columns that `by` names, and labels rare in them.
 
     Parameters
@@ -279,7 +283,7 @@ def in_segments(selection: Selection, table: Table, request: Request) -> tuple[S
     known = read_as_told(table.frame[by], None, request.told_kinds(table, by))
     is_all = selection.own is None or len(selection.own) == len(selection.frame)
     others = known.frame if is_all else known.frame.iloc[selection.own]
-    levels = nested_segments(known.frame, others, known.roles, table.source)
+    levels = find_nested_segments(known.frame, others, known.roles, table.source)
     if not (levels[-1].reference >= 0).any():
         raise InvalidInput(
             f"Column {by[-1]!r} of {table.source} is empty; expected values that tell which segment a row is "
@@ -287,14 +291,14 @@ def in_segments(selection: Selection, table: Table, request: Request) -> tuple[S
         )
     placed = replace(
         selection,
-        context=context_of(selection, levels, by),
-        notices=(*selection.notices, *_notices(by, levels)),
+        context=make_context(selection, levels, by),
+        notices=(*selection.notices, *_collect_notices(by, levels)),
         words=f"{selection.words}, each with those of the same {' and '.join(by)}",
     )
     return placed, find_rare_labels(selection, levels[-1], by)
 
 
-def _notices(by: Sequence[str], levels: Sequence[Segments]) -> list[str]:
+def _collect_notices(by: Sequence[str], levels: Sequence[Segments]) -> list[str]:
     names = " and ".join(by)
     narrow = levels[-1]
     sizes = np.bincount(narrow.reference[narrow.reference >= 0], minlength=len(narrow.words))
@@ -334,14 +338,14 @@ def find_rare_labels(selection: Selection, level: Segments, by: Sequence[str]) -
     columns = {}
     for name, role in selection.roles.items():
         if role.kind in ("category", "boolean") and name not in by and name in selection.frame.columns:
-            known = labels_of(selection.reference, name)
+            known = read_labels(selection.reference, name)
             if 2 <= len(known.names) <= MOST_LABELS:
                 columns[name] = known
     n_tried = sum(len(known.names) for known in columns.values()) * len(level.words)
     found: list[Finding] = []
     for name, known in columns.items():
-        own = known if selection.reference is selection.frame else labels_of(selection.frame, name)
-        found += _in_column(name, own, known, level, n_tried)
+        own = known if selection.reference is selection.frame else read_labels(selection.frame, name)
+        found += _find_in_column(name, own, known, level, n_tried)
     return found
 
 
@@ -373,7 +377,7 @@ class Counted:
         return float(np.clip((rows - ratio) / (ratio - 1), LEAST_STRENGTH, MOST_STRENGTH))
 
 
-def counted(labels: Integers, segments: Integers, n_labels: int, n_segments: int) -> Counted:
+def count_labels(labels: Integers, segments: Integers, n_labels: int, n_segments: int) -> Counted:
     """Count labels in segments; rows without either are left out."""
     known = (labels >= 0) & (segments >= 0)
     pairs, counts = np.unique(segments[known] * n_labels + labels[known], return_counts=True)
@@ -382,8 +386,10 @@ def counted(labels: Integers, segments: Integers, n_labels: int, n_segments: int
     return Counted(pairs // n_labels, pairs % n_labels, counts, sizes, shares)
 
 
-def _in_column(name: str, own: Labels, known: Labels, level: Segments, n_tried: int) -> Iterator[Finding]:
-    table = counted(known.codes, level.reference, len(known.names), len(level.words))
+def _find_in_column(
+    name: str, own: Labels, known: Labels, level: Segments, n_tried: int
+) -> Iterator[Finding]:
+    table = count_labels(known.codes, level.reference, len(known.names), len(level.words))
     if len(table.counts) < 2:
         return
     m = table.strength()

@@ -18,29 +18,29 @@ from tellwhy.core.progress import stage
 from tellwhy.core.running import one_blas_thread
 from tellwhy.core.score import Floats
 from tellwhy.data import Table, TableEncoder
-from tellwhy.data.columns.notices import left_out_notices
+from tellwhy.data.columns.notices import tell_left_out
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.drift import NewData, new_data_of
+from tellwhy.kinds.drift import NewData, compare_read
 from tellwhy.kinds.mark_file import fingerprint_of
-from tellwhy.kinds.marks import NOTHING_HELD, Held, Mark, held_back, without_marked
-from tellwhy.kinds.model import changed_settings, kind
+from tellwhy.kinds.marks import NOTHING_HELD, Held, Mark, drop_marked, hold_back
+from tellwhy.kinds.model import change_settings, kind
 from tellwhy.kinds.request import Request
-from tellwhy.kinds.segments import context_of, find_rare_labels, nested_segments
-from tellwhy.kinds.table_cells import Batch, FittedTable, Judged, KnownRows, encoded_rows, encoded_score
+from tellwhy.kinds.segments import find_nested_segments, find_rare_labels, make_context
+from tellwhy.kinds.table_cells import Batch, FittedTable, Judged, KnownRows, encode_rows, make_encoded_score
 from tellwhy.kinds.table_model import MOST_ROWS, TableModel, fit, fit_model, learn
 from tellwhy.kinds.table_result import run_of
 from tellwhy.kinds.table_rows import (
     NewRows,
     Selection,
-    as_source,
     count_emptied,
+    drop_other_times,
+    put_hours,
     read_new_rows,
-    reference_of,
-    with_hours,
-    without_other_times,
+    read_reference,
+    read_source,
 )
-from tellwhy.kinds.text_columns import TextColumns, scored_texts
+from tellwhy.kinds.text_columns import TextColumns, score_known_texts
 from tellwhy.results.result import Finding, Result
 from tellwhy.verdicts.advice import advise
 from tellwhy.verdicts.alarms import Alarms
@@ -88,16 +88,16 @@ def explain_table(
     >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
     (7, 'x1')
     """
-    table = as_source(data)
+    table = read_source(data)
     request = Request(**settings)
     if reference is None:
         learned = learn(table, request)
-        run = told_run(learned.batch.judged())
+        run = tell_judged(learned.batch.judged())
         advice = [] if request.by else advise(learned.read.frame, learned.read.roles)
         return replace(run, notices=[*run.notices, *advice])
-    ordinary, asked = reference_of(table, as_source(reference), request)
+    ordinary, asked = read_reference(table, read_source(reference), request)
     model = fit(ordinary, asked, clean=True)
-    return told_run(judge(model, table, replace(request, text=model.request.text)))
+    return tell_judged(judge(model, table, replace(request, text=model.request.text)))
 
 
 @one_blas_thread()
@@ -129,7 +129,7 @@ def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any
     >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
     (7, 'x1')
     """
-    return judged_run(model, judge(model, as_source(data), changed_request(model, settings)))
+    return explain_judged(model, judge(model, read_source(data), change_request(model, settings)))
 
 
 @one_blas_thread()
@@ -137,11 +137,11 @@ def explain_and_compare(
     model: TableModel, data: str | Path | TableLike, *, model_file: str | Path = "", **settings: Any
 ) -> tuple[Result, NewData]:
     """The same, and how the rows compare with those of the fitting; the run remembers the model's file."""
-    table = as_source(data)
-    judged = judge(model, table, changed_request(model, settings))
-    run = judged_run(model, judged)
+    table = read_source(data)
+    judged = judge(model, table, change_request(model, settings))
+    run = explain_judged(model, judged)
     stage("comparing with the rows of the fitting")
-    compared = new_data_of(model, judged.batch.table, judged.batch.cleaned)
+    compared = compare_read(model, judged.batch.table, judged.batch.cleaned)
     return replace(run, settings={**run.settings, **settings_of_model(model_file)}), compared
 
 
@@ -152,18 +152,18 @@ def settings_of_model(model_file: str | Path) -> dict[str, str]:
     return {"model": os.path.abspath(model_file), "model_sha256": fingerprint_of(model_file)}
 
 
-def judged_run(model: TableModel, judged: Judged) -> Result:
+def explain_judged(model: TableModel, judged: Judged) -> Result:
     """Explain the alarms among rows that a model judged."""
-    run = told_run(judged, model.marks)
+    run = tell_judged(judged, model.marks)
     return replace(run, settings={**run.settings, "fitted_to": model.source})
 
 
-def told_run(judged: Judged, marks: Sequence[Mark] = ()) -> Result:
+def tell_judged(judged: Judged, marks: Sequence[Mark] = ()) -> Result:
     """Explain the alarms among judged rows; those whose cause is marked are held back."""
-    return judged.in_words(held_back(run_of(judged), marks, judged.batch.held))
+    return judged.in_words(hold_back(run_of(judged), marks, judged.batch.held))
 
 
-def changed_request(model: TableModel, settings: dict[str, Any]) -> Request:
+def change_request(model: TableModel, settings: dict[str, Any]) -> Request:
     """What is asked of new rows: as in fitting, but for what may be asked otherwise."""
     fixed = [name for name in settings if name not in CHANGEABLE]
     if fixed:
@@ -214,12 +214,12 @@ class TableKind:
 
     def read(self, model: TableModel, source: Any, settings: Mapping[str, Any]) -> _Read:
         """Read the columns of the model in another table."""
-        request = changed_request(model, changed_settings(model.request, settings, CHANGEABLE))
-        return read_rows(model, as_source(source), request)
+        request = change_request(model, change_settings(model.request, settings, CHANGEABLE))
+        return read_rows(model, read_source(source), request)
 
     def check(self, model: TableModel, batch: _Read) -> Batch:
         """Find what is wrong with the rows as data, by the rules of the model."""
-        return checked_rows(model, batch)
+        return check_rows(model, batch)
 
     @one_blas_thread()
     def score(self, model: TableModel, batch: Batch) -> Floats:  # noqa: ARG002
@@ -229,7 +229,7 @@ class TableKind:
     @one_blas_thread()
     def explain(self, model: TableModel, batch: Batch, scores: Floats) -> Result:  # noqa: ARG002
         """Draw the line, and explain the rows above it; they are scored once in a run."""
-        return judged_run(model, batch.judged())
+        return explain_judged(model, batch.judged())
 
 
 def judge(
@@ -253,18 +253,18 @@ def judge(
         Whether the rows are some of many (a block, a stream): alarms then begin at the line drawn in fitting.
     """
     read = read_rows(model, table, request)
-    return checked_rows(model, replace(read, finds_learned=finds_learned, is_part=is_part)).judged()
+    return check_rows(model, replace(read, finds_learned=finds_learned, is_part=is_part)).judged()
 
 
 def read_rows(model: TableModel, table: Table, request: Request) -> _Read:
     """Read new rows as those of the model were read."""
     stage("reading columns")
     is_own = _is_own(model, table)
-    table, texts = scored_texts(table, model.texts, is_own=is_own)
+    table, texts = score_known_texts(table, model.texts, is_own=is_own)
     return _Read(table, request, texts, read_new_rows(model, table), is_own)
 
 
-def checked_rows(model: TableModel, read: _Read) -> Batch:
+def check_rows(model: TableModel, read: _Read) -> Batch:
     """Find what is wrong with new rows as data, and place them beside those that were learned from.
 
     Where marks hold something back, the line of alarms stays where it is without them: what is known of some
@@ -277,7 +277,7 @@ def checked_rows(model: TableModel, read: _Read) -> Batch:
         raw=read.table.frame.reindex(columns=list(model.roles)),
     )
     found = RowFindings.of(quality.findings, len(read.new.frame))
-    free, held = without_marked(found, read.table.frame, model.marks)
+    free, held = drop_marked(found, read.table.frame, model.marks)
     batch = _placed(model, read, quality.frame, free, held)
     if not held.cells or read.is_part:
         return batch
@@ -290,17 +290,17 @@ def _placed(model: TableModel, read: _Read, checked: pd.DataFrame, found: RowFin
     table = read.table
     new = read.new
     cells = held.replaced(checked, model.reference) if model.request.missing == "impute" else new.frame
-    selection = replace(_selection(model, new, cells), emptied=count_emptied(new.frame, cells))
+    selection = replace(_select_rows(model, new, cells), emptied=count_emptied(new.frame, cells))
     if read.is_own:
         selection = replace(selection, reference=selection.frame, own=selection.rows)
-    selection, rare = _in_segments(model, table, selection)
-    found, also_held = without_marked(found.with_more(rare), table.frame, model.marks)
+    selection, rare = _place_in_segments(model, table, selection)
+    found, also_held = drop_marked(found.with_more(rare), table.frame, model.marks)
     held = held.with_more(also_held)
     kept = np.arange(len(selection.frame))
     if read.request.missing == "drop":
         kept = model.encoder.kept_rows(selection.frame)
         selection = selection.without(kept, np.arange(len(selection.reference)))
-    fitted = replace(_fitted(model, selection), finds_learned=read.finds_learned)
+    fitted = replace(_take_fitted(model, selection), finds_learned=read.finds_learned)
     return Batch(
         table,
         read.request,
@@ -321,14 +321,14 @@ def _is_own(model: TableModel, table: Table) -> bool:
     return is_same and len(table.frame) == model.n_rows <= MOST_ROWS and model.request.normal is None
 
 
-def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:
+def _select_rows(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:
     """The rows to score beside those learned from, both as they are compared."""
-    frame, beyond = without_other_times(model, frame)
+    frame, beyond = drop_other_times(model, frame)
     hours = [f"{n} only tells {model.roles[n].orders}; its hour of day is compared." for n in model.hours]
     return Selection(
-        frame=with_hours(frame, model.hours),
+        frame=put_hours(frame, model.hours),
         rows=np.arange(len(frame)),
-        reference=with_hours(model.reference, model.hours),
+        reference=put_hours(model.reference, model.hours),
         own=None,
         words=f"{model.n_rows:,} rows of {Path(model.source).name}",
         is_clean=model.is_clean,
@@ -338,38 +338,40 @@ def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selectio
     )
 
 
-def _in_segments(model: TableModel, table: Table, selection: Selection) -> tuple[Selection, list[Finding]]:
+def _place_in_segments(
+    model: TableModel, table: Table, selection: Selection
+) -> tuple[Selection, list[Finding]]:
     """Place the rows in the segments that the model knows."""
     by = list(model.by_roles)
     if model.by_reference is None:
         return selection, []
     scored = read_columns(table.frame[by], roles=model.by_roles).frame
     known = model.by_reference if selection.own is None else scored
-    levels = nested_segments(scored, known, dict(model.by_roles), table.source)
+    levels = find_nested_segments(scored, known, dict(model.by_roles), table.source)
     n_none = int((levels[0].scored < 0).sum())
     notices = [f"{n_none:,} rows have no {by[0]}, or a new one: they are compared with the whole table."]
     placed = replace(
         selection,
-        context=context_of(selection, levels, by, model.bends),
+        context=make_context(selection, levels, by, model.bends),
         counted=(*selection.counted, *(notices if n_none else [])),
         words=f"{selection.words}, each with those of the same {' and '.join(by)}",
     )
     return placed, find_rare_labels(selection, levels[-1], by)
 
 
-def _fitted(model: TableModel, selection: Selection) -> FittedTable:
+def _take_fitted(model: TableModel, selection: Selection) -> FittedTable:
     encoder: TableEncoder = model.encoder
     is_apart = selection.own is None
     # Rows relative to their segments are made anew for every table.
     is_kept = is_apart and selection.context is None
-    encoded = encoded_rows(
+    encoded = encode_rows(
         selection, encoder, model.sample, model.remembered.get("encoded") if is_kept else None
     )
     if is_kept:
         model.remembered["encoded"] = encoded[len(selection.frame) :]
     known = KnownRows(encoded, encoder.owner_, list(encoder.columns_))
-    score = encoded_score(encoder, model.detector)
-    told = _telling(encoder, selection)
+    score = make_encoded_score(encoder, model.detector)
+    told = _copy_encoder(encoder, selection)
     fitted = FittedTable(selection, told, score, model.detector, model.words, model.sample, known)
     if not is_apart:
         return fitted
@@ -378,18 +380,18 @@ def _fitted(model: TableModel, selection: Selection) -> FittedTable:
     return replace(fitted, learned_scores=model.remembered["learned"])
 
 
-def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
+def _copy_encoder(encoder: TableEncoder, selection: Selection) -> TableEncoder:
     """A copy of the encoder whose notices are about these rows; the model itself stays as it is."""
     told = copy.copy(encoder)
     told.notices_ = [
-        *left_out_notices(encoder.left_out_),
+        *tell_left_out(encoder.left_out_),
         *selection.notices,
-        *counted_notices(encoder, selection),
+        *keep_counting_notices(encoder, selection),
     ]
     return told
 
 
-def counted_notices(encoder: TableEncoder, selection: Selection) -> list[str]:
+def keep_counting_notices(encoder: TableEncoder, selection: Selection) -> list[str]:
     """Notices that count these very rows, and say nothing of others that the model judges."""
     filled = encoder.missing_in(selection.compared()[0], selection.emptied)
     if selection.own is None:  # the rows learned from may have had gaps too

@@ -13,13 +13,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
-from tellwhy.core.arrays import evenly_spread, random_sample
+from tellwhy.core.arrays import draw_sample, spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.registry import card
 from tellwhy.core.score import Floats, Integers, LeavesRowsOut
 from tellwhy.data import Table, TableEncoder
-from tellwhy.data.columns.reading import numbers_of
+from tellwhy.data.columns.reading import read_numbers
 from tellwhy.detectors import Committee
 from tellwhy.detectors.committee.committee import CommitteeScore
 from tellwhy.kinds.marks import NOTHING_HELD, Held
@@ -27,11 +27,11 @@ from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_rows import Selection
 from tellwhy.kinds.text_columns import TextColumns
 from tellwhy.one_liner.explain import explain
-from tellwhy.one_liner.method import chosen_card
+from tellwhy.one_liner.method import choose_card
 from tellwhy.results.result import Result
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.distance_scores import points_of
-from tellwhy.verdicts.alarms import Alarms, Calibration, Ranking, ranking_of
+from tellwhy.verdicts.alarms import Alarms, Calibration, Ranking, rank_rows
 from tellwhy.verdicts.causes import DONORS, TRIALS, Trials
 from tellwhy.verdicts.findings import RowFindings
 
@@ -40,9 +40,9 @@ LEAST_ROWS = 10
 TRIM = 0.1  # share of rows that is set aside where nobody vouches for them
 
 
-def training_sample(n: int, rng: np.random.Generator) -> Integers:
+def draw_training_sample(n: int, rng: np.random.Generator) -> Integers:
     """Rows to learn from: all, or a random sample of many."""
-    return np.sort(random_sample(n, TRAINING_ROWS, rng))
+    return np.sort(draw_sample(n, TRAINING_ROWS, rng))
 
 
 def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
@@ -154,11 +154,11 @@ class FittedTable:
     @cached_property
     def learned(self) -> Integers:
         """Number, among the known rows, of each row learned from."""
-        return learned_rows(self.selection, self.sample)
+        return number_learned_rows(self.selection, self.sample)
 
     def scores(self) -> Floats:
         """Score of every selected row; those learned from are scored as if they were new."""
-        return self._scored(slice(len(self.selection.frame)))  # a slice copies nothing of a large table
+        return self._score_known(slice(len(self.selection.frame)))  # a slice copies nothing of a large table
 
     def reference_scores(self, scores: Floats) -> Floats:
         """Scores of the reference rows (if it is separate, of those learned from), each as if it were new."""
@@ -168,11 +168,11 @@ class FittedTable:
 
     def scores_of_learned(self) -> Floats:
         """Scores of the rows that the detector learned from, each as if it were new."""
-        return self._scored(self.learned)
+        return self._score_known(self.learned)
 
     def explain(self, positions: Integers, method: str) -> Explanation:
         """Explain some of the selected rows, told by their numbers (see `KnownRows`)."""
-        chosen = chosen_card(self.score, method)
+        chosen = choose_card(self.score, method)
         # Chosen here, not by the one-liner: cells are numbers of rows, none can be moved to try methods on.
         params = dict(getattr(chosen.cls, "when_automatic", {})) if method == "auto" else {}
         if "training_rows" in inspect.signature(chosen.cls).parameters:
@@ -215,7 +215,7 @@ class FittedTable:
         decoded = self.decoded_rows(positions).set_axis(rows.index)
         for name, kind in self.encoder.kinds_.items():
             if kind == "number" and not is_numeric_dtype(rows[name]):
-                rows[name] = numbers_of(rows, name)
+                rows[name] = read_numbers(rows, name)
             elif kind == "date" and not is_datetime64_any_dtype(rows[name]):
                 # The encoder knows how the column writes dates, but puts a date where one is missing.
                 rows[name] = decoded[name].where(rows[name].notna())
@@ -242,11 +242,11 @@ class FittedTable:
             candidates = self.learned
         scores = self.learned_scores
         if scores is None or len(candidates) != len(self.learned):
-            scores = self._scored(candidates)
+            scores = self._score_known(candidates)
         ordinary = candidates[scores <= np.quantile(scores, ORDINARY_SHARE)]
         cells = max(1, len(positions) * len(self.encoder.columns_))
         n_donors = max(TRIALS, min(DONORS, int(TRIAL_CELLS / cells)))
-        donors = ordinary[evenly_spread(len(ordinary), n_donors)]
+        donors = ordinary[spread_evenly(len(ordinary), n_donors)]
         return Trials.of(positions, donors, self.known.encoded, self.known.owner, self.score_cells)
 
     def score_cells(self, cells: Integers, rows: Integers) -> Floats:
@@ -254,12 +254,12 @@ class FittedTable:
 
         A row that was made from one that the detector learned from is judged without it.
         """
-        keys = row_keys(np.column_stack([rows, cells]))
+        keys = key_rows(np.column_stack([rows, cells]))
         new, first = np.unique(keys, return_index=True)
         first = first[[key not in self._tried for key in new.tolist()]]
         if len(first):
             Z = np.take_along_axis(self.known.encoded, cells[first][:, self.known.owner], axis=0)
-            scores = self._scored_rows(Z, rows[first])
+            scores = self._score_rows(Z, rows[first])
             self._tried.update(zip(keys[first].tolist(), scores.tolist(), strict=True))
         return np.array([self._tried[key] for key in keys.tolist()])
 
@@ -268,16 +268,16 @@ class FittedTable:
         """Scores of the known rows, NaN until somebody asked for them: a row is scored once in a run."""
         return np.full(len(self.known.encoded), np.nan)
 
-    def _scored(self, known: Integers | slice) -> Floats:
+    def _score_known(self, known: Integers | slice) -> Floats:
         numbers = np.arange(len(self.known.encoded))[known]
         new = numbers[np.isnan(self._known_scores[numbers])]
         if len(new) == len(numbers):  # a slice copies nothing of a large table
-            self._known_scores[known] = self._scored_rows(self.known.encoded[known], known)
+            self._known_scores[known] = self._score_rows(self.known.encoded[known], known)
         elif len(new):
-            self._known_scores[new] = self._scored_rows(self.known.encoded[new], new)
+            self._known_scores[new] = self._score_rows(self.known.encoded[new], new)
         return self._known_scores[known]
 
-    def _scored_rows(self, Z: Floats, known: Integers | slice) -> Floats:
+    def _score_rows(self, Z: Floats, known: Integers | slice) -> Floats:
         inner = self.score.inner
         if not isinstance(inner, LeavesRowsOut):
             return np.asarray(inner.value(Z))
@@ -291,15 +291,15 @@ def fit_table(
     selection: Selection, encoder: TableEncoder, detector: str, rng: np.random.Generator
 ) -> FittedTable:
     """Encode the rows, and fit a detector to the reference rows, or to a random sample of many."""
-    sample = training_sample(len(selection.reference), rng)
-    known = KnownRows(encoded_rows(selection, encoder, sample), encoder.owner_, list(encoder.columns_))
+    sample = draw_training_sample(len(selection.reference), rng)
+    known = KnownRows(encode_rows(selection, encoder, sample), encoder.owner_, list(encoder.columns_))
     model, words = make_detector(
-        detector, known.encoded[learned_rows(selection, sample)], is_clean=selection.is_clean
+        detector, known.encoded[number_learned_rows(selection, sample)], is_clean=selection.is_clean
     )
-    return FittedTable(selection, encoder, encoded_score(encoder, model), model, words, sample, known)
+    return FittedTable(selection, encoder, make_encoded_score(encoder, model), model, words, sample, known)
 
 
-def encoded_score(encoder: TableEncoder, model: Any) -> EncodedScore:
+def make_encoded_score(encoder: TableEncoder, model: Any) -> EncodedScore:
     """Score of rows as the user has them, by a detector of encoded rows."""
     inner = as_score(model)
     return EncodedScore(
@@ -314,14 +314,14 @@ def encoded_score(encoder: TableEncoder, model: Any) -> EncodedScore:
     )
 
 
-def row_keys(numbers: Integers) -> NDArray[np.uint64]:
+def key_rows(numbers: Integers) -> NDArray[np.uint64]:
     """Return a number for each row of whole numbers, which rows that differ do not share.
 
     Sums with random odd weights, modulo 2⁶⁴: of a million different rows two agree with probability 10⁻⁷.
 
     Examples
     --------
-    >>> keys = row_keys(np.array([[1, 2], [2, 1], [1, 2]]))
+    >>> keys = key_rows(np.array([[1, 2], [2, 1], [1, 2]]))
     >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
     (True, False)
     """
@@ -330,14 +330,14 @@ def row_keys(numbers: Integers) -> NDArray[np.uint64]:
     return np.asarray((numbers.astype(np.uint64) * weights).sum(axis=1, dtype=np.uint64))
 
 
-def learned_rows(selection: Selection, sample: Integers) -> Integers:
+def number_learned_rows(selection: Selection, sample: Integers) -> Integers:
     """Number of each row learned from, counting the selected rows first and then a separate reference."""
     if selection.own is None:
         return len(selection.frame) + np.arange(len(sample))
     return selection.own[sample]
 
 
-def encoded_rows(
+def encode_rows(
     selection: Selection, encoder: TableEncoder, sample: Integers, learned: Floats | None = None
 ) -> Floats:
     """Encode the selected rows, and below them what is learned from a separate reference.
@@ -394,7 +394,7 @@ class Batch:
         scores = self.fitted.scores()
         reference = self.fitted.reference_scores(scores)
         learned = self.fitted.calibration(reference) if self.calibration is None else self.calibration
-        ranking = ranking_of(
+        ranking = rank_rows(
             scores,
             learned,
             reference,

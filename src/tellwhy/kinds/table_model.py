@@ -14,7 +14,7 @@ import pandas as pd
 from tellwhy.checks import check_table
 from tellwhy.checks.check import are_rules, learn_rules
 from tellwhy.checks.facts import Facts, facts_of
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.optional import is_later_than_ours, versions
 from tellwhy.core.params import Fit, are_finite, are_texts, generator, is_whole
@@ -27,16 +27,16 @@ from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.mark_file import marks_beside
 from tellwhy.kinds.marks import Mark
-from tellwhy.kinds.request import Request, rows_equal_to, split_marker
-from tellwhy.kinds.segments import in_segments
+from tellwhy.kinds.request import Request, find_rows_equal_to, split_marker
+from tellwhy.kinds.segments import place_in_segments
 from tellwhy.kinds.table_cells import Batch, fit_table
-from tellwhy.kinds.table_rows import Selection, as_source, read_as_told, select
-from tellwhy.kinds.text_columns import TextModel, texts_as_numbers
+from tellwhy.kinds.table_rows import Selection, read_as_told, read_source, select
+from tellwhy.kinds.text_columns import TextModel, turn_texts_into_numbers
 from tellwhy.storage.model_file import SavedAsFile, load
 from tellwhy.storage.rows import StoredRows
 from tellwhy.verdicts.alarms import Calibration
 from tellwhy.verdicts.findings import RowFindings
-from tellwhy.verdicts.seen_values import SeenValues, seen_values
+from tellwhy.verdicts.seen_values import SeenValues, look_at_columns
 
 MOST_ROWS = 50_000  # that a model is learned from and keeps; of more a random sample
 MOST_LEVEL = 1e6  # surprise; the oddest rows that people have are below 10⁴
@@ -160,7 +160,7 @@ class TableModel(SavedAsFile):
             and abs(self.level) < MOST_LEVEL
         )
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "roles", all(isinstance(role, Role) for role in self.roles.values()), True
         yield "seen", sorted(self.seen), sorted(self.roles)
         yield "encoder", isinstance(self.encoder, TableEncoder), True
@@ -212,9 +212,9 @@ def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: 
     (300, 'committee of six simple detectors')
     """
     request = Request(**settings)
-    table = as_source(data)
+    table = read_source(data)
     if request.normal is not None:
-        table = _ordinary(table, request.normal)
+        table = _choose_ordinary(table, request.normal)
         clean = True
     return fit(table, request, clean=clean)
 
@@ -222,29 +222,29 @@ def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: 
 def fit(table: Table, request: Request, *, clean: bool) -> TableModel:
     """Learn from the rows of a table, or from a random sample of many."""
     n = len(table.frame)
-    chosen = np.sort(random_sample(n, MOST_ROWS, generator(request.random_state)))
+    chosen = np.sort(draw_sample(n, MOST_ROWS, generator(request.random_state)))
     if len(chosen) == n:
         return fit_rows(table, request, clean=clean, n_rows=n)
     sampled = replace(table, frame=table.frame.iloc[chosen])
     model = fit_rows(sampled, request, clean=clean, n_rows=n)
     others = {name: role for name, role in model.roles.items() if name not in model.texts}
     read = read_columns(table.frame[list(others)], roles=others)
-    return replace(model, seen={**model.seen, **seen_values(read.frame, others)})
+    return replace(model, seen={**model.seen, **look_at_columns(read.frame, others)})
 
 
-def _ordinary(table: Table, normal: str) -> Table:
+def _choose_ordinary(table: Table, normal: str) -> Table:
     column, value = split_marker(table, normal)
     if value is None:
         raise InvalidInput(f"normal must be 'COLUMN=VALUE'. Got {normal!r}, which names a column alone.")
-    return replace(table, frame=table.frame.iloc[rows_equal_to(table, column, value)])
+    return replace(table, frame=table.frame.iloc[find_rows_equal_to(table, column, value)])
 
 
 def fit_rows(table: Table, request: Request, *, clean: bool, n_rows: int) -> TableModel:
     """Learn from every row of a table that fits into memory; `n_rows` is what it was drawn from."""
     told = replace(request, normal=None)
-    table = replace(table, frame=_without_marker(table, request))
+    table = replace(table, frame=_drop_marker(table, request))
     learned = learn(table, told, is_clean=clean)
-    model = kept_model(learned)
+    model = keep_model(learned)
     model = replace(model, n_rows=n_rows, request=replace(model.request, normal=request.normal))
     fitted = learned.batch.fitted
     if fitted.selection.context is None:
@@ -252,7 +252,7 @@ def fit_rows(table: Table, request: Request, *, clean: bool, n_rows: int) -> Tab
     return model
 
 
-def kept_model(learned: Learned) -> TableModel:
+def keep_model(learned: Learned) -> TableModel:
     """What is kept of what was learned from the rows of a table, to judge others by."""
     judged = learned.batch.judged()
     batch = judged.batch
@@ -260,7 +260,7 @@ def kept_model(learned: Learned) -> TableModel:
     selection = batch.fitted.selection
     encoder = batch.fitted.encoder
     kept = np.flatnonzero(np.isin(learned.read.rows, selection.rows))
-    by = _segment_columns(batch.table, batch.request, kept)
+    by = _keep_segment_columns(batch.table, batch.request, kept)
     alarms = judged.ranking.alarms
     model = TableModel(
         source=batch.table.source,
@@ -270,11 +270,11 @@ def kept_model(learned: Learned) -> TableModel:
         table_columns=tuple(map(str, batch.table.frame.columns)),
         roles=roles,
         by_roles=by[1],
-        rows=StoredRows.of(_kept_columns(learned.read.frame.iloc[kept], roles)),
+        rows=StoredRows.of(_keep_columns(learned.read.frame.iloc[kept], roles)),
         by_rows=by[0],
         hours=tuple(name for name, role in roles.items() if role.orders and name in encoder.columns_),
-        bends=_bends(selection),
-        seen=seen_values(learned.read.frame, roles),
+        bends=_find_bends(selection),
+        seen=look_at_columns(learned.read.frame, roles),
         encoder=encoder,
         detector=batch.fitted.detector,
         words=batch.fitted.words,
@@ -290,24 +290,24 @@ def kept_model(learned: Learned) -> TableModel:
     return replace(model, rules=learn_rules(model.facts))
 
 
-def _without_marker(table: Table, request: Request) -> pd.DataFrame:
+def _drop_marker(table: Table, request: Request) -> pd.DataFrame:
     """The table without the column that told which rows are ordinary: it is no feature."""
     if request.normal is None:
         return table.frame
     return table.frame.drop(columns=[split_marker(table, request.normal)[0]])
 
 
-def _kept_columns(frame: pd.DataFrame, roles: Mapping[str, Role]) -> pd.DataFrame:
+def _keep_columns(frame: pd.DataFrame, roles: Mapping[str, Role]) -> pd.DataFrame:
     return frame[[name for name in frame.columns if roles[name].kind not in NOT_KEPT]]
 
 
-def _bends(selection: Selection) -> dict[str, str]:
+def _find_bends(selection: Selection) -> dict[str, str]:
     if selection.context is None:
         return {}
     return {name: column.bend for name, column in selection.context.columns.items()}
 
 
-def _segment_columns(
+def _keep_segment_columns(
     table: Table, request: Request, kept: Integers
 ) -> tuple[StoredRows | None, dict[str, Role]]:
     """The columns that make segments, as they were read."""
@@ -367,22 +367,22 @@ def learn(table: Table, request: Request, *, is_clean: bool = False) -> Learned:
     is_clean
         Whether the user vouches for all rows.
     """
-    texts = texts_as_numbers(table, request)
+    texts = turn_texts_into_numbers(table, request)
     table, request = texts.table, texts.request
     selection = select(table, request)
     selection = replace(selection, is_clean=selection.is_clean or is_clean)
-    read, found = checked_selection(table, selection, request.missing)
-    selection, rare = in_segments(read, table, request)
+    read, found = check_selection(table, selection, request.missing)
+    selection, rare = place_in_segments(read, table, request)
     found = found.with_more(rare)
     stage("encoding columns")
-    selection, encoder = encoded_selection(selection, request)
+    selection, encoder = encode_selection(selection, request)
     found = found.without(np.flatnonzero(np.isin(read.rows, selection.rows)))
     stage("fitting the detector")
     fitted = fit_table(selection, encoder, request.detector, generator(request.random_state))
     return Learned(Batch(table, request, fitted, found, read.frame, texts.columns), read)
 
 
-def checked_selection(table: Table, selection: Selection, missing: str) -> tuple[Selection, RowFindings]:
+def check_selection(table: Table, selection: Selection, missing: str) -> tuple[Selection, RowFindings]:
     """Look for what is wrong with the data; cells that a finding explains are missing from then on.
 
     They stay where missing cells are not filled in: whoever drops rows with gaps means the table's own gaps.
@@ -396,7 +396,7 @@ def checked_selection(table: Table, selection: Selection, missing: str) -> tuple
     return selection.with_cells(checked.frame) if missing == "impute" else selection, found
 
 
-def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
+def encode_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
     """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
     selection = selection.with_hours()
     # Columns that the user named are used even if they look like a numbering of the rows.

@@ -19,10 +19,10 @@ from tellwhy.core.optional import versions
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, describe_column
-from tellwhy.data.places import file_of, line_of
-from tellwhy.kinds.request import Request, cell_text, split_label
+from tellwhy.data.places import find_file, find_line
+from tellwhy.kinds.request import Request, split_label, write_cell
 from tellwhy.kinds.table_cells import FittedTable, Judged
-from tellwhy.kinds.table_rows import as_written, title_column, with_lines
+from tellwhy.kinds.table_rows import add_lines, find_title_column, write_rows
 from tellwhy.kinds.usual_in_segments import InSegments
 from tellwhy.results.result import (
     AlarmRule,
@@ -38,12 +38,17 @@ from tellwhy.results.result import (
 )
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import Ranking
-from tellwhy.verdicts.causes import Cause, causes_of
-from tellwhy.verdicts.evidence import LEAST_EVIDENCE_ROWS, evidence_of
-from tellwhy.verdicts.findings import RowFindings, finding_reasons, told_findings, with_findings
-from tellwhy.verdicts.headline import doubt_of, headline_of
-from tellwhy.verdicts.reasons import groups_of, typical_of, unattributed_parts, verified_reasons
-from tellwhy.verdicts.repair import nearest_normals, repaired
+from tellwhy.verdicts.causes import Cause, find_causes
+from tellwhy.verdicts.evidence import LEAST_EVIDENCE_ROWS, collect_evidence
+from tellwhy.verdicts.findings import RowFindings, add_findings, make_finding_reasons, tell_findings
+from tellwhy.verdicts.headline import find_doubt, make_headline
+from tellwhy.verdicts.reasons import (
+    group_anomalies,
+    list_verified_reasons,
+    make_typical,
+    measure_unattributed,
+)
+from tellwhy.verdicts.repair import find_nearest_normals, repair_causes
 
 ORDINARY = float(-np.log(0.01))  # surprise up to which a row is ordinary: one in a hundred is beyond
 
@@ -53,7 +58,7 @@ def run_of(judged: Judged, *, with_evidence: bool = True) -> Result:
 
     Without evidence the explanation is not tested as a whole; the reasons of each row are verified anyway.
     """
-    return _run(_findings(judged, with_evidence=with_evidence))
+    return _run(_explain_ranked(judged, with_evidence=with_evidence))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,31 +79,31 @@ class _Findings:
     segments: InSegments | None = None  # what is usual in the segments of these rows, where there are any
 
 
-def _findings(judged: Judged, *, with_evidence: bool) -> _Findings:
+def _explain_ranked(judged: Judged, *, with_evidence: bool) -> _Findings:
     """Explain the ranked rows, and check the explanation, on the rows that were encoded for scoring."""
     batch = judged.batch
     fitted = batch.fitted
     ranking = judged.ranking
-    level = _ordinary_level(judged)
+    level = _find_ordinary_level(judged)
     told = fitted.explain(ranking.positions, batch.request.method)
     stage("checking the explanation")
     trials = fitted.trials(ranking.positions)
     by_row = batch.found.by_row(ranking.positions)
     # A row that is no alarm has only a little oddness to explain: half of it must go.
     levels = np.minimum(level, ranking.model_scores[ranking.positions] / 2)
-    groups = groups_of_columns(fitted.known.encoded[trials.donors], fitted.known.owner)
-    causes = causes_of(trials, told.values, levels, groups)
-    causes = repaired(causes, trials, judged.line, by_row, fitted.encoder.columns_)
+    groups = group_columns(fitted.known.encoded[trials.donors], fitted.known.owner)
+    causes = find_causes(trials, told.values, levels, groups)
+    causes = repair_causes(causes, trials, judged.line, by_row, fitted.encoder.columns_)
     reference = fitted.selection.reference
     encoder = fitted.encoder
     as_told = replace(told, data=fitted.selection.frame.iloc[ranking.positions])
     raised = (ranking.scores - ranking.model_scores)[ranking.positions]
     typical = {
-        name: typical_of(name, describe_column(reference[name], encoder.kinds_[name]))
+        name: make_typical(name, describe_column(reference[name], encoder.kinds_[name]))
         for name in encoder.columns_
     }
-    segments = _segments(fitted, ranking, typical)
-    tested = _judged(ranking, by_row, level) if with_evidence else np.zeros(0, dtype=np.int64)
+    segments = _describe_segments(fitted, ranking, typical)
+    tested = _find_judged(ranking, by_row, level) if with_evidence else np.zeros(0, dtype=np.int64)
     return _Findings(
         batch.table,
         batch.request,
@@ -106,32 +111,34 @@ def _findings(judged: Judged, *, with_evidence: bool) -> _Findings:
         ranking,
         judged.line,
         batch.found,
-        explanation=with_findings(as_told, raised, by_row),
-        evidence=evidence_of(
+        explanation=add_findings(as_told, raised, by_row),
+        evidence=collect_evidence(
             told[tested],
             fitted.known_score,
             fitted.background(),
             second_opinions=batch.request.second_opinions,
         ),
         causes=causes,
-        normal=_normal_values(fitted, ranking, causes, segments),
+        normal=_find_normal_values(fitted, ranking, causes, segments),
         typical=typical,
         segments=segments,
     )
 
 
-def _normal_values(
+def _find_normal_values(
     fitted: FittedTable, ranking: Ranking, causes: Sequence[Cause], segments: InSegments | None
 ) -> Sequence[Mapping[str, Any] | None]:
     """What would make each row look normal, in the row's own segment."""
-    normal = nearest_normals(fitted, ranking, causes)
+    normal = find_nearest_normals(fitted, ranking, causes)
     if segments is None:
         return normal
     donors = np.array([max(cause.donor, 0) for cause in causes], dtype=np.int64)
     return segments.normal_values(normal, fitted.decoded_rows(donors))
 
 
-def _segments(fitted: FittedTable, ranking: Ranking, typical: Mapping[str, Typical]) -> InSegments | None:
+def _describe_segments(
+    fitted: FittedTable, ranking: Ranking, typical: Mapping[str, Typical]
+) -> InSegments | None:
     """What is usual in the segments of the ranked rows; None where rows are not segmented."""
     selection = fitted.selection
     if selection.context is None:
@@ -139,7 +146,7 @@ def _segments(fitted: FittedTable, ranking: Ranking, typical: Mapping[str, Typic
     return InSegments(selection.context, ranking.positions, selection.reference, typical)
 
 
-def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> Integers:
+def _find_judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> Integers:
     """Explained rows whose scores the detector gave; one that only a finding raised tells nothing of it.
 
     Beside a few alarms, rows that are none have only noise to be explained.
@@ -150,21 +157,21 @@ def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> 
     return np.flatnonzero(above if above.sum() >= LEAST_EVIDENCE_ROWS else judged)
 
 
-def _ordinary_level(judged: Judged) -> float:
+def _find_ordinary_level(judged: Judged) -> float:
     """Score up to which a row counts as ordinary: below the line, and where one row in a hundred is."""
     return min(judged.line, judged.calibration.score_of(ORDINARY))
 
 
 def _run(found: _Findings) -> Result:
-    anomalies = _anomalies(found)
+    anomalies = _make_anomalies(found)
     ranking = found.ranking
     drawn = ranking.alarms
     alarms = AlarmRule(drawn.rule, ranking.n_above, drawn.expected_false, drawn.over)
     return Result(
         source=found.table.source,
-        settings=_settings(found),
-        done=written(_summary(found)),
-        notices=_notices(found),
+        settings=_list_settings(found),
+        done=written(_write_summary(found)),
+        notices=_collect_notices(found),
         columns=list(found.fitted.encoder.columns_),
         scores=found.ranking.scores,
         rows=found.fitted.selection.rows,
@@ -172,10 +179,10 @@ def _run(found: _Findings) -> Result:
         anomalies=anomalies,
         explanation=found.explanation,
         usual=found.typical,
-        column_shares=column_shares(found.explanation),
-        groups=groups_of(anomalies),
+        column_shares=average_shares(found.explanation),
+        groups=group_anomalies(anomalies),
         evidence=found.evidence,
-        detection=detection_of(
+        detection=measure_detection(
             found.table,
             found.request.label,
             found.fitted.selection.rows,
@@ -185,26 +192,26 @@ def _run(found: _Findings) -> Result:
         versions=versions(),
         fingerprint=found.table.fingerprint,
         created=clock.stamp(),
-        findings=with_lines(
-            told_findings(found.found, found.fitted.selection.rows, anomalies, found.typical),
+        findings=add_lines(
+            tell_findings(found.found, found.fitted.selection.rows, anomalies, found.typical),
             found.table.frame,
         ),
         alarms=alarms,
-        opening=headline_of(len(ranking.scores), alarms, anomalies, found.typical),
+        opening=make_headline(len(ranking.scores), alarms, anomalies, found.typical),
         roles={name: role.words for name, role in found.fitted.selection.roles.items()},
-        table_rows=as_written(found.table.frame.iloc[[anomaly.row for anomaly in anomalies]]),
+        table_rows=write_rows(found.table.frame.iloc[[anomaly.row for anomaly in anomalies]]),
     )
 
 
-def _anomalies(found: _Findings) -> list[Anomaly]:
+def _make_anomalies(found: _Findings) -> list[Anomaly]:
     """One entry per explained row, in the order of the ranking."""
     ranking = found.ranking
     selection = found.fitted.selection
-    name = found.request.id_column or title_column(found.table.frame, selection.roles)
+    name = found.request.id_column or find_title_column(found.table.frame, selection.roles)
     ids = None if name is None else found.table.frame[name]
-    verdicts = _verdicts(found)
+    verdicts = _find_verdicts(found)
     segments = found.segments
-    unattributed = unattributed_parts(found.explanation)
+    unattributed = measure_unattributed(found.explanation)
     told = []
     for i, position in enumerate(ranking.positions):
         row = int(found.fitted.selection.rows[position])
@@ -214,9 +221,9 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
                 Part(
                     "row",
                     row=row,
-                    name=None if ids is None else cell_text(ids.iloc[row]),
-                    file=file_of(found.table.frame, row),
-                    line=line_of(found.table.frame, row),
+                    name=None if ids is None else write_cell(ids.iloc[row]),
+                    file=find_file(found.table.frame, row),
+                    line=find_line(found.table.frame, row),
                 ),
                 score=score,
                 percentile=float(ranking.percentiles[i]),
@@ -239,13 +246,13 @@ class _Verdict(NamedTuple):
     doubt: Notice | None
 
 
-def _verdicts(found: _Findings) -> list[_Verdict]:
+def _find_verdicts(found: _Findings) -> list[_Verdict]:
     """Reasons from findings come first; the detector's are told where the row is odd without them too."""
     ranking = found.ranking
     read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
     segments = found.segments
     if segments is None:
-        by_model = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
+        by_model = list_verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
     else:
         by_model = segments.reasons(read, found.causes)
     by_row = found.found.by_row(ranking.positions)
@@ -253,21 +260,21 @@ def _verdicts(found: _Findings) -> list[_Verdict]:
     told = []
     for i, position in enumerate(ranking.positions):
         if not by_row[i]:
-            told.append(_Verdict(by_model[i], doubt_of(found.causes[i])))
+            told.append(_Verdict(by_model[i], find_doubt(found.causes[i])))
             continue
         raised = float(1.0 - ranking.model_scores[position] / ranking.scores[position])
-        known = finding_reasons(by_row[i], written.iloc[i], found.typical, raised, int(position))
+        known = make_finding_reasons(by_row[i], written.iloc[i], found.typical, raised, int(position))
         if ranking.model_scores[position] <= found.line:
             told.append(_Verdict(known, None))
             continue
         # A finding about several columns tells the cells of all of them: their parts are not told again.
         named = {name for finding in by_row[i] for name in finding.columns}
         others = [reason for reason in by_model[i] if reason.feature not in named]
-        told.append(_Verdict(known + others, doubt_of(found.causes[i])))
+        told.append(_Verdict(known + others, find_doubt(found.causes[i])))
     return told
 
 
-def column_shares(explanation: Explanation) -> dict[str, float]:
+def average_shares(explanation: Explanation) -> dict[str, float]:
     """Mean share of each column over the explained rows, largest first, summing to 1."""
     mean = explanation.shares().mean(axis=0)
     total = mean.sum()
@@ -275,7 +282,7 @@ def column_shares(explanation: Explanation) -> dict[str, float]:
     return {explanation.names()[c]: float(mean[c] / total) if total > 0 else 0.0 for c in order}
 
 
-def _settings(found: _Findings) -> dict[str, Any]:
+def _list_settings(found: _Findings) -> dict[str, Any]:
     asked = asdict(found.request)
     seed = asked.pop("random_state")
     return {
@@ -289,7 +296,7 @@ def _settings(found: _Findings) -> dict[str, Any]:
     }
 
 
-def _summary(found: _Findings) -> str:
+def _write_summary(found: _Findings) -> str:
     fitted = found.fitted
     ranking = found.ranking
     explanation = found.explanation
@@ -297,27 +304,27 @@ def _summary(found: _Findings) -> str:
     sampled = f" (a random {learned:,} of them)" if learned < len(fitted.selection.reference) else ""
     return (
         f"{len(ranking.scores):,} rows of {Path(found.table.source).name} were compared with "
-        f"{fitted.selection.words}{sampled} in {_columns(len(fitted.encoder.columns_))} by a {fitted.words}; "
-        f"explained by {explanation.method}.{_form(explanation)}"
+        f"{fitted.selection.words}{sampled} in {_count_columns(len(fitted.encoder.columns_))} by a "
+        f"{fitted.words}; explained by {explanation.method}.{_tell_form(explanation)}"
     )
 
 
-def _columns(n: int) -> str:
+def _count_columns(n: int) -> str:
     return f"{n} column{'' if n == 1 else 's'}"
 
 
-def _form(explanation: Explanation) -> str:
+def _tell_form(explanation: Explanation) -> str:
     """Which of two forms of an explanation is shown and why, where the method had to choose."""
     words = explanation.params.get("form")
     return f" Shown is {words}." if words else ""
 
 
-def _notices(found: _Findings) -> list[Notice]:
-    said = [*found.table.notices, *found.fitted.encoder.notices_, *_sampling_notices(found.fitted)]
+def _collect_notices(found: _Findings) -> list[Notice]:
+    said = [*found.table.notices, *found.fitted.encoder.notices_, *_tell_sampling(found.fitted)]
     return [written(text) for text in said]
 
 
-def _sampling_notices(fitted: FittedTable) -> list[str]:
+def _tell_sampling(fitted: FittedTable) -> list[str]:
     n = len(fitted.selection.reference)
     if len(fitted.sample) == n:
         return []
@@ -330,7 +337,7 @@ POSITIVE_WORDS = frozenset(
 )
 
 
-def detection_of(
+def measure_detection(
     table: Table, label: str | None, rows: Integers, scores: Floats, threshold: float
 ) -> Detection | None:
     """Compare scores with the label 'COLUMN', 'COLUMN=VALUE' or 'COLUMN!=VALUE'; None without a label."""
@@ -343,8 +350,8 @@ def detection_of(
     if marker.negated:  # a row without a label is not known to be odd
         scores = scores[column.notna().to_numpy()]
         column = column.dropna()
-    cells = column.map(cell_text).to_numpy()
-    positive = _positive_value(marker.column, cells) if marker.value is None else marker.value
+    cells = column.map(write_cell).to_numpy()
+    positive = _choose_positive(marker.column, cells) if marker.value is None else marker.value
     truth = (cells == positive) != marker.negated
     if truth.all() or not truth.any():
         sign = "!=" if marker.negated else "="
@@ -367,7 +374,7 @@ def detection_of(
     )
 
 
-def _positive_value(column: str, cells: NDArray[np.object_]) -> str:
+def _choose_positive(column: str, cells: NDArray[np.object_]) -> str:
     """Return the value that means 'anomaly': by its name, else the rarer of two."""
     values, counts = np.unique(cells.astype(str), return_counts=True)
     named = [v for v in values if v.lower() in POSITIVE_WORDS]
@@ -389,7 +396,7 @@ LEAST_ROWS = 30
 Groups = tuple[tuple[int, ...], ...]
 
 
-def groups_of_columns(encoded: Floats, owner: Integers) -> Groups:
+def group_columns(encoded: Floats, owner: Integers) -> Groups:
     """Find groups of at least three columns that rise and fall together, in either direction.
 
     Columns are joined while the mean of |Spearman's correlation| between two groups is at least .6 (average
@@ -407,7 +414,7 @@ def groups_of_columns(encoded: Floats, owner: Integers) -> Groups:
     >>> rng = np.random.default_rng(0)
     >>> size = rng.normal(size=(200, 1))
     >>> X = np.hstack([size + 0.1 * rng.normal(size=(200, 3)), rng.normal(size=(200, 2))])
-    >>> groups_of_columns(X, np.arange(5))
+    >>> group_columns(X, np.arange(5))
     ((0, 1, 2),)
     """
     columns, counts = np.unique(owner, return_counts=True)

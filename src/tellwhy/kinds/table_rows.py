@@ -16,23 +16,23 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, as_table, read_table
-from tellwhy.data.columns.dates import hours_of_day, told_by_order
-from tellwhy.data.columns.names import listed, names_identifiers
-from tellwhy.data.columns.reading import Role, dates_of, numbers_or_missing, stored_kind
+from tellwhy.data.columns.dates import describe_order, hours_of_day
+from tellwhy.data.columns.names import list_names, names_identifiers
+from tellwhy.data.columns.reading import Role, find_stored_kind, read_dates, read_numbers_or_missing
 from tellwhy.data.columns.roles import ReadColumns, read_columns
-from tellwhy.data.places import file_of, is_marked, line_of
+from tellwhy.data.places import find_file, find_line, is_marked
 from tellwhy.data.sources import STANDARD_INPUT, is_query, read_sources
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
+from tellwhy.kinds.request import Request, check_column, find_rows_equal_to, split_marker
 from tellwhy.results.result import Finding
-from tellwhy.verdicts.seen_values import measured
+from tellwhy.verdicts.seen_values import measure
 
 if TYPE_CHECKING:
     from tellwhy.kinds.segments import Context
     from tellwhy.kinds.table_model import TableModel
 
 
-def as_source(data: str | Path | Sequence[str | Path] | TableLike) -> Table:
+def read_source(data: str | Path | Sequence[str | Path] | TableLike) -> Table:
     """Return a table from a file name, several (their rows are joined), or from what is in memory."""
     if isinstance(data, Table):
         return data
@@ -44,7 +44,7 @@ def as_source(data: str | Path | Sequence[str | Path] | TableLike) -> Table:
     return as_table(cast(TableLike, data))
 
 
-def named_source(
+def read_named(
     names: Sequence[str], *, sheet: str | None = None, db: str | Path | None = None
 ) -> Path | Table:
     """Return what a command was given to read: one file as it is named, or the table of anything else."""
@@ -76,7 +76,7 @@ class Selection:
 
     def with_hours(self) -> Selection:
         """Put the hour of day in the place of dates that else only tell in which order rows came."""
-        hours = {name: _hours_of(self, name) for name, role in self.roles.items() if role.orders}
+        hours = {name: _read_hours(self, name) for name, role in self.roles.items() if role.orders}
         found = {name: pair for name, pair in hours.items() if pair is not None}
         if not found:
             return self
@@ -137,9 +137,9 @@ def count_emptied(before: pd.DataFrame, after: pd.DataFrame) -> dict[str, int]:
 
 def select(table: Table, request: Request) -> Selection:
     """Work out the scored rows, the reference rows and the feature columns of a request."""
-    frame = features_of(table, request)
+    frame = choose_features(table, request)
     read = read_as_told(frame, None, request.told_kinds(table, list(frame.columns)))
-    roles = _ordered(as_named(read, request.columns), read.frame)
+    roles = _mark_ordering_dates(take_as_named(read, request.columns), read.frame)
     everyone = np.arange(len(frame))
     words = "all rows of the table"
     chosen = Selection(
@@ -152,16 +152,16 @@ def select(table: Table, request: Request) -> Selection:
         raise InvalidParameter(
             f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
         )
-    own = rows_equal_to(table, column, value)
+    own = find_rows_equal_to(table, column, value)
     words = f"the rows with {column} = {value}"
     return replace(chosen, reference=read.frame.iloc[own], own=own, words=words, is_clean=True)
 
 
-def reference_of(table: Table, reference: Table, request: Request) -> tuple[Table, Request]:
+def read_reference(table: Table, reference: Table, request: Request) -> tuple[Table, Request]:
     """Ordinary rows in the columns that a request uses of a table, and what is asked of them."""
     if request.normal is not None:
         raise InvalidParameter("Give either a reference table or normal='COLUMN=VALUE', not both.")
-    features = list(features_of(table, request).columns)
+    features = list(choose_features(table, request).columns)
     by = list(dict.fromkeys(request.by))
     for name in by:
         check_column(table, name)
@@ -179,7 +179,7 @@ def reference_of(table: Table, reference: Table, request: Request) -> tuple[Tabl
     return replace(reference, frame=reference.frame[[*features, *aside]]), asked
 
 
-def features_of(table: Table, request: Request) -> pd.DataFrame:
+def choose_features(table: Table, request: Request) -> pd.DataFrame:
     """Columns that are asked for, less those that mark or name rows and those excluded."""
     dropped = request.not_features(table)
     frame = table.frame.drop(columns=dropped)
@@ -207,7 +207,7 @@ def read_as_told(
     )
 
 
-def as_named(read: ReadColumns, columns: Sequence[str] | None) -> dict[str, Role]:
+def take_as_named(read: ReadColumns, columns: Sequence[str] | None) -> dict[str, Role]:
     """Take whole numbers that the user named for numbers, even if they look like names of rows."""
     named = set(columns or ())
     return {
@@ -218,19 +218,19 @@ def as_named(read: ReadColumns, columns: Sequence[str] | None) -> dict[str, Role
     }
 
 
-def _ordered(roles: Mapping[str, Role], frame: pd.DataFrame) -> dict[str, Role]:
+def _mark_ordering_dates(roles: Mapping[str, Role], frame: pd.DataFrame) -> dict[str, Role]:
     """Mark the dates that only tell in which order rows came."""
     found = dict(roles)
     for name, role in roles.items():
         if role.kind == "date":
-            found[name] = replace(role, orders=told_by_order(dates_of(frame, name, "iso"), None))
+            found[name] = replace(role, orders=describe_order(read_dates(frame, name, "iso"), None))
     return found
 
 
-def _hours_of(selection: Selection, name: str) -> tuple[Floats, Floats] | None:
+def _read_hours(selection: Selection, name: str) -> tuple[Floats, Floats] | None:
     """Hours of day of the scored rows and of the reference rows; None where either has none to speak of."""
-    frame = hours_of_day(dates_of(selection.frame, name, "iso"))
-    reference = hours_of_day(dates_of(selection.reference, name, "iso"))
+    frame = hours_of_day(read_dates(selection.frame, name, "iso"))
+    reference = hours_of_day(read_dates(selection.reference, name, "iso"))
     return None if frame is None or reference is None else (frame, reference)
 
 
@@ -241,7 +241,7 @@ TITLES = ("title", "name")
 OWN = 0.9  # share of rows whose title is their own
 
 
-def title_column(frame: pd.DataFrame, roles: Mapping[str, Role]) -> str | None:
+def find_title_column(frame: pd.DataFrame, roles: Mapping[str, Role]) -> str | None:
     """The column that names rows, where nobody said which does: names of rows, keys, or a title."""
     for name, role in roles.items():
         if role.kind != "identifier" or not _is_own(frame, name):
@@ -255,28 +255,28 @@ def _is_own(frame: pd.DataFrame, name: str) -> bool:
     return name in frame.columns and bool(frame[name].nunique() >= OWN * len(frame))
 
 
-def as_written(rows: pd.DataFrame) -> pd.DataFrame:
+def write_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows with the cells that the table has, in columns that any file can hold."""
     kept = rows.reset_index(drop=True)
     kept.attrs = {}
     for name in kept.columns:
         cells = kept[name]
         if is_object_dtype(cells.dtype):  # cells of several kinds, such as numbers among words
-            kept[name] = cells.map(_text, na_action="ignore")
+            kept[name] = cells.map(_write_text, na_action="ignore")
     return kept
 
 
-def _text(cell: object) -> str:
+def _write_text(cell: object) -> str:
     return cell if isinstance(cell, str) else str(cell)
 
 
-def with_lines(findings: Sequence[Finding], frame: pd.DataFrame) -> list[Finding]:
+def add_lines(findings: Sequence[Finding], frame: pd.DataFrame) -> list[Finding]:
     """Add the lines of the file to findings, where they are known."""
     if not is_marked(frame):
         return list(findings)
     made = []
     for finding in findings:
-        found = [(line_of(frame, row), file_of(frame, row)) for row in finding.rows[:MOST_LINES]]
+        found = [(find_line(frame, row), find_file(frame, row)) for row in finding.rows[:MOST_LINES]]
         lines = [line for line, _ in found if line is not None]
         files = [file for line, file in found if line is not None and file is not None]
         made.append(replace(finding, lines=lines, files=files))
@@ -317,7 +317,7 @@ def read_as_roles(table: Table, roles: Mapping[str, Role]) -> ReadColumns:
     frame = read.frame.copy(deep=False)
     notices = list(read.notices)
     for name, role in roles.items():
-        cells = _as_kind(frame[name], role)
+        cells = _convert_to_kind(frame[name], role)
         if cells is not None:
             n_lost = int((cells.isna() & frame[name].notna()).sum())
             frame[name] = cells
@@ -339,14 +339,14 @@ def check_has_columns(table: Table, used: Iterable[str], known: Collection[str],
     hint = f" Was {absent[0]!r} renamed to {near[0]!r}?" if near else ""
     raise InvalidInput(
         f"{table.source} lacks {len(absent)} column(s) that the model was fitted on ({source}): "
-        f"{listed(absent)}.{hint} It has: {listed(list(table.frame.columns))}. Rename or add them, or fit "
-        "the model again without them."
+        f"{list_names(absent)}.{hint} It has: {list_names(list(table.frame.columns))}. Rename or add "
+        "them, or fit the model again without them."
     )
 
 
-def _as_kind(series: pd.Series, role: Role) -> pd.Series | None:
+def _convert_to_kind(series: pd.Series, role: Role) -> pd.Series | None:
     """A column that is stored as something else than before; None where nothing is to be done."""
-    if role.kind not in _SUITS or series.isna().all() or stored_kind(series) in _SUITS[role.kind]:
+    if role.kind not in _SUITS or series.isna().all() or find_stored_kind(series) in _SUITS[role.kind]:
         return None
     name = str(series.name)
     own = read_columns(series.to_frame(name))
@@ -357,10 +357,10 @@ def _as_kind(series: pd.Series, role: Role) -> pd.Series | None:
         return pd.to_datetime(text, errors="coerce", format="ISO8601")
     if role.kind == "boolean":
         return pd.Series(pd.array([None] * len(series), dtype="boolean"), index=series.index)
-    return pd.Series(numbers_or_missing(series), index=series.index)
+    return pd.Series(read_numbers_or_missing(series), index=series.index)
 
 
-def without_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def drop_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Take dates after those of the fitting as missing: time goes on, which is no oddity of a row.
 
     So are earlier ones, where more rows have them than chance explains: a whole period that was not seen.
@@ -371,10 +371,10 @@ def without_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.Data
         seen = model.seen.get(name)
         if kind != "date" or seen is None or not seen.has_range:
             continue
-        days = measured(frame[name], "date")
+        days = measure(frame[name], "date")
         sides = {"later": days > seen.high}
-        known = dates_of(model.reference, name, "iso")
-        if "earlier" in told_by_order(dates_of(frame, name, "iso"), known):
+        known = read_dates(model.reference, name, "iso")
+        if "earlier" in describe_order(read_dates(frame, name, "iso"), known):
             sides["earlier"] = days < seen.low
         for side, is_beyond in sides.items():
             if is_beyond.any():
@@ -386,7 +386,7 @@ def without_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.Data
     return found, told
 
 
-def with_hours(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def put_hours(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Put the hour of day in the place of dates that else only tell in which order rows came."""
     found = {}
     for name in names:
@@ -396,6 +396,6 @@ def with_hours(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**found) if found else frame
 
 
-def unused_columns(model: TableModel, columns: Sequence[str]) -> list[str]:
+def list_unused(model: TableModel, columns: Sequence[str]) -> list[str]:
     """Columns of a table that the model does not know."""
     return [str(name) for name in columns if name not in model.table_columns]

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.stats import spearmanr
 
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.optional import is_there
 from tellwhy.core.params import Fit
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
-from tellwhy.data.text import BagOfWords, Token, checked_texts
-from tellwhy.kinds.request import Request, check_column, rows_equal_to, split_marker
+from tellwhy.data.text import BagOfWords, Token, check_texts
+from tellwhy.kinds.request import Request, check_column, find_rows_equal_to, split_marker
 from tellwhy.results.result import Anomaly, Finding, Headline, Notice, Reason, Result, written
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.scoring.surprise import Surprise
@@ -117,7 +117,7 @@ class PaperWords:
         score = self.detector.to_score()
         found = np.empty(len(texts))
         left_out = score.leave_some(points_of(own, score.expansion))
-        for rows in tracked_batches(len(texts), 16 * len(self.bag.words_), "scoring texts"):
+        for rows in track_batches(len(texts), 16 * len(self.bag.words_), "scoring texts"):
             found[rows] = score.value(self.bag.transform(texts[rows]), left_out[rows])
         return found
 
@@ -137,7 +137,7 @@ class PaperWords:
         along = self.bag.spread_columns(text, values)
         return along, {str(self.bag.words_[k]): float(values[k]) for k in lacking}
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "bag", isinstance(self.bag, BagOfWords), True
         yield "detector", hasattr(self.detector, "to_score"), True
         yield "detector", self.detector.n_features_in_, len(self.bag.words_)
@@ -187,7 +187,7 @@ class TextModel:
         from tellwhy.detectors.texts.letter_surprise import LetterSurprise
         from tellwhy.detectors.texts.word_neighbours import WordNeighbours
 
-        chosen = random_sample(len(texts), MOST_TEXTS, np.random.default_rng(random_state))
+        chosen = draw_sample(len(texts), MOST_TEXTS, np.random.default_rng(random_state))
         places = np.full(len(texts), -1, dtype=np.int64)
         places[chosen] = np.arange(len(chosen))
         learned = [texts[k] for k in chosen]
@@ -204,7 +204,7 @@ class TextModel:
         own = np.arange(len(learned))
         scores = [part.scores(learned, own) for part in parts]
         laws = [Surprise.learn(each, is_clean=is_clean) for each in scores]
-        law = Surprise.learn(_joined(laws, scores), is_clean=is_clean)
+        law = Surprise.learn(_join_scores(laws, scores), is_clean=is_clean)
         return cls(likeness, parts, laws, law, learned, places)
 
     @property
@@ -239,26 +239,26 @@ class TextModel:
 
     def scores_of_learned(self) -> Floats:
         """Scores of the texts that were learned from, each without itself."""
-        return self._scored(self.learned, np.arange(len(self.learned)))
+        return self._score_texts(self.learned, np.arange(len(self.learned)))
 
     def scores(self, texts: Sequence[str], own: Integers) -> Floats:
         """Scores of texts; `own` tells which of the texts given to `learn` each one is, −1 for none."""
-        return self._scored(texts, self._learned_as(own))
+        return self._score_texts(texts, self._find_learned(own))
 
     def surprises(self, texts: Sequence[str], own: Integers) -> Floats:
         """−log of the probability that an ordinary text is as odd: small for most, large for odd ones."""
         scores = self.scores(texts, own)
         return scores if self.law is None else self.law.value(scores)
 
-    def _scored(self, texts: Sequence[str], own: Integers) -> Floats:
-        return _joined(self.laws, [part.scores(texts, own) for part in self.parts])
+    def _score_texts(self, texts: Sequence[str], own: Integers) -> Floats:
+        return _join_scores(self.laws, [part.scores(texts, own) for part in self.parts])
 
-    def _learned_as(self, own: Integers) -> Integers:
+    def _find_learned(self, own: Integers) -> Integers:
         return np.where(own >= 0, self.places[np.maximum(own, 0)], -1)
 
     def relevance(self, text: str, own: int) -> TextRelevance:
         """Relevance of each word: each part's −log p, shared among words as the part itself would."""
-        learned_as = self._learned_as(np.array([own]))
+        learned_as = self._find_learned(np.array([own]))
         along = np.zeros(len(text))
         lacking: dict[str, float] = {}
         for k, part in enumerate(self.parts):
@@ -266,7 +266,7 @@ class TextModel:
             total = float(by_place.sum()) + sum(absent.values())
             score = part.scores([text], learned_as)
             surprise = float((self.laws[k].value(score) if self.laws else score)[0])
-            scale = _weights(len(self.parts))[k] * surprise / total if total > 0 else 0.0
+            scale = _weigh_parts(len(self.parts))[k] * surprise / total if total > 0 else 0.0
             along += scale * by_place
             for word, value in absent.items():
                 lacking[word] = lacking.get(word, 0.0) + scale * value
@@ -280,7 +280,7 @@ class TextModel:
         part = PaperWords(fields.pop("bag"), fields.pop("detector"))
         return {**fields, "parts": [part], "laws": [], "law": None}
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "likeness", self.likeness in DESCRIBES, True
         yield "parts", all(hasattr(part, "relevance") for part in self.parts), True
         yield "parts", len(self.parts) > 0 and hasattr(self.parts[0], "bag"), True
@@ -296,17 +296,17 @@ class TextModel:
         yield "places", len(known) <= n_learned, True
 
 
-def _joined(laws: Sequence[Surprise], scores: Sequence[Floats]) -> Floats:
+def _join_scores(laws: Sequence[Surprise], scores: Sequence[Floats]) -> Floats:
     """One score from those of the parts: the only one, or the sum of their surprises."""
     if len(scores) == 1:
         return scores[0]
     joint = np.zeros(len(scores[0]))
-    for weight, law, each in zip(_weights(len(scores)), laws, scores, strict=True):
+    for weight, law, each in zip(_weigh_parts(len(scores)), laws, scores, strict=True):
         joint += weight * law.value(each)
     return joint
 
 
-def _weights(n_parts: int) -> tuple[float, ...]:
+def _weigh_parts(n_parts: int) -> tuple[float, ...]:
     """What each part counts: beside meanings, words say little that is new."""
     return WITH_MEANING if n_parts == 3 else (1.0,) * n_parts
 
@@ -339,7 +339,7 @@ class TextColumns:
         """Return a run whose reasons name words where a column of texts makes a row odd."""
         if not self.texts:
             return run
-        told = [self._told(anomaly) for anomaly in run.anomalies]
+        told = [self._tell_anomaly(anomaly) for anomaly in run.anomalies]
         rows = run.table_rows
         if rows is not None:
             at = [anomaly.row for anomaly in run.anomalies]
@@ -347,29 +347,29 @@ class TextColumns:
         return replace(
             run,
             anomalies=told,
-            opening=_opening(run, told),
-            findings=[self._of_alarms(finding, told) for finding in run.findings],
-            notices=[*run.notices, *(self._notice(name) for name in self.texts)],
+            opening=_make_headline(run, told),
+            findings=[self._add_words_to_finding(finding, told) for finding in run.findings],
+            notices=[*run.notices, *(self._make_notice(name) for name in self.texts)],
             settings={**run.settings, "text": [*self.texts, *run.settings["text"]]},
             roles={**run.roles, **dict.fromkeys(self.texts, "texts, by how odd each one is")},
             table_rows=rows,
         )
 
-    def _notice(self, name: str) -> Notice:
+    def _make_notice(self, name: str) -> Notice:
         return written(f"Texts of {name!r} count by how odd each is: {self.models[name].describes}.")
 
-    def _told(self, anomaly: Anomaly) -> Anomaly:
+    def _tell_anomaly(self, anomaly: Anomaly) -> Anomaly:
         reasons = [
-            self._with_words(reason, anomaly.row)
+            self._add_words(reason, anomaly.row)
             if reason.feature in self.texts
-            else self._without_numbers(reason)
+            else self._drop_numbers(reason)
             for reason in anomaly.reasons
         ]
         # a number in the place of a text would be no advice
         normal = {k: v for k, v in (anomaly.nearest_normal or {}).items() if k not in self.texts}
         return replace(anomaly, reasons=reasons, nearest_normal=normal or None)
 
-    def _without_numbers(self, reason: Reason) -> Reason:
+    def _drop_numbers(self, reason: Reason) -> Reason:
         """A reason that compares with how odd a text is, said without that number, which means nothing."""
         if reason.finding is not None:
             cells = {name: cell for name, cell in reason.finding.cells.items() if name not in self.texts}
@@ -378,14 +378,14 @@ class TextColumns:
             return replace(reason, facts={**reason.facts, "is_text": True})
         return reason
 
-    def _with_words(self, reason: Reason, row: int) -> Reason:
+    def _add_words(self, reason: Reason, row: int) -> Reason:
         text = self.texts[reason.feature][row]
         pair = {name: reason.facts[name] for name in ("pair_share",) if name in reason.facts}
         facts = {**pair, **self.words(reason.feature, row)}
         told = replace(reason, kind="words", finding=None, facts=facts)
         return replace(told, value=text[:SHOWN], typical=())
 
-    def _of_alarms(self, finding: Finding, told: Sequence[Anomaly]) -> Finding:
+    def _add_words_to_finding(self, finding: Finding, told: Sequence[Anomaly]) -> Finding:
         """A finding that is made of alarms, with the words of its first row."""
         first = next((each for each in told if finding.rows and each.row == finding.rows[0]), None)
         if "example" not in finding.facts or first is None:
@@ -408,7 +408,7 @@ class TextColumns:
         return found
 
 
-def _opening(run: Result, told: Sequence[Anomaly]) -> Headline | None:
+def _make_headline(run: Result, told: Sequence[Anomaly]) -> Headline | None:
     """The headline, with the words of the foremost alarm."""
     first = next((each for each in told if each.above_threshold and each.reasons), None)
     if run.opening is None or first is None or run.opening.reason is None:
@@ -425,7 +425,7 @@ class TextsTold:
     columns: TextColumns
 
 
-def texts_as_numbers(table: Table, request: Request) -> TextsTold:
+def turn_texts_into_numbers(table: Table, request: Request) -> TextsTold:
     """Put how odd each text is in the place of the columns that `text` names; nothing else is changed.
 
     A column of single words, or without words that recur (names, numbers of orders), stays what it is, and is
@@ -433,36 +433,36 @@ def texts_as_numbers(table: Table, request: Request) -> TextsTold:
     """
     used = request.columns if request.columns is not None else request.text
     named = [name for name in request.text if name in used and name not in request.exclude]
-    chosen = _ordinary_rows(table, request) if named else None
+    chosen = _find_ordinary_rows(table, request) if named else None
     own = np.full(len(table.frame), -1, dtype=np.int64)
     if chosen is not None:
         own[chosen] = np.arange(len(chosen))
-    found = {name: _learned(table, name, chosen, request.random_state) for name in named}
+    found = {name: _learn_column(table, name, chosen, request.random_state) for name in named}
     models = {name: model for name, model in found.items() if model is not None}
-    texts = {name: _texts(table, name) for name in models}
+    texts = {name: _read_texts(table, name) for name in models}
     scores = {name: model.surprises(texts[name], own) for name, model in models.items()}
     asked = replace(request, text=tuple(name for name in request.text if name not in models))
-    told = replace(table, frame=_with(table.frame, scores))
+    told = replace(table, frame=_replace_columns(table.frame, scores))
     return TextsTold(told, asked, TextColumns(texts, models, own))
 
 
-def scored_texts(
+def score_known_texts(
     table: Table, models: Mapping[str, TextModel], *, is_own: bool = False
 ) -> tuple[Table, TextColumns]:
     """Put how odd each text is in the place of columns of texts, by models that were learned before.
 
     `is_own` says that they were learned from these very rows: each text is judged without itself.
     """
-    texts = {name: _texts(table, name) for name in models if name in table.frame}
+    texts = {name: _read_texts(table, name) for name in models if name in table.frame}
     n = len(table.frame)
     own = np.arange(n) if is_own else np.full(n, -1, dtype=np.int64)
     scores = {name: models[name].surprises(each, own) for name, each in texts.items()}
-    return replace(table, frame=_with(table.frame, scores)), TextColumns(texts, models, own)
+    return replace(table, frame=_replace_columns(table.frame, scores)), TextColumns(texts, models, own)
 
 
-def _learned(table: Table, name: str, chosen: Integers | None, seed: int) -> TextModel | None:
+def _learn_column(table: Table, name: str, chosen: Integers | None, seed: int) -> TextModel | None:
     """Return a model of ordinary texts; None where no word recurs, or cells are single words."""
-    texts = _texts(table, name)
+    texts = _read_texts(table, name)
     good = texts if chosen is None else [texts[k] for k in chosen]
     n_words = [len(text.split()) for text in good if text.strip()]
     if not n_words or np.mean(n_words) < SENTENCE:
@@ -473,7 +473,7 @@ def _learned(table: Table, name: str, chosen: Integers | None, seed: int) -> Tex
         return None
 
 
-def _with(frame: Any, scores: Mapping[str, Any]) -> Any:
+def _replace_columns(frame: Any, scores: Mapping[str, Any]) -> Any:
     """The frame with other columns; what is known of its lines stays."""
     if not scores:
         return frame
@@ -482,15 +482,15 @@ def _with(frame: Any, scores: Mapping[str, Any]) -> Any:
     return changed
 
 
-def _ordinary_rows(table: Table, request: Request) -> Integers:
+def _find_ordinary_rows(table: Table, request: Request) -> Integers:
     """Rows to learn from."""
     if request.normal is None:
         return np.arange(len(table.frame))
     column, value = split_marker(table, request.normal)
-    return np.arange(len(table.frame)) if value is None else rows_equal_to(table, column, value)
+    return np.arange(len(table.frame)) if value is None else find_rows_equal_to(table, column, value)
 
 
-def _texts(table: Table, name: str) -> list[str]:
+def _read_texts(table: Table, name: str) -> list[str]:
     check_column(table, name)
     cells = table.frame[name]
-    return checked_texts(cells.astype(object).where(cells.notna(), "").map(str))
+    return check_texts(cells.astype(object).where(cells.notna(), "").map(str))

@@ -17,10 +17,10 @@ from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.data.table import TableLike
-from tellwhy.data.text import checked_texts, pieces
-from tellwhy.kinds.model import changed_settings, first_place, kind
-from tellwhy.kinds.request import rows_equal_to, split_marker
-from tellwhy.kinds.table_rows import as_source
+from tellwhy.data.text import check_texts, cut_pieces
+from tellwhy.kinds.model import change_settings, find_first_place, kind
+from tellwhy.kinds.request import find_rows_equal_to, split_marker
+from tellwhy.kinds.table_rows import read_source
 from tellwhy.kinds.text_columns import LIKENESS, TextModel, Word
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.storage import clock
@@ -85,7 +85,7 @@ class TextRequest:
         validate_value("texts", "likeness", request.likeness, one_of(*LIKENESS))
         return request
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "text", isinstance(self.text, str) and self.top >= 1, True
 
 
@@ -135,7 +135,7 @@ class TextsModel(SavedAsFile):
             return judge_by_middle(scores, self.usual, of_what="text")
         return judge(scores, self.usual, fdr=fdr, is_clean=self.is_clean)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "request", isinstance(self.request, TextRequest), True
         yield "words", isinstance(self.words, TextModel), True
         n = len(self.usual)
@@ -197,14 +197,14 @@ def explain_documents(
         raise InvalidParameter("Give either a reference of texts or normal='COLUMN=VALUE', not both.")
     request = TextRequest.of(settings)
     stage("reading texts")
-    texts = read_texts(as_source(data), request)
+    texts = read_texts(read_source(data), request)
     if reference is None:
         model = learn(texts, request)
     else:
         ordinary = replace(request, id_column=None)
-        model = learn(read_texts(as_source(reference), ordinary), ordinary, clean=True)
+        model = learn(read_texts(read_source(reference), ordinary), ordinary, clean=True)
         model = replace(model, against="the reference")
-    batch = placed(model, texts)
+    batch = place_texts(model, texts)
     found = explain_texts_of(model, batch, model.words.scores(batch.given, batch.own))
     given = None if reference is None else str(reference)[:200]
     return replace(found, settings={**found.settings, "reference": given})
@@ -218,15 +218,15 @@ class TextsKind:
         """Learn which words and letters are ordinary."""
         request = TextRequest.of(settings)
         stage("reading texts")
-        learned = learn(read_texts(as_source(source), request), request, clean=clean)
+        learned = learn(read_texts(read_source(source), request), request, clean=clean)
         return replace(learned, words=learned.words.without_texts())
 
     def read(self, model: TextsModel, source: Any, settings: Mapping[str, Any]) -> Texts:
         """Read the same column of another table."""
         stage("reading texts")
         kept = model.request
-        asked = TextRequest.of({**asdict(kept), **changed_settings(kept, settings, CHANGEABLE)})
-        return placed(model, read_texts(as_source(source), asked))
+        asked = TextRequest.of({**asdict(kept), **change_settings(kept, settings, CHANGEABLE)})
+        return place_texts(model, read_texts(read_source(source), asked))
 
     def check(self, model: TextsModel, batch: Texts) -> Texts:  # noqa: ARG002
         """Texts are not checked as data."""
@@ -251,7 +251,7 @@ def learn(texts: Texts, request: TextRequest, *, clean: bool = False) -> TextsMo
             raise InvalidParameter(
                 f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
             )
-        rows = rows_equal_to(texts.table, column, value)
+        rows = find_rows_equal_to(texts.table, column, value)
         against = f"the {len(rows):,} with {column} = {value}"
     if len(rows) < LEAST:
         raise InvalidInput(
@@ -273,7 +273,7 @@ def learn(texts: Texts, request: TextRequest, *, clean: bool = False) -> TextsMo
     own[rows] = np.arange(len(rows))
     return TextsModel(
         source=texts.table.source,
-        fingerprint=fingerprint_of(texts.given),
+        fingerprint=compute_fingerprint(texts.given),
         request=request,
         words=words,
         own=own,
@@ -286,21 +286,21 @@ def learn(texts: Texts, request: TextRequest, *, clean: bool = False) -> TextsMo
 
 def read_texts(table: Table, request: TextRequest) -> Texts:
     """Read the column of texts."""
-    given = _column(table, request.text)
-    return Texts(table, request, given, _names(table, request), np.full(len(given), -1, dtype=np.int64))
+    given = _choose_column(table, request.text)
+    return Texts(table, request, given, _name_texts(table, request), np.full(len(given), -1, dtype=np.int64))
 
 
-def placed(model: TextsModel, texts: Texts) -> Texts:
+def place_texts(model: TextsModel, texts: Texts) -> Texts:
     """Find the texts among those that the model was fitted to: all of them in their order, or none."""
-    return replace(texts, own=model.own) if fingerprint_of(texts.given) == model.fingerprint else texts
+    return replace(texts, own=model.own) if compute_fingerprint(texts.given) == model.fingerprint else texts
 
 
-def fingerprint_of(texts: Sequence[str]) -> str:
+def compute_fingerprint(texts: Sequence[str]) -> str:
     """SHA-256 of texts in their order.
 
     Examples
     --------
-    >>> fingerprint_of(["a", "bc"]) == fingerprint_of(["ab", "c"])
+    >>> compute_fingerprint(["a", "bc"]) == compute_fingerprint(["ab", "c"])
     False
     """
     found = hashlib.sha256()
@@ -310,18 +310,18 @@ def fingerprint_of(texts: Sequence[str]) -> str:
     return found.hexdigest()
 
 
-def _column(table: Table, name: str) -> list[str]:
+def _choose_column(table: Table, name: str) -> list[str]:
     if name not in table.frame:
         names = ", ".join(map(repr, table.frame.columns[:10]))
         raise InvalidInput(f"{table.source} has no column {name!r} of texts. It has: {names}.")
     cells = table.frame[name]
-    texts = checked_texts(cells.astype(object).where(cells.notna(), "").map(str))
+    texts = check_texts(cells.astype(object).where(cells.notna(), "").map(str))
     if not any(text.strip() for text in texts):
         raise InvalidInput(f"Column {name!r} of {table.source} holds no text: every cell is empty.")
     return texts
 
 
-def _names(table: Table, request: TextRequest) -> list[str]:
+def _name_texts(table: Table, request: TextRequest) -> list[str]:
     if request.id_column is None:
         return [f"row {k}" for k in range(len(table.frame))]
     if request.id_column not in table.frame:
@@ -334,7 +334,7 @@ def explain_texts_of(model: TextsModel, texts: Texts, scores: Floats) -> Result:
     judged = model.judged(scores, texts.request.fdr)
     order = np.argsort(-scores, kind="stable")[: texts.request.top].tolist()
     is_alarm = judged.are_alarms(scores)
-    found = [_anomaly(model, texts, at) for at in order]
+    found = [_make_anomaly(model, texts, at) for at in order]
     anomalies = [
         replace(each, score=float(scores[at]), p_value=judged.p_value(at), is_alarm=bool(is_alarm[at]))
         for at, each in zip(order, found, strict=True)
@@ -345,7 +345,7 @@ def explain_texts_of(model: TextsModel, texts: Texts, scores: Floats) -> Result:
         "n": len(scores),
         "n_alarms": alarms.n_flagged,
         "first": first.id,
-        "place": first_place(first),
+        "place": find_first_place(first),
         "expected_false": judged.expected_false,
     }
     n_empty = sum(not text.strip() for text in texts.given)
@@ -376,7 +376,7 @@ def explain_texts_of(model: TextsModel, texts: Texts, scores: Floats) -> Result:
         notices=[
             *map(written, texts.table.notices),
             *([Notice("empty_texts", {"n": n_empty})] if n_empty else []),
-            *_length_notice(model, texts, scores),
+            *_tell_length(model, texts, scores),
         ],
         versions=versions(),
         fingerprint=texts.table.fingerprint,
@@ -384,27 +384,27 @@ def explain_texts_of(model: TextsModel, texts: Texts, scores: Floats) -> Result:
     )
 
 
-def _anomaly(model: TextsModel, texts: Texts, at: int) -> Anomaly:
+def _make_anomaly(model: TextsModel, texts: Texts, at: int) -> Anomaly:
     """A text with the relevance of its words, and the words that it lacks."""
     text = texts.given[at]
     told = model.words.relevance(text, int(texts.own[at]))
     return Anomaly(
         Part("text", row=at, name=texts.names[at]),
         score=0.0,
-        reasons=[_reason(k, word, told.total) for k, word in enumerate(told.words(NAMED, LEAST_SHARE))],
-        notices=_notices(model.words, text),
-        shown={"words": [[word, float(value)] for word, value in pieces(text[:SHOWN], told.along)]},
+        reasons=[_make_reason(k, word, told.total) for k, word in enumerate(told.words(NAMED, LEAST_SHARE))],
+        notices=_collect_notices(model.words, text),
+        shown={"words": [[word, float(value)] for word, value in cut_pieces(text[:SHOWN], told.along)]},
     )
 
 
-def _reason(k: int, word: Word, total: float) -> Reason:
+def _make_reason(k: int, word: Word, total: float) -> Reason:
     """A word with much relevance, one that is absent told as such."""
     part = Part("word", name=word.text, box=(k,))
     facts = {"is_present": word.is_present}
     return Reason(word.text, None, [], word.value / total, kind="word", facts=facts, part=part)
 
 
-def _notices(model: TextModel, text: str) -> tuple[Notice, ...]:
+def _collect_notices(model: TextModel, text: str) -> tuple[Notice, ...]:
     if not text.strip():
         return (Notice("empty_text"),)
     if all(token.feature not in model.bag.columns_ for token in model.bag.tokens(text)):
@@ -412,7 +412,7 @@ def _notices(model: TextModel, text: str) -> tuple[Notice, ...]:
     return ()
 
 
-def _length_notice(model: TextsModel, texts: Texts, scores: Floats) -> list[Notice]:
+def _tell_length(model: TextsModel, texts: Texts, scores: Floats) -> list[Notice]:
     """Say where scores follow the number of words: a long text differs from others in more of them."""
     correlation = model.words.follows_length(texts.given, scores)
     if abs(correlation) < FOLLOWS_LENGTH:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Integers
 from tellwhy.data import describe_column
 from tellwhy.data.columns.summary import LEVELS
-from tellwhy.kinds.segments import NONE, Context, RelativeColumn, deepest
+from tellwhy.kinds.segments import NONE, Context, RelativeColumn, find_deepest
 from tellwhy.results.result import Reason, Typical
 from tellwhy.verdicts.causes import Cause
-from tellwhy.verdicts.reasons import typical_of, verified_reasons
+from tellwhy.verdicts.reasons import list_verified_reasons, make_typical
 from tellwhy.words.numbers import is_number
 
 MOST_DESCRIBED = 100_000  # rows of a segment that tell what is usual there
@@ -51,15 +51,15 @@ class InSegments:
     def reasons(self, explanation: Explanation, causes: Sequence[Cause]) -> list[list[Reason]]:
         """Reasons of each row, beside what is usual in its segment."""
         found: list[list[Reason]] = [[] for _ in range(len(explanation))]
-        for places in self._groups():
+        for places in self._group_rows():
             usual = self.usual(int(places[0]))
-            rows = self._members(int(places[0]))
+            rows = self._find_members(int(places[0]))
             like = self.reference.iloc[rows] if len(rows) >= ENOUGH else self.reference
             where = self.context.segment_words(self.positions[places[:1]])[0]
             some = [causes[place] for place in places]
-            told = verified_reasons(explanation[places], {**self.typical, **usual}, some, like)
+            told = list_verified_reasons(explanation[places], {**self.typical, **usual}, some, like)
             for place, reasons in zip(places, told, strict=True):
-                found[place] = [_with_segment(reason, where, usual) for reason in reasons]
+                found[place] = [_name_segment(reason, where, usual) for reason in reasons]
         return found
 
     def told(self, place: int, reasons: Sequence[Reason]) -> dict[str, Any]:
@@ -74,12 +74,12 @@ class InSegments:
 
     def usual(self, place: int) -> dict[str, Typical]:
         """What is usual in the segment of one row, for every column that depends on segments."""
-        level, segment = deepest(self.context.levels, self.positions[place : place + 1])
+        level, segment = find_deepest(self.context.levels, self.positions[place : place + 1])
         if level[0] == NONE:
             return {}
         key = (int(level[0]), int(segment[0]))
         if key not in self._known:
-            self._known[key] = self._usual(place)
+            self._known[key] = self._describe_usual(place)
         return self._known[key]
 
     @cached_property
@@ -87,10 +87,12 @@ class InSegments:
         """What is usual in the segments that were asked for, by level and number."""
         return {}
 
-    def _usual(self, place: int) -> dict[str, Typical]:
-        rows = self._members(place)
+    def _describe_usual(self, place: int) -> dict[str, Typical]:
+        rows = self._find_members(place)
         names = [n for n, t in self.typical.items() if n in self.context.columns or t.kind in LABELS]
-        return {name: self._typical(name, place, rows) for name in names if name not in self.context.by}
+        return {
+            name: self._describe_typical(name, place, rows) for name in names if name not in self.context.by
+        }
 
     def normal_values(
         self, changes: Sequence[Mapping[str, Any] | None], relative: pd.DataFrame
@@ -114,28 +116,28 @@ class InSegments:
                 column = self.context.columns.get(name)
                 if column is not None and is_number(change[name]):
                     value = float(relative[name].iloc[place])
-                    moved[name] = self._nearest_value(name, column, value, place)
+                    moved[name] = self._find_nearest_value(name, column, value, place)
             found.append(moved)
         return found
 
-    def _nearest_value(self, name: str, column: RelativeColumn, relative: float, place: int) -> Any:
+    def _find_nearest_value(self, name: str, column: RelativeColumn, relative: float, place: int) -> Any:
         """The value of a row of the segment that is nearest to one so far from what is usual there."""
-        wanted = float(column.absolute(np.array([relative]), self._at(place))[0])
-        cells = self.reference[name].iloc[self._members(place)].dropna()
+        wanted = float(column.absolute(np.array([relative]), self._find_segments(place))[0])
+        cells = self.reference[name].iloc[self._find_members(place)].dropna()
         if cells.empty:
             cells = self.reference[name].dropna()
         nearest = cells.iloc[int(np.argmin(np.abs(cells.to_numpy(dtype=np.float64) - wanted)))]
         return int(nearest) if float(nearest).is_integer() else float(nearest)
 
-    def _typical(self, name: str, place: int, rows: Integers) -> Typical:
+    def _describe_typical(self, name: str, place: int, rows: Integers) -> Typical:
         usual = self.typical[name]
         if len(rows) >= ENOUGH:
-            some = rows[evenly_spread(len(rows), MOST_DESCRIBED)]
-            return typical_of(name, describe_column(self.reference[name].iloc[some], usual.kind))
+            some = rows[spread_evenly(len(rows), MOST_DESCRIBED)]
+            return make_typical(name, describe_column(self.reference[name].iloc[some], usual.kind))
         column = self.context.columns.get(name)
         if column is not None:
             relative = np.quantile(column.reference[np.isfinite(column.reference)], LEVELS)
-            segments = [np.repeat(numbers, len(LEVELS)) for numbers in self._at(place)]
+            segments = [np.repeat(numbers, len(LEVELS)) for numbers in self._find_segments(place)]
             return replace(usual, quantiles=tuple(column.absolute(relative, segments).tolist()))
         own = describe_column(self.reference[name].iloc[rows], usual.kind).shares if len(rows) else {}
         weight = len(rows) / ENOUGH
@@ -146,26 +148,26 @@ class InSegments:
         }
         return replace(usual, shares=dict(sorted(shares.items(), key=lambda pair: -pair[1])))
 
-    def _at(self, place: int) -> list[Integers]:
+    def _find_segments(self, place: int) -> list[Integers]:
         """Segment of a row at each level."""
         row = self.positions[place : place + 1]
         return [level.scored[row] for level in self.context.levels]
 
-    def _members(self, place: int) -> Integers:
+    def _find_members(self, place: int) -> Integers:
         """Reference rows in the segment of a row; all where it has none."""
-        level, segment = deepest(self.context.levels, self.positions[place : place + 1])
+        level, segment = find_deepest(self.context.levels, self.positions[place : place + 1])
         if level[0] == NONE:
             return np.arange(len(self.reference))
         return np.flatnonzero(self.context.levels[level[0]].reference == segment[0])
 
-    def _groups(self) -> list[Integers]:
+    def _group_rows(self) -> list[Integers]:
         """Places of the rows of each segment."""
-        level, segment = deepest(self.context.levels, self.positions)
+        level, segment = find_deepest(self.context.levels, self.positions)
         by_segment = pd.DataFrame({"level": level, "segment": segment}).groupby(["level", "segment"])
         return [np.asarray(places) for places in by_segment.indices.values()]
 
 
-def _with_segment(reason: Reason, where: str, usual: Mapping[str, Typical]) -> Reason:
+def _name_segment(reason: Reason, where: str, usual: Mapping[str, Typical]) -> Reason:
     """'salary = 9000 (usually 1800–2400 where role = intern)'."""
     if not where or reason.feature not in usual or reason.kind != "value":
         return reason

@@ -19,9 +19,9 @@ from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
-from tellwhy.kinds.model import changed_settings, first_place, kind
-from tellwhy.kinds.readings import Readings, fingerprint_of, read_readings, same_readings
-from tellwhy.kinds.table_rows import as_source
+from tellwhy.kinds.model import change_settings, find_first_place, kind
+from tellwhy.kinds.readings import Readings, compute_fingerprint, read_readings, read_same
+from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.scoring.foretold import ForetoldHeights
 from tellwhy.storage import clock
@@ -60,7 +60,7 @@ class SeriesRequest:
     fdr: float | None = None
     random_state: int = 0
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "time", isinstance(self.time, str), True
         yield "window", self.window >= 2 and self.top >= 1, True
 
@@ -68,15 +68,15 @@ class SeriesRequest:
 def _read(table: Table, request: SeriesRequest) -> Readings:
     """Channels of a table that holds two windows at least."""
     found = read_readings(table, request.time, columns=request.columns, exclude=request.exclude)
-    return _long_enough(found, table, request)
+    return _check_length(found, table, request)
 
 
 def _read_same(table: Table, channels: Sequence[str], request: SeriesRequest, what: str) -> Readings:
     """Channels of a model in another table."""
-    return _long_enough(same_readings(table, channels, request.time, what), table, request)
+    return _check_length(read_same(table, channels, request.time, what), table, request)
 
 
-def _long_enough(found: Readings, table: Table, request: SeriesRequest) -> Readings:
+def _check_length(found: Readings, table: Table, request: SeriesRequest) -> Readings:
     if len(found.values) < 2 * request.window:
         raise InvalidInput(
             f"{table.source} has {len(found.values):,} moments, fewer than two windows of "
@@ -131,7 +131,7 @@ class SeriesModel(SavedAsFile):
     notices: tuple[str, ...]
     versions: Mapping[str, str]
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "request", isinstance(self.request, SeriesRequest), True
         yield "channels", are_texts(*self.channels) and len(self.channels) > 0, True
         yield "windows", isinstance(self.windows, PatchModel), True
@@ -195,12 +195,12 @@ def explain_series(
     """
     request = SeriesRequest(**settings)
     stage("reading the series")
-    table = as_source(data)
+    table = read_source(data)
     readings = _read(table, request)
     if reference is None:
         model = learn(table.source, readings, request, for_others=False)
     else:
-        ordinary = _read_same(as_source(reference), readings.channels, request, "The reference")
+        ordinary = _read_same(read_source(reference), readings.channels, request, "The reference")
         model = learn(str(reference)[:200], ordinary, request, clean=True)
     batch = Series(table, request, readings, is_own=reference is None)
     judging = SeriesKind()
@@ -221,17 +221,17 @@ class SeriesKind:
         """Learn how windows look, and how high an ordinary stretch scores."""
         request = SeriesRequest(**settings)
         stage("reading the series")
-        table = as_source(source)
+        table = read_source(source)
         return learn(table.source, _read(table, request), request, clean=clean)
 
     def read(self, model: SeriesModel, source: Any, settings: Mapping[str, Any]) -> Series:
         """Read the same channels of another table."""
         kept = model.request
-        request = replace(kept, **changed_settings(kept, settings, CHANGEABLE))
+        request = replace(kept, **change_settings(kept, settings, CHANGEABLE))
         stage("reading the series")
-        table = as_source(source)
+        table = read_source(source)
         own = _read(table, request) if set(model.channels) <= set(table.frame) else None
-        if own is not None and not model.is_clean and fingerprint_of(own) == model.fingerprint:
+        if own is not None and not model.is_clean and compute_fingerprint(own) == model.fingerprint:
             return Series(table, request, own, is_own=True)
         readings = _read_same(table, model.channels, request, "The series")
         return Series(table, request, readings, is_own=False)
@@ -252,31 +252,31 @@ class SeriesKind:
         """Tell stretches that share no reading, the highest first, and their channels."""
         request = batch.request
         relevance = batch.remembered["relevance"]
-        chosen = peaks(scores, request.window)
+        chosen = find_peaks(scores, request.window)
         if batch.is_own:
-            usual = usual_of(relevance, request.window)
+            usual = measure_usual(relevance, request.window)
             judged = judge(scores[chosen], scores[chosen], fdr=request.fdr, is_clean=False, few="rank")
         else:
             usual = model.relevance
             law = partial(ForetoldHeights.learn, readings=model.readings)
             judged = judge(scores[chosen], model.heights, fdr=request.fdr, few="rank", learn=law)
         found = _Found(batch.readings, relevance, usual, scores, chosen, judged)
-        return _result(batch, found)
+        return _make_result(batch, found)
 
 
 def learn(
     source: str, readings: Readings, request: SeriesRequest, *, clean: bool = False, for_others: bool = True
 ) -> SeriesModel:
     """Learn from readings; `for_others` where others are to be judged too, which takes three fits more."""
-    notices = _at_rest(readings, " in the reference" if clean else "")
+    notices = _find_at_rest(readings, " in the reference" if clean else "")
     stage("learning what is ordinary")
-    usual = _held_out(request, readings, clean=clean) if for_others else _NOTHING_HELD_OUT
+    usual = _judge_held_out(request, readings, clean=clean) if for_others else _NOTHING_HELD_OUT
     return SeriesModel(
         source=source,
-        fingerprint=fingerprint_of(readings),
+        fingerprint=compute_fingerprint(readings),
         request=request,
         channels=tuple(readings.channels),
-        windows=_model(request, clean=clean).fit(readings.values[None]),
+        windows=_make_model(request, clean=clean).fit(readings.values[None]),
         heights=usual.peaks,
         relevance=usual.relevance,
         readings=usual.readings,
@@ -286,7 +286,7 @@ def learn(
     )
 
 
-def _at_rest(ordinary: Readings, where: str) -> list[str]:
+def _find_at_rest(ordinary: Readings, where: str) -> list[str]:
     """Name channels that never change; an error where none does."""
     resting = [
         c for c, moves in zip(ordinary.channels, np.ptp(ordinary.values, axis=0), strict=True) if not moves
@@ -299,7 +299,7 @@ def _at_rest(ordinary: Readings, where: str) -> list[str]:
     return [f"Never changes{where}: {', '.join(resting[:10])}."] if resting else []
 
 
-def _model(request: SeriesRequest, *, clean: bool) -> PatchModel:
+def _make_model(request: SeriesRequest, *, clean: bool) -> PatchModel:
     return PatchModel(
         patch_size=(request.window,),
         n_train_patches=request.n_windows,
@@ -320,7 +320,7 @@ class _Usual:
 _NOTHING_HELD_OUT = _Usual(np.empty(0), np.empty(0), np.empty(0))
 
 
-def _held_out(request: SeriesRequest, ordinary: Readings, *, clean: bool) -> _Usual:
+def _judge_held_out(request: SeriesRequest, ordinary: Readings, *, clean: bool) -> _Usual:
     """Judge each third of the reference by the others.
 
     A window that overlaps one that was learned from is almost that one: only parts that were not learned from
@@ -328,29 +328,29 @@ def _held_out(request: SeriesRequest, ordinary: Readings, *, clean: bool) -> _Us
     """
     parts = np.array_split(ordinary.values, FOLDS)
     if len(parts[-1]) < 2 * request.window:
-        whole = PatchRelevance(_model(request, clean=clean).fit(ordinary.values[None])).explain(
+        whole = PatchRelevance(_make_model(request, clean=clean).fit(ordinary.values[None])).explain(
             ordinary.values[None]
         )
-        return _Usual(np.empty(0), usual_of(whole.values[0], request.window), np.empty(0))
+        return _Usual(np.empty(0), measure_usual(whole.values[0], request.window), np.empty(0))
     heights = []
     relevance = []
     readings = []
     for k, part in enumerate(parts):
-        fitted = _model(request, clean=clean).fit([other for i, other in enumerate(parts) if i != k])
+        fitted = _make_model(request, clean=clean).fit([other for i, other in enumerate(parts) if i != k])
         told = PatchRelevance(fitted).explain(part[None])
         scores = told.extras["positions"][0]
-        heights.append(scores[np.sort(peaks(scores, request.window))])
-        relevance.append(usual_of(told.values[0], request.window))
+        heights.append(scores[np.sort(find_peaks(scores, request.window))])
+        relevance.append(measure_usual(told.values[0], request.window))
         readings.append(told.values[0].sum(axis=1))
     return _Usual(np.concatenate(heights), np.mean(relevance, axis=0), np.concatenate(readings))
 
 
-def usual_of(relevance: Floats, window: int) -> Floats:
+def measure_usual(relevance: Floats, window: int) -> Floats:
     """Return the relevance of a reading in the middle window of each channel: noise is relevant everywhere.
 
     Examples
     --------
-    >>> usual_of(np.array([[1.0], [1.0], [1.0], [9.0]]), 2)
+    >>> measure_usual(np.array([[1.0], [1.0], [1.0], [9.0]]), 2)
     array([1.])
     """
     sums = np.cumsum(np.vstack([np.zeros(relevance.shape[1]), relevance]), axis=0)
@@ -396,7 +396,7 @@ class _Found:
         return self.judged.are_alarms(self.scores[self.chosen])
 
 
-def peaks(scores: Floats, window: int) -> Integers:
+def find_peaks(scores: Floats, window: int) -> Integers:
     """Return windows that share no reading, the highest first, each the highest of those around it.
 
     Half a window stays free between two of them: what is odd often reaches a little over the window that has
@@ -404,7 +404,7 @@ def peaks(scores: Floats, window: int) -> Integers:
 
     Examples
     --------
-    >>> peaks(np.array([0.0, 5.0, 4.0, 0.0, 0.0, 3.0]), 2)
+    >>> find_peaks(np.array([0.0, 5.0, 4.0, 0.0, 0.0, 3.0]), 2)
     array([1, 5])
     """
     is_free = np.ones(len(scores), dtype=bool)
@@ -417,7 +417,7 @@ def peaks(scores: Floats, window: int) -> Integers:
     return np.array(found, dtype=np.int64)
 
 
-def _anomaly(found: _Found, k: int, window: int) -> Anomaly:
+def _make_anomaly(found: _Found, k: int, window: int) -> Anomaly:
     """The stretch of a window, with the channels that make it odd."""
     readings = found.readings
     start = int(found.chosen[k])
@@ -435,28 +435,29 @@ def _anomaly(found: _Found, k: int, window: int) -> Anomaly:
         p_value=found.judged.p_value(k),
         is_alarm=bool(found.is_alarm[k]),
         reasons=[
-            _reason(readings.channels[c], float(shares[c]), (start - low, stop - low, int(c))) for c in named
+            _make_reason(readings.channels[c], float(shares[c]), (start - low, stop - low, int(c)))
+            for c in named
         ],
         shown={"labels": readings.channels, "ends": [readings.times[low], readings.times[high - 1]]},
     )
 
 
-def _reason(channel: str, share: float, box: tuple[int, ...]) -> Reason:
+def _make_reason(channel: str, share: float, box: tuple[int, ...]) -> Reason:
     return Reason(channel, None, [], share, kind="channel", part=Part("span", column=channel, box=box))
 
 
-def _result(batch: Series, found: _Found) -> Result:
+def _make_result(batch: Series, found: _Found) -> Result:
     request = batch.request
     window = request.window
     n_told = min(request.top, len(found.chosen))
-    anomalies = [_anomaly(found, k, window) for k in range(n_told)]
+    anomalies = [_make_anomaly(found, k, window) for k in range(n_told)]
     alarms = AlarmRule(found.judged.rule, int(found.is_alarm.sum()), found.judged.expected_false)
     first = anomalies[0]
     facts = {
         "n_alarms": alarms.n_flagged,
         "first": first.id,
         "is_judged": found.judged.threshold is not None,
-        "place": first_place(first),
+        "place": find_first_place(first),
     }
     n_moments, n_channels = found.readings.values.shape
     done = {

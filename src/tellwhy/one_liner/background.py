@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.arrays import Frame, evenly_spread, is_arrow, refuse_sparse, take_rows
+from tellwhy.core.arrays import Frame, is_arrow, refuse_sparse, spread_evenly, take_rows
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import IsTensor
 from tellwhy.scoring.reference_rows import SourcedRows, find_reference_rows, some_rows
@@ -15,7 +15,7 @@ LEAST_ROWS = 50  # different rows that can stand for what is ordinary
 MOST_ODD = 0.25  # share of them that the model itself may call anomalous
 
 
-def as_rows(X: Any) -> Any:
+def convert_rows(X: Any) -> Any:
     """Return a list of lists as an array, tensors without their record; everything else as it is.
 
     A table of Arrow becomes a frame of pandas.
@@ -25,9 +25,9 @@ def as_rows(X: Any) -> Any:
     if isinstance(X, IsTensor):
         return X.detach() if getattr(X, "requires_grad", False) else X
     if isinstance(X, dict):
-        return {name: as_rows(part) for name, part in X.items()}
+        return {name: convert_rows(part) for name, part in X.items()}
     if isinstance(X, tuple):
-        return tuple(as_rows(part) for part in X)
+        return tuple(convert_rows(part) for part in X)
     if not isinstance(X, list) or not X or not isinstance(X[0], (list, tuple, np.ndarray, float, int)):
         return X
     try:
@@ -41,7 +41,7 @@ def as_rows(X: Any) -> Any:
     return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array  # keeps numbers beside text
 
 
-def ordinary_rows(score: Any, X: Any, background: Any, method: str) -> SourcedRows:
+def choose_ordinary_rows(score: Any, X: Any, background: Any, method: str) -> SourcedRows:
     """Return rows to compare with, and where they come from, or say what to type.
 
     Given rows come first, then those that the model keeps or has learned the distribution of. Rows that are
@@ -52,7 +52,7 @@ def ordinary_rows(score: Any, X: Any, background: Any, method: str) -> SourcedRo
     kept = find_reference_rows(score)
     if kept is not None:
         return kept
-    why_not = why_not_itself(score, X)
+    why_not = tell_why_not_itself(score, X)
     if why_not is None:
         return SourcedRows(X, "the explained rows themselves, for no background was given")
     raise InvalidInput(
@@ -66,12 +66,12 @@ def _count(rows: Any) -> str:
     return f"{n} row{'' if n == 1 else 's'}"
 
 
-def why_not_itself(score: Any, X: Any) -> str | None:
+def tell_why_not_itself(score: Any, X: Any) -> str | None:
     """Say why rows cannot serve as their own background; None where they can."""
     n = np.shape(X)[0]
     if n < LEAST_ROWS:
         return f"X has {n} of the {LEAST_ROWS} rows that could stand for ordinary ones"
-    different = n_different(X)
+    different = count_different(X)
     if different < LEAST_ROWS:
         return f"X has {different} different rows, of the {LEAST_ROWS} that could stand for ordinary ones"
     threshold = score.threshold
@@ -83,15 +83,15 @@ def why_not_itself(score: Any, X: Any) -> str | None:
     return None
 
 
-def n_different(X: Any) -> int:
+def count_different(X: Any) -> int:
     """Return how many different rows there are, among 1,000 of them at most.
 
     Examples
     --------
-    >>> n_different(np.zeros((90, 2))), n_different(np.arange(10.0).reshape(5, 2))
+    >>> count_different(np.zeros((90, 2))), count_different(np.arange(10.0).reshape(5, 2))
     (1, 5)
     """
-    some = take_rows(X, evenly_spread(np.shape(X)[0], 1000))
+    some = take_rows(X, spread_evenly(np.shape(X)[0], 1000))
     if isinstance(some, Frame):
         table: Any = some
         return len(table.drop_duplicates() if hasattr(table, "drop_duplicates") else table.unique())

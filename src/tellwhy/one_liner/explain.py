@@ -9,38 +9,38 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.arrays import Frame, random_sample, take_rows
+from tellwhy.core.arrays import Frame, draw_sample, take_rows
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import takes_old_names
-from tellwhy.core.params import generator, plain_name
+from tellwhy.core.params import generator, simplify_name
 from tellwhy.core.progress import shown
-from tellwhy.core.registry import Card, cards, explainer_card, explainer_cards
+from tellwhy.core.registry import Card, cards, find_explainer, list_explainers
 from tellwhy.core.score import IsPrediction
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.one_liner import question as networks
-from tellwhy.one_liner.background import as_rows, check_background, ordinary_rows
+from tellwhy.one_liner.background import check_background, choose_ordinary_rows, convert_rows
 from tellwhy.one_liner.known_names import known_name
 from tellwhy.one_liner.method import (
     AUTO,
     FIRST,
     TRIED,
+    add_background,
     check_instance,
-    chosen_card,
-    made,
-    named_card,
-    tried,
-    with_background,
+    choose_card,
+    find_card,
+    make_explainer,
+    try_methods,
 )
-from tellwhy.one_liner.question import Asked, is_network, read_score, task_of
+from tellwhy.one_liner.question import Asked, find_task, is_network, read_score
 from tellwhy.one_liner.refusals import refuse_asked, refuse_background
 from tellwhy.one_liner.texts import asks_for_pieces, explain_texts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["chosen_card", "explain", "methods"]
+__all__ = ["choose_card", "explain", "methods"]
 
 
 @takes_old_names
@@ -111,18 +111,18 @@ def explain(
     >>> explanation.method, str(explanation.extras["explained"][0]), int(explanation.values.argmax())
     ('LinearShapley', 'yes', 2)
     """
-    X, background = as_rows(X), as_rows(background)
+    X, background = convert_rows(X), convert_rows(background)
     rule = AUTO
     if isinstance(method, str):
         method, settings = known_name(method, is_network=is_network(model))
         params = {**settings, **params}
-        rule = plain_name(method)
+        rule = simplify_name(method)
     asked = Asked(task=task, target=target, output=output)
     question = _Question(model, X, background, asked, params, rule)
     with shown(progress):
-        chosen = named_card(method)
+        chosen = find_card(method)
         if chosen is None and not isinstance(method, str):
-            return _by_instance(method, question)
+            return _explain_by_instance(method, question)
         if _is_text(X) and not is_network(model):
             is_open = chosen is None and rule == AUTO and not asks_for_pieces(params)
             by_weights = _label_card(question) if is_open else None
@@ -130,13 +130,13 @@ def explain(
                 return _by_pieces(chosen, question)
             chosen = chosen or by_weights
         if chosen is None and isinstance(method, str) and _has_neighbours(model):
-            chosen = explainer_card("LatentClassDTD")
-        if is_network(model) and (chosen is None or _takes_networks(chosen)):
-            card = chosen or _card_of_network(rule)
-            return _by_network(card, question, is_auto=chosen is None)
+            chosen = find_explainer("LatentClassDTD")
+        if is_network(model) and (chosen is None or _take_networks(chosen)):
+            card = chosen or _find_network_card(rule)
+            return _explain_network(card, question, is_auto=chosen is None)
         if chosen is not None and (chosen.role != "explainer" or chosen.family == "surrogate"):
-            return _by_model(chosen, question)
-        return _by_score(chosen, question)
+            return _explain_model(chosen, question)
+        return _explain_score(chosen, question)
 
 
 def _has_neighbours(model: object) -> bool:
@@ -144,17 +144,17 @@ def _has_neighbours(model: object) -> bool:
     return callable(getattr(model, "received", None)) and hasattr(model, "training_X_")
 
 
-def _card_of_network(rule: str) -> Card:
+def _find_network_card(rule: str) -> Card:
     """Return the method of networks that a rule stands for."""
     if rule == TRIED:
         raise InvalidParameter(
             "method='tried' compares methods for tables, and the model is a network. Leave the method out, "
             "or name one."
         )
-    return explainer_card("IntegratedGradients" if rule == AUTO else "KernelShap")
+    return find_explainer("IntegratedGradients" if rule == AUTO else "KernelShap")
 
 
-def _takes_networks(chosen: Card) -> bool:
+def _take_networks(chosen: Card) -> bool:
     """Whether a method explains one output of a network; surrogates read its classes themselves."""
     return chosen.role == "network explainer" or (chosen.role == "explainer" and chosen.family != "surrogate")
 
@@ -171,67 +171,71 @@ class _Question:
     rule: str  # how the method is chosen where none is named
 
 
-def _by_score(chosen: Card | None, question: _Question) -> Explanation:
+def _explain_score(chosen: Card | None, question: _Question) -> Explanation:
     """Explain the score of a model: it is read only once."""
     as_trees = chosen is None or chosen.name == "TreeShapley"
     score = read_score(question.model, question.X, question.background, question.asked, as_trees=as_trees)
     if chosen is None and question.rule == TRIED:
-        return _by_trial(score, question)
-    card = chosen or chosen_card(score, question.rule)
+        return _explain_by_trial(score, question)
+    card = chosen or choose_card(score, question.rule)
     # what a method leaves to a rule of its own, where nobody asked for it by name
     preset = {} if chosen else getattr(card.cls, "when_automatic", {})
-    params = with_background(card, {**preset, **question.params}, question.background)
+    params = add_background(card, {**preset, **question.params}, question.background)
     # a method of trees gets the model itself where that has none, to say so
     is_other = card.name == "TreeShapley" and not (card.applies or bool)(getattr(score, "inner", score))
     if is_other:
         why = "TreeShapley explains the scale on which trees add up, and this is another one."
         refuse_asked(question.asked, ("output", "task"), why)
-    explainer, further = made(card, question.model if is_other else score, params)
+    explainer, further = make_explainer(card, question.model if is_other else score, params)
     said = _show_ordinary_rows(explainer, score, question)
     if chosen is None:
-        said["chosen"] = _words_of(question.rule)
-    return _explained(explainer, further, question, said)
+        said["chosen"] = _tell_rule(question.rule)
+    return _explain_rows(explainer, further, question, said)
 
 
-def _words_of(rule: str) -> str:
+def _tell_rule(rule: str) -> str:
     """Say how a method was chosen."""
     return (
         "automatically: the cheapest that applies" if rule == AUTO else "as what gives Shapley values of it"
     )
 
 
-def _by_trial(score: Any, question: _Question) -> Explanation:
+def _explain_by_trial(score: Any, question: _Question) -> Explanation:
     """Explain a score that no method decomposes, by the one that does best on altered ordinary rows."""
-    made(explainer_card(FIRST), score, question.params)  # what is no parameter is told before anything else
+    make_explainer(
+        find_explainer(FIRST), score, question.params
+    )  # what is no parameter is told before anything else
     if question.background is not None and not isinstance(question.X, (tuple, dict)):
         check_background(question.X, question.background)
-    ordinary = ordinary_rows(score, question.X, question.background, FIRST)
-    trial = tried(score, ordinary, question.params)
-    explainer, further = made(trial.card, score, trial.params)
+    ordinary = choose_ordinary_rows(score, question.X, question.background, FIRST)
+    trial = try_methods(score, ordinary, question.params)
+    explainer, further = make_explainer(trial.card, score, trial.params)
     rows = ordinary.rows
     if trial.most_rows is not None and np.shape(rows)[0] > trial.most_rows:
-        rows = take_rows(rows, np.sort(random_sample(np.shape(rows)[0], trial.most_rows, generator(0))))
+        rows = take_rows(rows, np.sort(draw_sample(np.shape(rows)[0], trial.most_rows, generator(0))))
     explainer.fit(rows)
-    return _explained(explainer, further, question, {"ordinary_rows": ordinary.words, "chosen": trial.words})
+    return _explain_rows(
+        explainer, further, question, {"ordinary_rows": ordinary.words, "chosen": trial.words}
+    )
 
 
-def _explained(
+def _explain_rows(
     explainer: Any, further: dict[str, Any], question: _Question, said: dict[str, str]
 ) -> Explanation:
     """Explain the rows, and record what is to be said of that."""
-    said["task"] = task_of(question.model, question.asked)  # views call high numbers odd, or do not
+    said["task"] = find_task(question.model, question.asked)  # views call high numbers odd, or do not
     explanation: Explanation = explainer.explain(question.X, **further)
     if "background" in explanation.params:
         said["ordinary_rows"] = explanation.params["background"]
     return replace(explanation, params={**explanation.params, **said})
 
 
-def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanation:
+def _explain_network(card: Card, question: _Question, *, is_auto: bool) -> Explanation:
     """Explain one output of a network: a method of networks gets the network, one of scores its output."""
     network, params = networks.read(question.model, question.X, question.asked, card, question.params)
     if network.target is not None:
         params["target"] = network.target
-    explainer, further = made(card, network.model, params)
+    explainer, further = make_explainer(card, network.model, params)
     said: dict[str, Any] = {}
     if card.role == "explainer":
         said = _show_ordinary_rows(explainer, explainer.score, question)
@@ -242,8 +246,8 @@ def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanatio
     if question.asked.task == "auto":
         said["task"] = "anomaly" if network.is_anomaly else "prediction"
     if is_auto:
-        said["chosen"] = _words_of(question.rule)
-    return networks.with_words(explanation, said, network.words)
+        said["chosen"] = _tell_rule(question.rule)
+    return networks.add_words(explanation, said, network.words)
 
 
 def _show_network_rows(card: Card, explainer: Any, question: _Question) -> None:
@@ -264,8 +268,8 @@ def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict
     background = question.background
     if background is not None and not isinstance(question.X, (tuple, dict)):
         check_background(question.X, background)
-    if isinstance(explainer, LearnsFromRows) and not _starts_from_zero(explainer, background):
-        ordinary = ordinary_rows(score, question.X, background, type(explainer).__name__)
+    if isinstance(explainer, LearnsFromRows) and not _start_from_zero(explainer, background):
+        ordinary = choose_ordinary_rows(score, question.X, background, type(explainer).__name__)
         explainer.fit(ordinary.rows)
         return {"ordinary_rows": ordinary.words}
     if background is not None:
@@ -283,21 +287,21 @@ def _uses_ordinary_rows(explainer: Any, score: Any) -> bool:
     )
 
 
-def _starts_from_zero(explainer: Any, background: Any) -> bool:
+def _start_from_zero(explainer: Any, background: Any) -> bool:
     """Whether an explainer needs no rows, or has a baseline of its own, and no rows to take another from."""
     if isinstance(explainer, BackgroundExplainer):
         return not explainer.learns_from(background)
     return background is None and not getattr(explainer, "needs_rows", True)
 
 
-def _by_model(chosen: Card, question: _Question) -> Explanation:
+def _explain_model(chosen: Card, question: _Question) -> Explanation:
     """Explain by a method that takes the model itself: networks, graphs, labels, patches, ensembles."""
     params = question.params
     why = f"{chosen.name} reads the model itself, and explains what is said of it in tellwhy.methods()."
     refuse_asked(question.asked, ("task", "output"), why)
     if question.asked.target is not None:
         params = {**params, "target": question.asked.target}
-    explainer, further = made(chosen, question.model, params)
+    explainer, further = make_explainer(chosen, question.model, params)
     background = question.background
     if isinstance(explainer, LearnsFromRows):
         explainer.fit(question.X if background is None else background)
@@ -307,7 +311,7 @@ def _by_model(chosen: Card, question: _Question) -> Explanation:
     return explanation
 
 
-def _by_instance(method: Any, question: _Question) -> Explanation:
+def _explain_by_instance(method: Any, question: _Question) -> Explanation:
     """Explain by an explainer that the user has made; it is not changed."""
     check_instance(method, question.model, question.params)
     why = f"the {type(method).__name__} is already made, for one number of its model."
@@ -363,7 +367,7 @@ def _by_pieces(chosen: Card | None, question: _Question) -> Explanation:
     if question.rule == TRIED:
         raise InvalidParameter("method='tried' compares methods for tables, and X holds texts. Leave it out.")
     found = explain_texts(question.model, question.X, chosen, question.asked, question.params)
-    said = {} if chosen is not None else {"chosen": _words_of(question.rule)}
+    said = {} if chosen is not None else {"chosen": _tell_rule(question.rule)}
     return replace(found, params={**found.params, **said})
 
 
@@ -379,4 +383,4 @@ def methods() -> pd.DataFrame:
     import pandas as pd
 
     fields = ("name", "family", "needs", "cost", "exactness", "citation")
-    return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in explainer_cards()])
+    return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in list_explainers()])

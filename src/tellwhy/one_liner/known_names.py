@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.params import plain_name
+from tellwhy.core.params import simplify_name
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ _KNOWN: dict[str, Known] = {
     "marg": Known("Marginal"),
     "sfe": Known("SequentialFeature"),
 }
-KNOWN = {plain_name(name): known for name, known in _KNOWN.items()}
+KNOWN = {simplify_name(name): known for name, known in _KNOWN.items()}
 
 _ANSWERS = {
     "permutation_importance": "tells of a whole model, not of rows: "
@@ -102,7 +102,7 @@ _ANSWERS = {
     "counterfactual": "comes with every explanation of an anomaly: explanation.extras['nearest_normal']",
     "anchors": "is LocalInsight here, which asks for the cells that suffice: method='LocalInsight'",
 }
-ANSWERS = {plain_name(name): answer for name, answer in _ANSWERS.items()}
+ANSWERS = {simplify_name(name): answer for name, answer in _ANSWERS.items()}
 
 
 def known_name(name: str, *, is_network: bool) -> tuple[str, dict[str, Any]]:
@@ -113,7 +113,7 @@ def known_name(name: str, *, is_network: bool) -> tuple[str, dict[str, Any]]:
     >>> known_name("saliency", is_network=True), known_name("wKSH", is_network=False)
     (('Gradient', {}), ('KernelShap', {'baseline': 'neighbours'}))
     """
-    plain = plain_name(name)
+    plain = simplify_name(name)
     if plain in ANSWERS:
         raise InvalidParameter(f"{name!r} {ANSWERS[plain]}.")
     known = KNOWN.get(plain)

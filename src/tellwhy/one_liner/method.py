@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellwhy.core.arrays import random_sample, take_rows
+from tellwhy.core.arrays import draw_sample, take_rows
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explainer import Explains
-from tellwhy.core.old_names import warned_names
-from tellwhy.core.params import generator, nearest, plain_name
-from tellwhy.core.registry import Card, card, card_of, cards, explainer_card
+from tellwhy.core.old_names import update_names_and_warn
+from tellwhy.core.params import generator, nearest, simplify_name
+from tellwhy.core.registry import Card, card, card_of, cards, find_explainer
 from tellwhy.core.score import IsPrediction, ScoreFunction
 from tellwhy.one_liner.background import LEAST_ROWS
 from tellwhy.one_liner.known_names import SHAPLEY
@@ -34,12 +34,12 @@ AUTO = "auto"
 OWN = ("background", "method", "output", "progress", "target", "task")  # what `explain` takes itself
 
 
-def named_card(method: object) -> Card | None:
+def find_card(method: object) -> Card | None:
     """Return the card of a method given by name or class; None for a rule, and for an explainer itself."""
     if isinstance(method, str):
-        return None if plain_name(method) in (AUTO, TRIED, *SHAPLEY) else explainer_card(method)
+        return None if simplify_name(method) in (AUTO, TRIED, *SHAPLEY) else find_explainer(method)
     if isinstance(method, type):
-        return _card_of_class(method)
+        return _make_card(method)
     if isinstance(method, Explains):
         return None
     raise InvalidParameter(
@@ -48,7 +48,7 @@ def named_card(method: object) -> Card | None:
     )
 
 
-def _card_of_class(cls: type) -> Card:
+def _make_card(cls: type) -> Card:
     """Return the card of a class; one that was never registered gets a card of its own."""
     known = card_of(cls)
     if known is not None:
@@ -60,14 +60,14 @@ def _card_of_class(cls: type) -> Card:
     return Card(cls.__name__, "explainer", "", "", "", "", "", cls)
 
 
-def chosen_card(score: ScoreFunction, method: str) -> Card:
+def choose_card(score: ScoreFunction, method: str) -> Card:
     """Return the explainer of that name; for 'auto' the first that applies, the cheapest first.
 
     For 'shap' it is the first of those that give exact Shapley values of the score, else `KernelShap`.
     """
-    if plain_name(method) in SHAPLEY:
+    if simplify_name(method) in SHAPLEY:
         exact = [card("explainer", name) for name in ("TreeShapley", "LinearShapley")]
-        seen = _inner(score)
+        seen = _find_inner(score)
         return next(
             (c for c in exact if c.applies is not None and c.applies(seen)), card("explainer", "KernelShap")
         )
@@ -75,26 +75,26 @@ def chosen_card(score: ScoreFunction, method: str) -> Card:
         return card("explainer", method)
     if isinstance(score, NetworkOutput):  # explained from zero; what is missing is stated
         return card("explainer", "IntegratedGradients")
-    seen = _inner(score)
-    for candidate in considered():
+    seen = _find_inner(score)
+    for candidate in list_considered():
         if candidate.applies is not None and candidate.applies(seen):
             return candidate
     raise UnsupportedModel(f"No explainer applies to {score.describes}.")
 
 
-def _inner(score: ScoreFunction) -> Any:
+def _find_inner(score: ScoreFunction) -> Any:
     """The score below an encoding that keeps columns apart, which says what methods apply."""
     return score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
 
 
-def considered() -> list[Card]:
+def list_considered() -> list[Card]:
     """The methods that `method="auto"` considers, the cheapest first; of equally cheap ones by name."""
     return sorted((c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0)
 
 
-def made(chosen: Card, model: object, params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def make_explainer(chosen: Card, model: object, params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return an explainer of a model, and those of the parameters that its `explain` takes."""
-    params = warned_names(chosen.cls, params)
+    params = update_names_and_warn(chosen.cls, params)
     taken = list(inspect.signature(chosen.cls.__init__).parameters)[2:]  # after the explainer and the model
     at_explain = list(inspect.signature(chosen.cls.explain).parameters)[2:]
     for name in params:
@@ -117,7 +117,7 @@ def _check_required(chosen: Card, params: Mapping[str, Any]) -> None:
             )
 
 
-def with_background(chosen: Card, params: Mapping[str, Any], background: Any) -> dict[str, Any]:
+def add_background(chosen: Card, params: Mapping[str, Any], background: Any) -> dict[str, Any]:
     """Return the parameters with the background, for a method that takes it when it is made."""
     takes = "background" in inspect.signature(chosen.cls.__init__).parameters
     is_learned = isinstance(chosen.cls, type) and hasattr(chosen.cls, "fit")
@@ -176,7 +176,7 @@ class Trial:
     most_rows: int | None = None  # ordinary rows that it learns from, at most
 
 
-def tried(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[str, Any]) -> Trial:
+def try_methods(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[str, Any]) -> Trial:
     """Return which of three methods for any score to take, by anomalies made from ordinary rows.
 
     One cell is moved in each of 50 rows; the methods learn from the other rows and rank the columns. Anomaly
@@ -184,7 +184,7 @@ def tried(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[str, Any]
     """
     _check_trial(score, ordinary, params)
     try:
-        return _chosen(score, ordinary, params)
+        return _choose_by_trial(score, ordinary, params)
     except InvalidInput as error:  # no cell can be moved, or moved rows are none that the model takes
         raise InvalidInput(
             f"Methods cannot be tried on these ordinary rows: {error} Leave method='tried' out."
@@ -198,7 +198,7 @@ def _check_trial(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[st
             f"method='tried' moves cells of ordinary rows to see which method names them, and "
             f"{score.describes} is a prediction, not an anomaly score. Leave the method out."
         )
-    cls = explainer_card("KernelShap").cls
+    cls = find_explainer("KernelShap").cls
     others = sorted(set(params) - set(inspect.signature(cls.__init__).parameters))
     if others:
         raise InvalidParameter(
@@ -216,27 +216,27 @@ def _check_trial(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[st
         )
 
 
-def _chosen(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[str, Any]) -> Trial:
+def _choose_by_trial(score: ScoreFunction, ordinary: SourcedRows, params: Mapping[str, Any]) -> Trial:
     """Try the methods on rows that they have not learned from, which would be found among the nearest."""
     from tellwhy.evaluation import choose_by_injection  # loads much, which other methods do without
 
     rng = generator(params.get("random_state", 0))
     n = np.shape(ordinary.rows)[0]
-    drawn = random_sample(n, N_MOVED + MOST_ROWS, rng)
+    drawn = draw_sample(n, N_MOVED + MOST_ROWS, rng)
     rng.shuffle(drawn)
     moved = take_rows(ordinary.rows, np.sort(drawn[:N_MOVED]))
     others = take_rows(ordinary.rows, np.sort(drawn[N_MOVED:]))
     few = {"n_coalitions": 2 * int(np.shape(others)[1]) + _SETS, **params}
     made = {}
     for name, (method, own) in CANDIDATES.items():
-        made[name] = explainer_card(method).cls(score, **few, **own).fit(others)
+        made[name] = find_explainer(method).cls(score, **few, **own).fit(others)
     choice = choose_by_injection(made, moved, rng, n_rows=N_MOVED)
     method, own = CANDIDATES[choice.best]
     most = None if choice.best == FIRST else MOST_ROWS
-    return Trial(explainer_card(method), {**params, **own}, _words(choice), most)
+    return Trial(find_explainer(method), {**params, **own}, _tell_choice(choice), most)
 
 
-def _words(choice: Choice) -> str:
+def _tell_choice(choice: Choice) -> str:
     """Say what was tried and found."""
     means = ", ".join(f"{name} {mean:.2f}" for name, mean in choice.means.items())
     verdict = "of the three" if choice.best != FIRST else "for no other is better beyond doubt"

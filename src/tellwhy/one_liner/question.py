@@ -45,13 +45,13 @@ from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
 _OUTPUT_OF_LINK = {"identity": "probability", "logistic": "margin", "softmax": "margin"}
 
 
-def trees_of(model: Any, task: str, target: Any, output: str) -> ScoreFunction | None:
+def score_trees(model: Any, task: str, target: Any, output: str) -> ScoreFunction | None:
     """Return the score of a model of trees on the scale on which trees add up; None for other models.
 
     None too where another scale is asked for, and for pipelines that mix columns.
     """
     model = getattr(model, "best_estimator_", model)
-    trees = _trees_inside(model)
+    trees = _find_trees(model)
     if trees is None or (trees.task == "anomaly") != (task == "anomaly"):
         return None
     if trees.task == "anomaly":
@@ -66,7 +66,7 @@ def trees_of(model: Any, task: str, target: Any, output: str) -> ScoreFunction |
     return score if isinstance(score, TreeScore) else None
 
 
-def _trees_inside(model: Any) -> Trees | None:
+def _find_trees(model: Any) -> Trees | None:
     """Return the trees of a model, or of the last step of a pipeline; None where there are none."""
     is_pipeline = hasattr(model, "steps") and hasattr(model, "named_steps")
     try:
@@ -91,11 +91,11 @@ class Asked:
     output: str = "auto"
 
 
-def task_of(model: Any, asked: Asked) -> str:
+def find_task(model: Any, asked: Asked) -> str:
     """Whether an anomaly score or a prediction is explained."""
     validate_value("explain", "task", asked.task, one_of(*TASKS))
     refuse_classes(model)
-    return _task(*owner_of_method(model, asked))
+    return _decide_task(*owner_of_method(model, asked))
 
 
 def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: bool = False) -> ScoreFunction:
@@ -106,8 +106,8 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
     refuse_classes(model)
     refuse_one_row(X)
     model, asked = owner_of_method(model, asked)
-    task = _task(model, asked)
-    trees = trees_of(model, task, asked.target, asked.output) if as_trees else None
+    task = _decide_task(model, asked)
+    trees = score_trees(model, task, asked.target, asked.output) if as_trees else None
     if trees is not None:
         return trees
     if task == "anomaly":
@@ -116,11 +116,11 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
             _refuse_choice(model, asked)
     elif isinstance(model, ScoreFunction):
         score = model
-    elif lookup(_BOOSTERS, model) is not None and (found := _trees_inside(model)) is not None:
+    elif lookup(_BOOSTERS, model) is not None and (found := _find_trees(model)) is not None:
         score = _of_booster(found, type(model).__name__, asked)
     else:
         score = as_prediction(model, target=asked.target, output=asked.output)
-    return _of_rows(score, X, background)
+    return _score_rows(score, X, background)
 
 
 def _of_booster(trees: Trees, name: str, asked: Asked) -> PredictionScore:
@@ -184,7 +184,7 @@ def refuse_one_row(X: Any) -> None:
         )
 
 
-def _task(model: Any, asked: Asked) -> str:
+def _decide_task(model: Any, asked: Asked) -> str:
     if asked.task != "auto":
         return asked.task
     if isinstance(model, GivesScore) or (
@@ -205,7 +205,7 @@ def owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
         return owner, replace(asked, task="prediction")
     if kind == "classifier" and asked.task != "anomaly":
         if name in _OUTPUT_OF_METHOD:
-            return owner, replace(asked, task="prediction", output=_output_of(owner, name, asked))
+            return owner, replace(asked, task="prediction", output=_find_output(owner, name, asked))
         if name == "predict":  # labels, explained as the numbers that they are
             return model, replace(asked, task="prediction")
     if kind == "outlier_detector" and name in ("score_samples", "decision_function", "predict"):
@@ -219,7 +219,7 @@ def owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
     return model, asked
 
 
-def _output_of(owner: Any, method: str, asked: Asked) -> str:
+def _find_output(owner: Any, method: str, asked: Asked) -> str:
     """Return the output that a classifier's method gives, or say that another one was asked for."""
     found = _OUTPUT_OF_METHOD[method]
     if asked.output in ("auto", found):
@@ -242,7 +242,7 @@ def _refuse_choice(model: Any, asked: Asked) -> None:
     )
 
 
-def _of_rows(score: Any, X: Any, background: Any) -> ScoreFunction:
+def _score_rows(score: Any, X: Any, background: Any) -> ScoreFunction:
     """Return the score for rows as they are given: tables reach a user's function as tables."""
     _check_linear(score, X)
     is_plain = type(score) is FunctionScore and score.model is None
@@ -307,7 +307,7 @@ def read(
     check_inputs(X)
     validate_value("explain", "task", asked.task, one_of(*TASKS))
     validate_value("explain", "output", asked.output, one_of("auto", "margin", "probability"))
-    found = _asked_of(model, _as_floats(model, X), asked)
+    found = _ask_network(model, _convert_to_floats(model, X), asked)
     if chosen.role != "explainer" or chosen.name == _OF_PARTS:
         return Network(found.model, found.target, found.words, found.is_error), dict(params)
     if isinstance(X, (tuple, dict)):
@@ -322,7 +322,7 @@ def read(
     return Network(score, None, found.words, found.is_error), left
 
 
-def _asked_of(model: Any, X: Any, asked: Asked) -> Any:
+def _ask_network(model: Any, X: Any, asked: Asked) -> Any:
     """Return the network with the output that is asked for."""
     from tellwhy.scoring.network_outputs import ending_of, read_network, with_probabilities
 
@@ -356,7 +356,7 @@ def check_inputs(X: Any) -> None:
         )
 
 
-def _as_floats(model: Any, X: Any) -> Any:
+def _convert_to_floats(model: Any, X: Any) -> Any:
     """Return rows of whole numbers as floats where the network has no embedding that would take them."""
     if isinstance(X, (tuple, dict)):
         return X
@@ -371,11 +371,11 @@ def _as_floats(model: Any, X: Any) -> Any:
     return array if has_parts(model, X) else array.astype(np.float64)
 
 
-def with_words(explanation: Any, said: dict[str, Any], words: str) -> Any:
+def add_words(explanation: Any, said: dict[str, Any], words: str) -> Any:
     """Return explanations, one or one per input, with further things said in their parameters."""
     if isinstance(explanation, tuple):
-        return tuple(with_words(each, said, words) for each in explanation)
+        return tuple(add_words(each, said, words) for each in explanation)
     if isinstance(explanation, dict):
-        return {name: with_words(each, said, words) for name, each in explanation.items()}
+        return {name: add_words(each, said, words) for name, each in explanation.items()}
     explains = f"{explanation.params['explains']}{words}"
     return replace(explanation, params={**explanation.params, **said, "explains": explains})

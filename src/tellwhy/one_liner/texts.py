@@ -18,7 +18,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import TOKENS, Extras
 from tellwhy.core.params import Rule, one_of, validate_value
 from tellwhy.core.progress import track
-from tellwhy.core.registry import Card, explainer_card
+from tellwhy.core.registry import Card, find_explainer
 from tellwhy.core.score import Floats, GivesScore, IsPrediction, KeepsOutput
 from tellwhy.explainers.perturbation.text_pieces import (
     UNITS,
@@ -27,7 +27,7 @@ from tellwhy.explainers.perturbation.text_pieces import (
     check_texts,
     text_pieces,
 )
-from tellwhy.one_liner.method import made
+from tellwhy.one_liner.method import make_explainer
 from tellwhy.one_liner.question import Asked, owner_of_method
 from tellwhy.scoring import FunctionScore, PredictionScore, as_score
 from tellwhy.scoring.model_rows import estimator_kind, lookup
@@ -66,7 +66,7 @@ def explain_texts(
     model: Any, X: Any, chosen: Card | None, asked: Asked, params: Mapping[str, Any]
 ) -> Explanation:
     """Explain texts by their pieces: a value for each, in the order of the text, zeros after the last."""
-    card = explainer_card("KernelShap") if chosen is None else chosen
+    card = find_explainer("KernelShap") if chosen is None else chosen
     if card.name not in METHODS:
         raise UnsupportedModel(
             f"{card.name} does not explain texts. Those that do: {', '.join(_there(METHODS))}; "
@@ -85,9 +85,9 @@ def explain_texts(
 
 
 def _there(names: Sequence[str]) -> list[str]:
-    from tellwhy.core.registry import explainer_cards
+    from tellwhy.core.registry import list_explainers
 
-    known = {card.name for card in explainer_cards()}
+    known = {card.name for card in list_explainers()}
     return [name for name in names if name in known]
 
 
@@ -109,7 +109,7 @@ def _one_text(card: Card, score: PiecesScore, params: Mapping[str, Any]) -> Expl
     n = len(score.pieces.places)
     if n == 0:
         return float(score.of_texts([score.pieces.text])[0])
-    explainer, further = made(card, score, params)
+    explainer, further = make_explainer(card, score, params)
     explainer.fit(np.zeros((1, n)))
     explanation: Explanation = explainer.explain(np.ones((1, n)), **further)
     return explanation

@@ -16,7 +16,7 @@ from sklearn.svm import OneClassSVM as LibsvmOneClass
 
 from tellwhy.core.errors import NotConverged
 from tellwhy.core.progress import track
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.optimise._compiled_smo import smo
 
@@ -123,7 +123,7 @@ def _times(columns: Columns, weights: Floats) -> Floats:
     """Kα over the columns that have weight, in blocks."""
     support = np.flatnonzero(weights)
     total = np.zeros(len(weights))
-    batches = row_batches(len(support), 8 * len(weights), limit=2**25)
+    batches = cut_batches(len(support), 8 * len(weights), limit=2**25)
     for part in track(batches, len(batches), "preparing the one-class model"):
         total += columns(support[part]) @ weights[support[part]]
     return total

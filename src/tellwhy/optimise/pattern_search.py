@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.optimise.bfgs import Edges
 from tellwhy.optimise.descent import Descent
@@ -63,7 +63,7 @@ def pattern_search(
     """
     found = Descent(start.copy(), np.empty(len(start)), np.zeros(len(start), dtype=bool))
     search = _Search(value, free, targets, edges or Edges())
-    for batch in row_batches(len(start), 8 * start.shape[1] * (6 * COLUMNS_TRIED + 32), _BATCH_BYTES):
+    for batch in cut_batches(len(start), 8 * start.shape[1] * (6 * COLUMNS_TRIED + 32), _BATCH_BYTES):
         search.go_down(found, np.arange(batch.start, batch.stop), max_rounds)
     return found
 

@@ -11,7 +11,7 @@ from tellwhy.core.optional import versions
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.storage import clock
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 
 LABELS = "labels"  # a kind of result, and where its facts stand
 
@@ -106,23 +106,23 @@ def as_result(labelled: Labelled) -> Result:
         kind=LABELS,
         source=found.source,
         settings=dict(labelled.settings),
-        anomalies=[_anomaly(reasons) for reasons in found.shown],
+        anomalies=[_make_anomaly(reasons) for reasons in found.shown],
         scores=labelled.leads,
         rows=labelled.rows,
         threshold=None,
         alarms=alarms,
         opening=Headline(found.n_texts, alarms, is_written=True, more=[found.headline]),
         notices=[written(text) for text in found.notes],
-        own={LABELS: plain(asdict(found))},
+        own={LABELS: make_plain(asdict(found))},
         versions=versions(),
         fingerprint=labelled.fingerprint,
         created=clock.stamp(),
     )
 
 
-def _anomaly(reasons: TextReasons) -> Anomaly:
+def _make_anomaly(reasons: TextReasons) -> Anomaly:
     """A text with its lead, and the words that speak for its label."""
-    told = [_reason(reasons, word, value) for word, value in reasons.words if value > 0]
+    told = [_make_reason(reasons, word, value) for word, value in reasons.words if value > 0]
     label = {"label": reasons.label, "rival": reasons.rival, "came_with": reasons.truth}
     return Anomaly(
         Part("text", row=reasons.row),
@@ -133,21 +133,23 @@ def _anomaly(reasons: TextReasons) -> Anomaly:
     )
 
 
-def _reason(reasons: TextReasons, word: str, value: float) -> Reason:
+def _make_reason(reasons: TextReasons, word: str, value: float) -> Reason:
     """A word that is in the text, and its part of all that words add to the lead or take from it."""
     total = sum(abs(each) for _, each in reasons.words)
     facts = {"is_present": True, "relevance": value}
     return Reason(word, None, [], value / total, kind="word", facts=facts, part=Part("word", name=word))
 
 
-def labels_of_result(result: Result) -> TextLabels | None:
+def read_labels(result: Result) -> TextLabels | None:
     """Return what was found of the labels of texts; None for a result of other data."""
     record = result.own.get(LABELS)
     if record is None:
         return None
     try:
-        shown = tuple(_text_of_record(dict(text)) for text in record["shown"])
-        classes = tuple(ClassWords(**{**each, "words": _pairs(each["words"])}) for each in record["classes"])
+        shown = tuple(_read_text(dict(text)) for text in record["shown"])
+        classes = tuple(
+            ClassWords(**{**each, "words": _read_pairs(each["words"])}) for each in record["classes"]
+        )
         return TextLabels(
             **{**record, "shown": shown, "classes": classes, "notes": tuple(map(str, record["notes"]))}
         )
@@ -155,13 +157,13 @@ def labels_of_result(result: Result) -> TextLabels | None:
         raise UnreadableFile(f"The labels of {result.source} are damaged: {error!r}.") from error
 
 
-def _text_of_record(text: dict[str, Any]) -> TextReasons:
+def _read_text(text: dict[str, Any]) -> TextReasons:
     marked = dict(text["marked"])
     pieces = tuple(Piece(**piece) for piece in marked["pieces"])
     return TextReasons(
-        **{**text, "marked": MarkedText(**{**marked, "pieces": pieces}), "words": _pairs(text["words"])}
+        **{**text, "marked": MarkedText(**{**marked, "pieces": pieces}), "words": _read_pairs(text["words"])}
     )
 
 
-def _pairs(words: Any) -> tuple[tuple[str, float], ...]:
+def _read_pairs(words: Any) -> tuple[tuple[str, float], ...]:
     return tuple((str(word), float(value)) for word, value in words)

@@ -14,7 +14,7 @@ from tellwhy.core.score import Floats
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Result, written
 from tellwhy.results.store import HEAD, load_result, save_result
 from tellwhy.storage import clock
-from tellwhy.storage.documents import Format, plain
+from tellwhy.storage.documents import Format, make_plain
 from tellwhy.storage.folders import check_new_folder
 
 NETWORK = "network"  # a kind of result, and where its facts stand
@@ -160,7 +160,7 @@ def as_result(run: NetworkRun, scores: Floats | None = None) -> Result:
         kind=NETWORK,
         source=run.source,
         settings=dict(run.settings),
-        anomalies=[_anomaly(run, k, item) for k, item in enumerate(run.items)],
+        anomalies=[_make_anomaly(run, k, item) for k, item in enumerate(run.items)],
         scores=shown if scores is None else scores,
         threshold=None,
         alarms=alarms,
@@ -173,19 +173,19 @@ def as_result(run: NetworkRun, scores: Floats | None = None) -> Result:
     )
 
 
-def _anomaly(run: NetworkRun, k: int, item: NetworkItem) -> Anomaly:
+def _make_anomaly(run: NetworkRun, k: int, item: NetworkItem) -> Anomaly:
     """An input with its explained output; the relevance of its parts stands in the arrays."""
     part = Part("picture" if run.kind == "pictures" else "text", row=k, name=item.name)
     return Anomaly(part, item.output, None, notices=tuple(written(text) for text in item.notices))
 
 
-def network_of_result(result: Result) -> NetworkRun | None:
+def read_network(result: Result) -> NetworkRun | None:
     """Return what was found of a network; None for a result of other data."""
     record = result.own.get(NETWORK)
     if record is None:
         return None
     try:
-        return _of_record(dict(record), result.arrays)
+        return _read_record(dict(record), result.arrays)
     except (LookupError, TypeError, ValueError) as error:
         raise UnreadableFile(f"The network of {result.source} is damaged: {error!r}.") from error
 
@@ -197,12 +197,12 @@ def run_record(run: NetworkRun) -> dict[str, Any]:
         **head,
         "methods": [asdict(method) for method in run.methods],
         "groups": [asdict(group) for group in run.groups],
-        "items": [item_record(item) for item in run.items],
+        "items": [record_item(item) for item in run.items],
     }
-    return dict(plain(made))
+    return dict(make_plain(made))
 
 
-def item_record(item: NetworkItem) -> dict[str, Any]:
+def record_item(item: NetworkItem) -> dict[str, Any]:
     """One input as JSON holds it, without its arrays."""
     parts = {k: v for k, v in vars(item).items() if k not in ("pixels", "values", "classes")}
     return {**parts, "classes": [asdict(one) for one in item.classes]}
@@ -212,23 +212,23 @@ def load_network_run(folder: Path) -> NetworkRun | None:
     """Read what `save_network_run` wrote, now or earlier; None where the folder holds something else."""
     if (folder / FOLDER.head).is_file():
         head, arrays = FOLDER.read(folder)
-        return _of_record(head, arrays)
-    return network_of_result(load_result(folder)) if (folder / HEAD).is_file() else None
+        return _read_record(head, arrays)
+    return read_network(load_result(folder)) if (folder / HEAD).is_file() else None
 
 
-def _of_record(record: dict[str, Any], arrays: Mapping[str, Any]) -> NetworkRun:
+def _read_record(record: dict[str, Any], arrays: Mapping[str, Any]) -> NetworkRun:
     head = {name: value for name, value in record.items() if name != "schema"}
-    methods = [_method(told) for told in head.pop("methods")]
+    methods = [_read_method(told) for told in head.pop("methods")]
     groups = [FoundGroup(**{**told, "box": tuple(told["box"])}) for told in head.pop("groups")]
-    items = [_item(dict(told), k, methods, arrays) for k, told in enumerate(head.pop("items"))]
+    items = [_read_item(dict(told), k, methods, arrays) for k, told in enumerate(head.pop("items"))]
     return NetworkRun(**head, methods=methods, groups=groups, items=items)
 
 
-def _method(told: dict[str, Any]) -> MethodTold:
+def _read_method(told: dict[str, Any]) -> MethodTold:
     return MethodTold(**{**told, "ledger": tuple(Absorbed(**line) for line in told["ledger"])})
 
 
-def _item(
+def _read_item(
     told: dict[str, Any], k: int, methods: Sequence[MethodTold], arrays: Mapping[str, Any]
 ) -> NetworkItem:
     classes = [ClassOutput(**one) for one in told.pop("classes")]

@@ -57,7 +57,7 @@ def as_arrays(picture: NodePicture) -> Drawn:
     return Drawn(arrays, {NODES: facts})
 
 
-def picture_of_result(result: Result) -> NodePicture | None:
+def read_picture(result: Result) -> NodePicture | None:
     """Return what a result draws of nodes; None for one of other data."""
     facts = result.own.get(NODES)
     if facts is None:
@@ -73,14 +73,14 @@ def picture_of_result(result: Result) -> NodePicture | None:
             names=tuple(map(str, facts["names"])),
             places=tuple(map(str, facts["places"])),
             threshold=result.line,
-            others=_others(result.arrays),
+            others=_read_others(result.arrays),
             **{name: result.arrays[name] for name in _ARRAYS},
         )
     except (LookupError, TypeError, ValueError) as error:
         raise UnreadableFile(f"The nodes of {result.source} are damaged: {error}.") from error
 
 
-def _others(arrays: Mapping[str, Any]) -> dict[str, Floats]:
+def _read_others(arrays: Mapping[str, Any]) -> dict[str, Floats]:
     return {name.removeprefix("other."): a for name, a in arrays.items() if name.startswith("other.")}
 
 
@@ -102,7 +102,7 @@ def load_picture(folder: Path) -> NodePicture | None:
             names=tuple(str(name) for name in held["names"]),
             places=tuple(str(place) for place in held["places"]),
             threshold=float(held["threshold"]),
-            others=_others(held),
+            others=_read_others(held),
             **{name: held[name] for name in _ARRAYS},
         )
     except (TypeError, ValueError) as error:

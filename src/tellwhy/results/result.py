@@ -420,7 +420,7 @@ class Detection:
     negated: bool = False
 
 
-def _nothing_explained() -> Explanation:
+def _explain_nothing() -> Explanation:
     return Explanation(values=np.zeros((0, 0)), scores=np.zeros(0), method="")
 
 
@@ -474,7 +474,7 @@ class Result:
     names: Sequence[str] = ()
     threshold: float | None
     alarms: AlarmRule | None = None
-    explanation: Explanation = field(default_factory=_nothing_explained)
+    explanation: Explanation = field(default_factory=_explain_nothing)
     columns: Sequence[str] = ()
     roles: Mapping[str, str] = field(default_factory=dict)
     usual: Mapping[str, Typical] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tellwhy.results.result import SCHEMA, Anomaly, Finding, Notice, Reason, Result
-from tellwhy.storage.documents import Misfit, plain
+from tellwhy.storage.documents import Misfit, make_plain
 
 ADDRESS = "https://json-schema.org/draft/2020-12/schema"
 NOT_IN_HEAD = ("scores", "rows", "explanation", "table_rows", "arrays")  # of a result: in files of their own
@@ -36,13 +36,13 @@ def to_plain(value: Any) -> Any:
     """
     if is_dataclass(value):
         kind: Any = type(value)
-        held = {field.name: to_plain(getattr(value, field.name)) for field in _fields(kind)}
+        held = {field.name: to_plain(getattr(value, field.name)) for field in _list_fields(kind)}
         return held | {name: getattr(value, name) for name in SAID.get(kind, ())}
     if isinstance(value, Mapping):
         return {str(name): to_plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple, range)):
         return [to_plain(each) for each in value]
-    return plain(value)
+    return make_plain(value)
 
 
 def from_plain(kind: Any, value: Any, key: str = "it") -> Any:
@@ -56,29 +56,29 @@ def from_plain(kind: Any, value: Any, key: str = "it") -> Any:
     if kind is Any:
         return value
     if is_dataclass(kind):
-        return _object(kind, value, key)
+        return _read_object(kind, value, key)
     inner = get_args(kind)
     if type(None) in inner:
-        return None if value is None else from_plain(_given(inner), value, key)
+        return None if value is None else from_plain(_find_given_type(inner), value, key)
     if inner:
-        return _container(get_origin(kind), inner, value, key)
+        return _read_container(get_origin(kind), inner, value, key)
     if kind is float and (_is_a(int, value) or value in NOT_FINITE):
         return float(value)
     if not _is_a(kind, value):
-        raise _misfit(value, key)
+        raise _refuse_type(value, key)
     return value
 
 
-def _container(origin: Any, inner: Sequence[Any], value: Any, key: str) -> Any:
+def _read_container(origin: Any, inner: Sequence[Any], value: Any, key: str) -> Any:
     if origin is Mapping and isinstance(value, dict):
         return {name: from_plain(inner[1], each, key) for name, each in value.items()}
     if origin is not Mapping and isinstance(value, (list, tuple)):
         made = [from_plain(inner[0], each, key) for each in value]
         return tuple(made) if origin is tuple else made
-    raise _misfit(value, key)
+    raise _refuse_type(value, key)
 
 
-def _misfit(value: Any, key: str) -> Misfit:
+def _refuse_type(value: Any, key: str) -> Misfit:
     return Misfit(f"it holds {str(value)[:40]!r}", key)
 
 
@@ -87,11 +87,11 @@ def _is_a(kind: type, value: Any) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _object(kind: Any, value: Any, key: str) -> Any:
+def _read_object(kind: Any, value: Any, key: str) -> Any:
     if not isinstance(value, dict):
-        raise _misfit(value, key)
-    hints = _hints(kind)
-    known = {field.name: field for field in _fields(kind)}
+        raise _refuse_type(value, key)
+    hints = _read_hints(kind)
+    known = {field.name: field for field in _list_fields(kind)}
     for name, field in known.items():
         if name not in value and _is_required(field):
             raise Misfit(f"{name!r} is missing", key)
@@ -100,57 +100,57 @@ def _object(kind: Any, value: Any, key: str) -> Any:
     )
 
 
-def json_schema() -> dict[str, Any]:
+def make_json_schema() -> dict[str, Any]:
     """Return the JSON Schema of `result.json`."""
     parts: dict[str, Any] = {}
-    whole = _schema_of_class(Result, parts)
+    whole = _describe_class(Result, parts)
     whole["properties"]["schema"] = {"const": SCHEMA}
     return {"$schema": ADDRESS, "title": "A result of tellwhy", **whole, "$defs": parts}
 
 
-def _schema_of(kind: Any, parts: dict[str, Any]) -> dict[str, Any]:
+def _describe_type(kind: Any, parts: dict[str, Any]) -> dict[str, Any]:
     """The schema of one type; classes are written into `parts`."""
     if kind is Any:
         return {}
     if is_dataclass(kind):
-        return _reference(kind, parts)
+        return _make_reference(kind, parts)
     inner = get_args(kind)
     if type(None) in inner:
-        return {"anyOf": [_schema_of(_given(inner), parts), {"type": "null"}]}
+        return {"anyOf": [_describe_type(_find_given_type(inner), parts), {"type": "null"}]}
     if inner:
         is_object = get_origin(kind) is Mapping
-        of = _schema_of(inner[-1] if is_object else inner[0], parts)
+        of = _describe_type(inner[-1] if is_object else inner[0], parts)
         return {"type": "object" if is_object else "array", _OF[is_object]: of}
     if kind is float:
         return {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
     return {"type": _JSON[kind]}
 
 
-def _reference(kind: Any, parts: dict[str, Any]) -> dict[str, Any]:
+def _make_reference(kind: Any, parts: dict[str, Any]) -> dict[str, Any]:
     name = kind.__name__
     if name not in parts:
         parts[name] = {}  # a class may hold itself
-        parts[name] = _schema_of_class(kind, parts)
+        parts[name] = _describe_class(kind, parts)
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _schema_of_class(kind: Any, parts: dict[str, Any]) -> dict[str, Any]:
-    hints = _hints(kind)
-    held = {field.name: _schema_of(hints[field.name], parts) for field in _fields(kind)}
-    said = {name: _schema_of(_said_as(kind, name), parts) for name in SAID.get(kind, ())}
+def _describe_class(kind: Any, parts: dict[str, Any]) -> dict[str, Any]:
+    hints = _read_hints(kind)
+    held = {field.name: _describe_type(hints[field.name], parts) for field in _list_fields(kind)}
+    said = {name: _describe_type(_find_saying(kind, name), parts) for name in SAID.get(kind, ())}
     return {
         "description": str(kind.__doc__).splitlines()[0],
         "type": "object",
         "properties": held | said,
-        "required": [field.name for field in _fields(kind) if _is_required(field)],
+        "required": [field.name for field in _list_fields(kind) if _is_required(field)],
     }
 
 
-def _said_as(kind: Any, name: str) -> Any:
+def _find_saying(kind: Any, name: str) -> Any:
     return get_type_hints(getattr(kind, name).fget)["return"]
 
 
-def _given(kinds: Sequence[Any]) -> Any:
+def _find_given_type(kinds: Sequence[Any]) -> Any:
     """The type that an optional one has where it is given."""
     return next(kind for kind in kinds if kind is not type(None))
 
@@ -160,14 +160,14 @@ def _is_required(field: Field[Any]) -> bool:
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _read_hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
 @cache
-def _fields(kind: Any) -> list[Field[Any]]:
+def _list_fields(kind: Any) -> list[Field[Any]]:
     return [field for field in fields(kind) if kind is not Result or field.name not in NOT_IN_HEAD]
 
 
 if __name__ == "__main__":
-    print(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+    print(json.dumps(make_json_schema(), indent=1, ensure_ascii=False))

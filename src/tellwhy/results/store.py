@@ -21,7 +21,7 @@ from tellwhy.storage.documents import (
     write_json,
     write_stored_table,
 )
-from tellwhy.storage.folders import new_folder, standing
+from tellwhy.storage.folders import find_standing, new_folder
 
 HEAD = "result.json"
 SCORES = "scores.parquet"
@@ -54,7 +54,7 @@ def save_result(result: Result, folder: Path, *, add: Callable[[Path], Any] | No
 
 def load_result(folder: Path) -> Result:
     """Read a folder that `save_result` wrote, or one that an earlier version wrote."""
-    folder = standing(folder)
+    folder = find_standing(folder)
     if (folder / OLD_MEDIA).is_file():
         raise UnreadableFile(
             f"{folder} holds pictures, a series or texts as an earlier version wrote them; this one does not "
@@ -63,11 +63,11 @@ def load_result(folder: Path) -> Result:
     path = next((folder / name for name in BEFORE if (folder / name).is_file()), folder / HEAD)
     try:
         if path.name in BEFORE:
-            head = _of_schema_2(read_versioned(path, BEFORE[path.name], WHAT))
+            head = _convert_schema_2(read_versioned(path, BEFORE[path.name], WHAT))
         else:
             head = read_versioned(path, SCHEMA, WHAT)
         found: Result = from_plain(Result, head)
-        return replace(found, **_files(folder))
+        return replace(found, **_list_files(folder))
     except UnreadableFile:
         raise
     except Misfit as error:
@@ -76,7 +76,7 @@ def load_result(folder: Path) -> Result:
         raise UnreadableFile(f"{path} lacks something a result must have: {error}.") from error
 
 
-def _files(folder: Path) -> Record:
+def _list_files(folder: Path) -> Record:
     """The fields of a result that stand in files of their own."""
     scores = read_stored_table(folder / SCORES)
     found: Record = {"scores": scores["score"].to_numpy(), "rows": scores["row"].to_numpy()}
@@ -89,50 +89,50 @@ def _files(folder: Path) -> Record:
     return found
 
 
-def _of_schema_2(head: Record) -> Record:
+def _convert_schema_2(head: Record) -> Record:
     """The record of a run of an earlier version as one of today."""
     opening = head.get("opening")
     if opening is None and head["headline"]:
         rule = {"rule": "", "n_flagged": 0, "expected_false": 0.0}
-        said = [_written(text) for text in head["headline"]]
+        said = [_make_notice(text) for text in head["headline"]]
         opening = {"n_rows": len(head["columns"]), "alarms": rule, "is_written": True, "more": said}
     changed = {
         "usual": head["typical"],
-        "done": _written(head["summary"]),
-        "notices": [_written(text) for text in head["notices"]],
+        "done": _make_notice(head["summary"]),
+        "notices": [_make_notice(text) for text in head["notices"]],
         "opening": opening,
-        "anomalies": [anomaly_of_schema_2(each) for each in head["anomalies"]],
-        "findings": [finding_of_schema_2(each) for each in head["findings"]],
+        "anomalies": [convert_anomaly_2(each) for each in head["anomalies"]],
+        "findings": [convert_finding_2(each) for each in head["findings"]],
         "schema": SCHEMA,
     }
     return head | changed
 
 
-def _written(text: str) -> Record:
+def _make_notice(text: str) -> Record:
     return {"kind": WRITTEN, "facts": {"text": text}}
 
 
-def anomaly_of_schema_2(record: Mapping[str, Any]) -> Record:
+def convert_anomaly_2(record: Mapping[str, Any]) -> Record:
     """An anomaly of an earlier version, whose reasons may hold sentences alone."""
     part = {"kind": "row", "name": record["id"], **{k: record.get(k) for k in ("row", "file", "line")}}
     doubt = record.get("doubt")
     if "doubt" not in record and record.get("note"):
-        doubt = _written(record["note"])
-    reasons = [_reason_of_schema_2(each) for each in record["reasons"]]
+        doubt = _make_notice(record["note"])
+    reasons = [_convert_reason_2(each) for each in record["reasons"]]
     now = {"part": part, "is_alarm": record["above_threshold"], "reasons": reasons, "doubt": doubt}
     return dict(record) | now
 
 
-def _reason_of_schema_2(record: Mapping[str, Any]) -> Record:
+def _convert_reason_2(record: Mapping[str, Any]) -> Record:
     if "facts" in record:
         found = record.get("finding")
-        return dict(record) | {"finding": found and finding_of_schema_2(found)}
+        return dict(record) | {"finding": found and convert_finding_2(found)}
     before_share = record["text"].rpartition(" · ")[0]
     facts = {"text": before_share or record["text"]}
     return dict(record) | {"kind": WRITTEN, "facts": facts, "is_share": bool(before_share)}
 
 
-def finding_of_schema_2(record: Mapping[str, Any]) -> Record:
+def convert_finding_2(record: Mapping[str, Any]) -> Record:
     """A finding of an earlier version, which may hold a sentence alone."""
     # Which cells are wrong how probably, and what they should hold, was not told then.
     now = dict(record) | {"probabilities": [], "expected": [], "own": []}

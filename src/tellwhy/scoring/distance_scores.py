@@ -18,9 +18,9 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.running import (
     BATCH_BYTES,
     CACHED_BYTES,
+    cut_batches,
     one_thread_for_products,
-    row_batches,
-    tracked_batches,
+    track_batches,
 )
 from tellwhy.core.score import CentreDistance, Floats, Integers, NeighbourDistance, Remembered
 from tellwhy.kernels.distances import PAYS_AFTER, ScaledPoints, centre_and_unit
@@ -67,7 +67,7 @@ def points_of(recorded: Integers, expansion: Remembered) -> Integers:
 
 
 def _row_keys(X: Floats, chosen: Integers) -> Iterator[bytes]:
-    for rows in row_batches(len(chosen), X.shape[1] * 8):
+    for rows in cut_batches(len(chosen), X.shape[1] * 8):
         batch = np.ascontiguousarray(X[chosen[rows]] + 0.0)  # −0.0 and 0.0 are the same number
         yield from (row.tobytes() for row in batch)
 
@@ -100,7 +100,7 @@ class CentreScore:
     def _nearest_index(self, X: Floats) -> Integers:
         points = ScaledPoints.of(self.expansion.centres, centre_and_unit(self.expansion.centres)[1])
         found = np.empty(len(X), dtype=np.int64)
-        for rows in tracked_batches(len(X), 8 * len(self.expansion.centres), "distances to centres"):
+        for rows in track_batches(len(X), 8 * len(self.expansion.centres), "distances to centres"):
             found[rows] = points.squared_distances(points.rescale(X[rows])).argmin(axis=1)
         return found
 
@@ -174,7 +174,7 @@ class NeighbourScore:
         in_loop = is_few and _keep_nearest.pays(len(X) * n_points)
         places = np.empty(squares.shape, dtype=np.int64) if in_loop and index is None else index
         with one_thread_for_products():  # tiles are small: see there
-            for rows in tracked_batches(len(X), size, "distances to neighbours", limit):
+            for rows in track_batches(len(X), size, "distances to neighbours", limit):
                 Z = self._points.rescale(X[rows])
                 found = None if places is None else places[rows]
                 if in_loop:
@@ -187,7 +187,7 @@ class NeighbourScore:
 
     def _few_nearest(self, Z: Floats, left_out: Integers, index: Any, squares: Floats) -> None:
         """Write the k nearest into `index` and `squares`; distances are made tile by tile and not kept."""
-        for tile in row_batches(len(self.expansion.points), 1, TILE):
+        for tile in cut_batches(len(self.expansion.points), 1, TILE):
             S = self._points.squared_distances(Z, tile)
             own = left_out - tile.start
             here = np.flatnonzero((own >= 0) & (own < S.shape[1]))
@@ -197,7 +197,7 @@ class NeighbourScore:
     def _few_by_numpy(self, Z: Floats, left_out: Integers, index: Integers | None, squares: Floats) -> None:
         """Write the same, to the bit: distances come from the same tiles."""
         S = np.empty((len(Z), len(self.expansion.points)))
-        for tile in row_batches(S.shape[1], 1, TILE):
+        for tile in cut_batches(S.shape[1], 1, TILE):
             S[:, tile] = self._points.squared_distances(Z, tile)
         here = np.flatnonzero(left_out >= 0)
         S[here, left_out[here]] = np.inf

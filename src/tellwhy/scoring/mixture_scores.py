@@ -14,7 +14,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from tellwhy.core.arrays import as_floats, check_columns
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit, is_one
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats
 
 # A component with a smaller share of a row's density than this does not move its gradient in float64.
@@ -59,7 +59,7 @@ class ScaledMixture:
     centre: Floats
     scale: Floats
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         n, d = self.means.shape
         yield "log_weights", self.log_weights.shape, (n,)
         yield "log_weights", is_one(np.exp(self.log_weights).sum()), True
@@ -144,7 +144,7 @@ class MixtureScore:
         X = as_floats(X, n_columns=self.feature_shape[0])
         energies = np.empty(len(X))
         slopes = np.empty(X.shape if with_gradient else (0, 0))
-        for rows in tracked_batches(len(X), 8 * X.shape[1] * (len(self.parts.means) + 3), "scoring rows"):
+        for rows in track_batches(len(X), 8 * X.shape[1] * (len(self.parts.means) + 3), "scoring rows"):
             with np.errstate(over="ignore", invalid="ignore"):
                 whitened = self.whitened(X[rows])
                 squares = np.stack([np.einsum("ij,ij->i", Y, Y) for Y in whitened], axis=1)
@@ -199,7 +199,7 @@ class Projection:
     mean: Floats
     components: Floats
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "components", self.components.ndim, 2
         yield "mean", self.mean.shape, self.components.shape[1:]
 
@@ -236,7 +236,7 @@ class ProjectionScore:
         X = as_floats(X, n_columns=self.feature_shape[0])
         left = np.empty_like(X)
         V = self.projection.components
-        for rows in tracked_batches(len(X), 24 * X.shape[1], "scoring rows"):
+        for rows in track_batches(len(X), 24 * X.shape[1], "scoring rows"):
             with np.errstate(over="ignore", invalid="ignore"):
                 centred = X[rows] - self.projection.mean
                 # Two thin products: VᵀV itself would be a d × d matrix.

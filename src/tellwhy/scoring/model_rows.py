@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from tellwhy.core.arrays import as_floats, check_columns, column_names, without_mask
+from tellwhy.core.arrays import as_floats, check_columns, list_columns, unpack_mask
 from tellwhy.core.errors import InvalidInput
 
 
@@ -63,13 +63,13 @@ def own_rows(model: Any, X: Any) -> Any:
 def raw_rows(X: Any, n_columns: int, names: Sequence[str] | None) -> Any:
     """Return rows of anything (numbers, text, missing cells) for a pipeline fitted on `n_columns` columns."""
     check_columns(X, names)
-    rows = without_mask(X) if hasattr(X, "shape") else _as_array(X)
+    rows = unpack_mask(X) if hasattr(X, "shape") else _as_array(X)
     if len(rows.shape) != 2 or rows.shape[1] != n_columns:
         raise InvalidInput(
             f"Expected a 2D table of {n_columns} columns for X, as the model was fitted on. "
             f"Got shape {rows.shape}."
         )
-    if names is None or column_names(rows) is not None or issparse(rows):
+    if names is None or list_columns(rows) is not None or issparse(rows):
         return rows
     return _framed(rows, names)
 

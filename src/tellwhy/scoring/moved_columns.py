@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import ColumnSpread, canonical_order
+from tellwhy.core.arrays import ColumnSpread, sort_columns
 from tellwhy.core.score import Floats, Integers
 
 Mask = NDArray[np.bool_]
@@ -147,7 +147,7 @@ class Naming:
 def _changing(X: Floats, owner: Integers) -> Integers:
     """The user's columns that change, in an order that does not depend on their place in the table."""
     changes = (X[:1] != X).any(axis=0)
-    order = canonical_order(X)
+    order = sort_columns(X)
     owners = owner[order][changes[order]]
     first = np.sort(np.unique(owners, return_index=True)[1])
     return np.asarray(owners[first])

@@ -29,7 +29,7 @@ import numpy as np
 
 from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import CentreDistance, Floats, Integers, KernelExpansion, NeighbourDistance
 from tellwhy.kernels.distances import ScaledPoints
 from tellwhy.kernels.radial import Exponential, StudentT
@@ -182,7 +182,7 @@ class KernelScore:
         m, d = self.expansion.points.shape
         nothing = np.full(len(X), -1, dtype=np.int64)
         skip = nothing if left_out is None else self.leave_some(np.asarray(left_out, np.int64))
-        for rows in tracked_batches(len(X), 8 * (m + 4 * d), LABELS[mode]):
+        for rows in track_batches(len(X), 8 * (m + 4 * d), LABELS[mode]):
             Z = self.points.rescale(X[rows])
             S = self.points.squared_distances(Z)
             outlierness, attributed = pool(self.expansion, S, skip[rows], mode)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import evenly_spread, take_rows
+from tellwhy.core.arrays import spread_evenly, take_rows
 from tellwhy.core.params import Fit, is_matrix
 from tellwhy.core.score import Floats, HasMixture, HasReferenceRows, Integers, support_points
 from tellwhy.scoring.function_scores import EncodedScore
@@ -46,7 +46,7 @@ class ReferenceRows:
         """
         return cls(some_rows(X), X.min(axis=0), X.max(axis=0), whole_columns(X))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "rows", is_matrix(self.rows), True
         for name, array in (("low", self.low), ("high", self.high), ("whole", self.whole)):
             yield name, array.shape, self.rows.shape[1:]
@@ -72,14 +72,14 @@ def lower_half(scores: Floats, n: int) -> Integers:
     """
     order = np.argsort(scores, kind="stable")
     lower = order[: (len(order) + 1) // 2]
-    return lower[evenly_spread(len(lower), n)]
+    return lower[spread_evenly(len(lower), n)]
 
 
 def kept_positions(shape: tuple[int, ...]) -> Integers:
     """Positions of the rows that `some_rows` takes of an array or frame of a shape."""
     n_cells = int(np.prod(shape[1:]))
     most = max(2, min(MOST_ROWS, MOST_CELLS // max(n_cells, 1)))
-    return evenly_spread(shape[0], most)
+    return spread_evenly(shape[0], most)
 
 
 def reference_rows_of(score: object) -> ReferenceRows | None:

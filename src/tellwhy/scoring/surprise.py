@@ -120,7 +120,7 @@ class Surprise:
         beyond = growth(np.asarray(rest), self.shape, self.levels[-1])
         return float(self.knots[-1] + self.scale * beyond)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "knots", self.knots.ndim == 1 and len(self.knots) > 0 and is_increasing(self.knots), True
         yield "levels", self.levels.shape, self.knots.shape
         yield "levels", is_increasing(self.levels), True

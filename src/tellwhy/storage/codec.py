@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.old_names import new_names
+from tellwhy.core.old_names import update_names
 from tellwhy.core.params import Fit, validate_parameters
 from tellwhy.storage.documents import Arrays, Misfit, at_key
 
@@ -50,14 +50,14 @@ class Part:
 
     def check(self, value: Any, key: str) -> None:
         """Raise `Misfit` with the key of the first part that does not fit."""
-        key = below(key, self.half) if self.half else key
+        key = name_below(key, self.half) if self.half else key
         with at_key(key):
             for part, found, expected in self.fits(value):
                 if found != expected:
                     is_yes_or_no = isinstance(expected, bool)
                     told = "cannot be right" if is_yes_or_no else f"is {found}, expected {expected}"
                     what = f"the parts of its {self.cls.__name__} do not fit together"
-                    raise Misfit(f"{what}: {part} {told}", below(key, part))
+                    raise Misfit(f"{what}: {part} {told}", name_below(key, part))
 
 
 class Parts(Protocol):
@@ -70,31 +70,31 @@ class Parts(Protocol):
         """The name that a file gives a class; None: it cannot be in one."""
 
 
-def part_of(cls: type) -> Part:
+def describe_part(cls: type) -> Part:
     """A class of ours: a dataclass by its fields, an estimator by its parameters and what it learned.
 
-    A class may say of itself what must be true of one that is read (`_fits`), what to write in its stead
+    A class may say of itself what must be true of one that is read (`_require`), what to write in its stead
     (`_to_save`), and what fields of earlier versions are now (`_of_earlier`). Names that its fields had stand
     in `core.old_names`.
     """
-    fits = getattr(cls, "_fits", lambda _: ())
+    fits = getattr(cls, "_require", lambda _: ())
     if not dataclasses.is_dataclass(cls):
-        return Part(cls, halves, partial(put_together, cls), fits, HALVES[1])
+        return Part(cls, split_model, partial(put_together, cls), fits, HALVES[1])
     names = [field.name for field in dataclasses.fields(cls)]
 
-    return Part(cls, partial(_named, names), partial(_made, cls), fits)
+    return Part(cls, partial(_name_fields, names), partial(_make_value, cls), fits)
 
 
-def _named(names: Iterable[str], value: Any) -> dict[str, Any]:
+def _name_fields(names: Iterable[str], value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def _made(cls: Any, fields: Mapping[str, Any]) -> Any:
+def _make_value(cls: Any, fields: Mapping[str, Any]) -> Any:
     now = getattr(cls, "_of_earlier", lambda known: known)
-    return cls(**now(new_names(cls, fields)))
+    return cls(**now(update_names(cls, fields)))
 
 
-def halves(model: Any) -> dict[str, dict[str, Any]]:
+def split_model(model: Any) -> dict[str, dict[str, Any]]:
     """Return what an estimator was told and what it learned."""
     written = model._to_save() if hasattr(model, "_to_save") else model
     params = written.get_params(deep=False)
@@ -110,9 +110,9 @@ def _is_source(value: Any) -> bool:
 def put_together(cls: Any, fields: Mapping[str, Any]) -> Any:
     """Return an estimator made of its two halves."""
     with at_key("params"):
-        model = cls(**new_names(cls, fields["params"]))
+        model = cls(**update_names(cls, fields["params"]))
         validate_parameters(model)
-    for name, value in new_names(cls, fields["learned"]).items():
+    for name, value in update_names(cls, fields["learned"]).items():
         check_learned(cls, name)
         setattr(model, name, value)
     return model
@@ -126,7 +126,7 @@ def check_learned(cls: Any, name: str) -> None:
         raise Misfit(f"{name!r} is nothing that it learns", f"learned.{name}")
 
 
-def below(key: str, name: object) -> str:
+def name_below(key: str, name: object) -> str:
     """The key of something inside of what another key names; the model itself has none."""
     return f"{key}.{name}" if key else str(name)
 
@@ -159,26 +159,26 @@ class Encoder:
             return int(value)
         if isinstance(value, numbers.Real) and math.isfinite(value):
             return float(value)
-        kind, held = self._opened(value, name)
+        kind, held = self._open_value(value, name)
         return {"type": kind, "is": held}
 
-    def _opened(self, value: Any, name: str) -> tuple[str, Any]:
+    def _open_value(self, value: Any, name: str) -> tuple[str, Any]:
         """Return the type and the contents of a value that JSON has no notation for."""
         if isinstance(value, numbers.Real):
             return "number", str(float(value))  # infinite or not a number
         if isinstance(value, np.ndarray):
-            return self._opened_array(value, name)
+            return self._open_array(value, name)
         if type(value) in (list, tuple):  # a named tuple would come back as another type
-            return type(value).__name__, self._items(value, name)
+            return type(value).__name__, self._encode_items(value, name)
         if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
-            return "pairs", self._items(value.items(), name)  # JSON's keys are text
-        kind, fields = self._fields(value, name)
+            return "pairs", self._encode_items(value.items(), name)  # JSON's keys are text
+        kind, fields = self._list_fields(value, name)
         return kind, {key: self.encoded(item, f"{name}.{key}") for key, item in fields.items()}
 
-    def _items(self, values: Iterable[Any], name: str) -> list[Any]:
+    def _encode_items(self, values: Iterable[Any], name: str) -> list[Any]:
         return [self.encoded(value, f"{name}.{i}") for i, value in enumerate(values)]
 
-    def _opened_array(self, value: Any, name: str) -> tuple[str, Any]:
+    def _open_array(self, value: Any, name: str) -> tuple[str, Any]:
         if value.dtype.kind in "OU" and value.ndim == 1 and all(isinstance(item, str) for item in value):
             # Classes may come as an array of objects or of text; which of them is kept.
             return "names" if value.dtype.kind == "O" else "text", [str(item) for item in value]
@@ -189,7 +189,7 @@ class Encoder:
         self.arrays[name] = value
         return "array", name
 
-    def _fields(self, value: Any, name: str) -> tuple[str, Mapping[str, Any]]:
+    def _list_fields(self, value: Any, name: str) -> tuple[str, Mapping[str, Any]]:
         """Return the type of a value that has named parts, and these."""
         if isinstance(value, Mapping):
             return "mapping", value
@@ -233,40 +233,40 @@ class Decoder:
             if kind == "array":
                 return self.arrays[held]
             if isinstance(held, dict):
-                return self._made(kind, held, key)
+                return self._make_value(kind, held, key)
             if kind not in _FROM_ITEMS:
-                raise _unknown(kind, key)
+                raise _refuse_unknown(kind, key)
             if isinstance(held, list):
-                held = [self.decoded(item, below(key, i)) for i, item in enumerate(held)]
+                held = [self.decoded(item, name_below(key, i)) for i, item in enumerate(held)]
             return _FROM_ITEMS[kind](held)
 
-    def _made(self, kind: str, items: Mapping[str, Any], key: str) -> Any:
+    def _make_value(self, kind: str, items: Mapping[str, Any], key: str) -> Any:
         """Return an object that has named parts."""
         part = None if kind in _FROM_FIELDS else self.parts.part(kind)
         if part is None and kind not in _FROM_FIELDS:
-            raise _unknown(kind, key)
-        fields = {name: self.decoded(item, below(key, name)) for name, item in items.items()}
+            raise _refuse_unknown(kind, key)
+        fields = {name: self.decoded(item, name_below(key, name)) for name, item in items.items()}
         if part is None:
             return _FROM_FIELDS[kind](fields)
         try:
             made = part.made(fields)
         except Misfit as misfit:
-            raise Misfit(misfit.why, below(key, misfit.key)) from misfit
+            raise Misfit(misfit.why, name_below(key, misfit.key)) from misfit
         part.check(made, key)
         return made
 
 
-def _unknown(kind: Any, key: str) -> Misfit:
+def _refuse_unknown(kind: Any, key: str) -> Misfit:
     return Misfit(f"it names {kind!r}, which is nothing that a model holds", key)
 
 
-def _sparse(fields: Mapping[str, Any]) -> Any:
+def _make_sparse(fields: Mapping[str, Any]) -> Any:
     table = sparse.csr_array((fields["data"], fields["indices"], fields["indptr"]), shape=fields["shape"])
     table.check_format(full_check=True)  # compiled products would read outside of arrays otherwise
     return table
 
 
-_FROM_FIELDS: dict[str, Callable[[Any], Any]] = {"mapping": dict, "sparse": _sparse}
+_FROM_FIELDS: dict[str, Callable[[Any], Any]] = {"mapping": dict, "sparse": _make_sparse}
 _FROM_ITEMS: dict[str, Callable[[Any], Any]] = {
     "number": float,
     "names": lambda items: np.array([str(item) for item in items], dtype=object),

@@ -28,8 +28,8 @@ def write_cells(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]])
 def write_rows(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """The same, into what is open already."""
     writer = csv.writer(file)
-    writer.writerow([neutral(name) for name in names])
-    writer.writerows([_cell(value) for value in row] for row in rows)
+    writer.writerow([neutralise(name) for name in names])
+    writer.writerows([_write_cell(value) for value in row] for row in rows)
 
 
 def write_copy(path: Path, frame: pd.DataFrame) -> None:
@@ -37,12 +37,12 @@ def write_copy(path: Path, frame: pd.DataFrame) -> None:
     frame.to_csv(path, index=False)
 
 
-def quoted(cell: str, delimiter: str) -> str:
+def quote(cell: str, delimiter: str) -> str:
     """A cell as it stands between two delimiters, with quotation marks where it needs them.
 
     Examples
     --------
-    >>> quoted("a;b", ";"), quoted("plain", ";"), quoted("", ";")
+    >>> quote("a;b", ";"), quote("plain", ";"), quote("", ";")
     ('"a;b"', 'plain', '')
     """
     held = io.StringIO()
@@ -51,19 +51,19 @@ def quoted(cell: str, delimiter: str) -> str:
     return held.getvalue().removesuffix(f"{delimiter}\n")
 
 
-def _cell(value: Any) -> Any:
+def _write_cell(value: Any) -> Any:
     if isinstance(value, float):
         # Whole numbers of a column with gaps are floats: 7.0 was written 7.
         return int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
-    return neutral(value) if isinstance(value, str) else value
+    return neutralise(value) if isinstance(value, str) else value
 
 
-def neutral(text: str) -> str:
+def neutralise(text: str) -> str:
     """Text that no spreadsheet takes for a formula, in countries that separate cells by semicolons either.
 
     Examples
     --------
-    >>> neutral("=cmd|' /C calc'!A0"), neutral("plain"), neutral("a;=1+1")
+    >>> neutralise("=cmd|' /C calc'!A0"), neutralise("plain"), neutralise("a;=1+1")
     ("'=cmd|' /C calc'!A0", 'plain', "a;'=1+1")
     """
     inside = _INSIDE.sub(r"\1'\2", text)

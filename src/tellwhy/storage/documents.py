@@ -27,7 +27,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.storage.folders import check_new_folder, new_folder, standing
+from tellwhy.storage.folders import check_new_folder, find_standing, new_folder
 
 ARRAYS = "arrays.npz"
 LARGEST_UNPACKED = 4 * 2**30  # bytes of arrays that are packed; others take their room on the disk already
@@ -138,11 +138,11 @@ class Format:
 
     def is_in(self, folder: Path) -> bool:
         """Whether a folder says that it holds this."""
-        return (standing(folder) / self.head).is_file()
+        return (find_standing(folder) / self.head).is_file()
 
     def read(self, folder: Path) -> tuple[dict[str, Any], Arrays]:
         """Return the head and the arrays, or raise `UnreadableFile`."""
-        folder = standing(folder)
+        folder = find_standing(folder)
         self._check_folder(folder)
         return self.read_head(folder), read_arrays(folder / ARRAYS, self.arrays)
 
@@ -160,7 +160,7 @@ class Format:
 
     def read_head(self, folder: Path) -> dict[str, Any]:
         """Return the head after checking its version and its keys."""
-        path = standing(folder) / self.head
+        path = find_standing(folder) / self.head
         head = read_versioned(path, self.schema, self.what)
         for key, types in self.keys.items():
             check_type(path, key, head.get(key, _ABSENT), types)
@@ -216,17 +216,17 @@ def check_type(path: Path, key: str, value: object, types: Types) -> None:
     expected = " or ".join(_WORDS[kind] for kind in types)
     if value is _ABSENT:
         raise UnreadableFile(f"{path} lacks {key!r}; expected {expected}.")
-    raise UnreadableFile(f"{path} lacks {key!r} as {expected}: it holds {_shown(value)} there.")
+    raise UnreadableFile(f"{path} lacks {key!r} as {expected}: it holds {_show_value(value)} there.")
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def write_json(path: Path, value: object) -> None:
     """Write indented JSON in UTF-8."""
-    text = json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(make_plain(value), indent=2, ensure_ascii=False) + "\n"
     # A file's name may hold bytes that are no text: JSON writes such halves of characters by their code.
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
@@ -271,14 +271,14 @@ def read_arrays(path: Path, required: Iterable[str] = ()) -> Arrays:
     return arrays
 
 
-def plain(value: object) -> Any:
+def make_plain(value: object) -> Any:
     """Turn numpy scalars, arrays, paths and tuples into what JSON can hold."""
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): make_plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple, set)):
-        return [plain(v) for v in value]
+        return [make_plain(v) for v in value]
     if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
+        return make_plain(value.tolist())
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)  # JSON has no notation for NaN and infinity
     return value if isinstance(value, (str, int, float)) or value is None else str(value)

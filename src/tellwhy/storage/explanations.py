@@ -13,7 +13,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.storage.documents import Arrays, Format, read_stored_table, write_stored_table
-from tellwhy.storage.folders import standing
+from tellwhy.storage.folders import find_standing
 
 FORMAT = Format(
     "an explanation",
@@ -53,10 +53,10 @@ def save(explanation: Explanation, folder: Path) -> Path:
         for name, file in files.items():
             _write_table(tables[name], work / file)
 
-    return FORMAT.write(folder, head, _arrays(explanation, extra_arrays), add=add_tables)
+    return FORMAT.write(folder, head, _collect_arrays(explanation, extra_arrays), add=add_tables)
 
 
-def _arrays(explanation: Explanation, extras: Mapping[str, Any]) -> Arrays:
+def _collect_arrays(explanation: Explanation, extras: Mapping[str, Any]) -> Arrays:
     """Return everything that is an array, by the name it has in the file."""
     found = {name: getattr(explanation, name) for name in _ARRAYS}
     arrays = {name: array for name, array in found.items() if array is not None}
@@ -67,12 +67,12 @@ def _arrays(explanation: Explanation, extras: Mapping[str, Any]) -> Arrays:
 
 def load(folder: Path) -> Explanation:
     """Read what `save` wrote."""
-    folder = standing(folder)
+    folder = find_standing(folder)
     head, arrays = FORMAT.read(folder)
     extras = dict(head["extras"])
     extras.update({k.removeprefix(_EXTRA): v for k, v in arrays.items() if k.startswith(_EXTRA)})
     extras.update(
-        {name: read_stored_table(folder / file) for name, file in _table_files(head, folder).items()}
+        {name: read_stored_table(folder / file) for name, file in _list_table_files(head, folder).items()}
     )
     try:
         return Explanation(
@@ -91,7 +91,7 @@ def load(folder: Path) -> Explanation:
         raise UnreadableFile(f"{folder} does not hold a whole explanation: {error}") from error
 
 
-def _table_files(head: Mapping[str, Any], folder: Path) -> dict[str, str]:
+def _list_table_files(head: Mapping[str, Any], folder: Path) -> dict[str, str]:
     files = head.get("tables", {})  # folders of the first versions have none
     # A name with a path in it could make us read any file of the machine.
     is_sound = isinstance(files, dict) and all(

@@ -25,7 +25,14 @@ from itertools import count, takewhile
 from pathlib import Path
 
 from tellwhy.core.errors import CannotWrite, DataNotice
-from tellwhy.storage.manifest import MANIFEST, Manifest, file_names, is_ours, read_manifest, write_manifest
+from tellwhy.storage.manifest import (
+    MANIFEST,
+    Manifest,
+    is_ours,
+    list_file_names,
+    read_manifest,
+    write_manifest,
+)
 from tellwhy.storage.overwriting import check_replaceable
 
 try:
@@ -50,9 +57,9 @@ def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
     An existing target is replaced only if it is empty or its manifest says that tellwhy wrote it, with the
     file `marker`. What is in it and not on its manifest is kept.
     """
-    place = _checked_place(target, marker)
-    with _told(target), hidden_folder(place) as hidden:
-        with _named(hidden / NEW, target):
+    place = _check_place(target, marker)
+    with _name_target(target), hidden_folder(place) as hidden:
+        with _name_errors(hidden / NEW, target):
             yield hidden / NEW
         write_manifest(hidden / NEW, marker, RESERVED)
         take_place(hidden, place, marker)
@@ -60,15 +67,15 @@ def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
 
 def check_new_folder(target: Path, *, marker: str) -> None:
     """Raise now what `new_folder` would raise: for work that takes long before there is anything to write."""
-    place = _checked_place(target, marker)
-    with _told(target), hidden_folder(place):
+    place = _check_place(target, marker)
+    with _name_target(target), hidden_folder(place):
         pass
 
 
 @contextmanager
 def private_folder(target: Path) -> Iterator[Path]:
     """Give a folder beside the target that is gone afterwards: for what processes tell each other."""
-    with _told(target), hidden_folder(target) as hidden:
+    with _name_target(target), hidden_folder(target) as hidden:
         yield hidden / NEW
 
 
@@ -91,13 +98,13 @@ def remove_folder(folder: Path, *, marker: str) -> None:
     """Remove a folder that tellwhy wrote; what is in it and not ours stays."""
     if not (folder / MANIFEST).exists() or not is_ours(folder, marker) or folder.is_symlink():
         return
-    with _told(folder), hidden_folder(folder) as hidden:
+    with _name_target(folder), hidden_folder(folder) as hidden:
         # In one step: half a folder would look like a damaged one.
         os.rename(folder, hidden / "gone")
         clear(hidden / "gone", folder)
 
 
-def _checked_place(target: Path, marker: str) -> Path:
+def _check_place(target: Path, marker: str) -> Path:
     """Return where a folder is to be written: a symbolic link stays, what it leads to is replaced."""
     try:
         place = target.resolve() if target.is_symlink() else target
@@ -116,7 +123,7 @@ def _checked_place(target: Path, marker: str) -> Path:
 
 
 @contextmanager
-def _told(target: Path) -> Iterator[None]:
+def _name_target(target: Path) -> Iterator[None]:
     """Turn errors of the system into one that names the target."""
     try:
         yield
@@ -129,7 +136,7 @@ def _told(target: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _named(work: Path, target: Path) -> Iterator[None]:
+def _name_errors(work: Path, target: Path) -> Iterator[None]:
     """Let errors name a file by the place that it was to have, and not by where it was prepared."""
     try:
         yield
@@ -147,7 +154,7 @@ def new_file(target: Path, *, sign: bytes | None = None) -> Iterator[Path]:
     check_replaceable(target, sign)
     # Beside the target, so that the last step is a rename on one disk, which cannot stop half-way; in a
     # private folder, so that nobody can put a link there for us to write through.
-    with _told(target), hidden_folder(target) as hidden:
+    with _name_target(target), hidden_folder(target) as hidden:
         work = hidden / NEW / target.name
         yield work
         put_in_place(work, target)
@@ -163,15 +170,15 @@ def put_in_place(work: Path, target: Path) -> None:
 def check_new_file(target: Path, *, sign: bytes | None = None) -> None:
     """Raise now what `new_file` would raise: for work that takes long before there is anything to write."""
     check_replaceable(target, sign)
-    with _told(target), hidden_folder(target):
+    with _name_target(target), hidden_folder(target):
         pass
 
 
-def standing(folder: Path) -> Path:
+def find_standing(folder: Path) -> Path:
     """Return a folder, or the old one where a process died while it replaced it."""
     if folder.exists():
         return folder
-    kept = [old for hidden in hidden_beside(folder) for old in sorted(hidden.glob(f"{OLD}*")) if old.is_dir()]
+    kept = [old for hidden in list_hidden(folder) for old in sorted(hidden.glob(f"{OLD}*")) if old.is_dir()]
     return kept[0] if kept else folder
 
 
@@ -179,11 +186,11 @@ def take_place(hidden: Path, target: Path, head: str) -> None:
     """Put the prepared folder where the target is, with all that is in there and not ours."""
     work = hidden / NEW
     settle(work)
-    with alone(target.parent):
+    with lock_alone(target.parent):
         for _ in range(_TRIES):
             if target.exists():
                 _check_ours(target, head)
-                _carry(target, work)
+                _move_over(target, work)
             if _swap(hidden, target):
                 sync(target.parent)
                 return
@@ -203,7 +210,7 @@ def _swap(hidden: Path, target: Path) -> bool:
     work = hidden / NEW
     try:
         if os.path.lexists(target):
-            os.rename(target, _free(hidden / OLD))  # whatever happens now, `finish` brings it back
+            os.rename(target, _find_free(hidden / OLD))  # whatever happens now, `finish` brings it back
         os.rename(work, target)
     except OSError as error:
         # Another process was faster: the target has come, or gone.
@@ -215,7 +222,7 @@ def _swap(hidden: Path, target: Path) -> bool:
 
 def finish(hidden: Path, target: Path) -> None:
     """Leave nothing in a hidden folder that is needed: restore the old one, or remove what is ours of it."""
-    with alone(target.parent):
+    with lock_alone(target.parent):
         for old in sorted(hidden.glob(f"{OLD}*")):
             if not os.path.lexists(target):
                 os.rename(old, target)
@@ -227,15 +234,15 @@ def finish(hidden: Path, target: Path) -> None:
 def clear(folder: Path, target: Path) -> None:
     """Remove a folder; what is in it and not ours goes to the target, if it is not there already."""
     manifest = read_manifest(folder) or Manifest("", {})
-    known = {_identity(target / name) for name in file_names(target) if not name.endswith("/")}
-    for name in list(file_names(folder)):
+    known = {_read_identity(target / name) for name in list_file_names(target) if not name.endswith("/")}
+    for name in list(list_file_names(folder)):
         path = folder / name
         if name == MANIFEST or name.endswith("/"):
             continue
-        if manifest.lists(folder, name) or _identity(path) in known or _is_copied(path, target / name):
+        if manifest.lists(folder, name) or _read_identity(path) in known or _is_copied(path, target / name):
             path.unlink()
         else:
-            place = _free_place(target, name)
+            place = _find_free_place(target, name)
             place.parent.mkdir(parents=True, exist_ok=True)
             os.rename(path, place)
     (folder / MANIFEST).unlink(missing_ok=True)  # the last file: whoever goes on with this needs it
@@ -244,17 +251,17 @@ def clear(folder: Path, target: Path) -> None:
             os.rmdir(emptied)
 
 
-def _carry(target: Path, work: Path) -> None:
+def _move_over(target: Path, work: Path) -> None:
     """Give the new folder everything of the old one that is not ours, without taking it from there."""
     manifest = read_manifest(target) or Manifest("", {})
-    known = {_identity(work / name) for name in file_names(work) if not name.endswith("/")}
+    known = {_read_identity(work / name) for name in list_file_names(work) if not name.endswith("/")}
     # First those that keep their names, so that none of these is taken by another.
-    for name in sorted(file_names(target), key=lambda name: os.path.lexists(work / name)):
+    for name in sorted(list_file_names(target), key=lambda name: os.path.lexists(work / name)):
         path = target / name
         if name.endswith("/"):
             (work / name).mkdir(parents=True, exist_ok=True)
-        elif not manifest.lists(target, name) and _identity(path) not in known:
-            place = _free_place(work, name)
+        elif not manifest.lists(target, name) and _read_identity(path) not in known:
+            place = _find_free_place(work, name)
             place.parent.mkdir(parents=True, exist_ok=True)
             _link(path, place)
             if place != work / name:
@@ -277,7 +284,7 @@ def _link(path: Path, place: Path) -> None:
         shutil.copy2(path, place, follow_symlinks=False)
 
 
-def _identity(path: Path) -> tuple[int, int]:
+def _read_identity(path: Path) -> tuple[int, int]:
     found = path.lstat()
     return found.st_dev, found.st_ino
 
@@ -286,27 +293,27 @@ def _is_copied(path: Path, place: Path) -> bool:
     """Whether a file has been copied to a place, or beside it."""
     if path.is_symlink() or not path.is_file():
         return False
-    there = takewhile(os.path.lexists, _names(place))
+    there = takewhile(os.path.lexists, _list_names(place))
     return any(copy.is_file() and filecmp.cmp(path, copy, shallow=False) for copy in there)
 
 
-def _free_place(root: Path, name: str) -> Path:
+def _find_free_place(root: Path, name: str) -> Path:
     """Where to put a file so that it takes no other's place: 'a.csv', else 'a.kept.csv' and so on."""
     place = root
     *folders, last = name.split("/")
     for part in folders:
-        place = _free(place / part, may_be_folder=True)
-    return _free(place / last)
+        place = _find_free(place / part, may_be_folder=True)
+    return _find_free(place / last)
 
 
-def _free(path: Path, *, may_be_folder: bool = False) -> Path:
-    for place in _names(path):
+def _find_free(path: Path, *, may_be_folder: bool = False) -> Path:
+    for place in _list_names(path):
         if not os.path.lexists(place) or (may_be_folder and place.is_dir() and not place.is_symlink()):
             break
     return place
 
 
-def _names(path: Path) -> Iterator[Path]:
+def _list_names(path: Path) -> Iterator[Path]:
     """A path, and what else a file may be called that is kept beside it."""
     yield path
     yield path.with_name(f"{path.stem}.kept{path.suffix}")
@@ -343,7 +350,7 @@ def sync(path: Path) -> None:
 def hidden_folder(target: Path) -> Iterator[Path]:
     """Give a folder beside the target that is this process's own."""
     sweep(target)
-    hidden, lock = _locked_folder(target)
+    hidden, lock = _lock_folder(target)
     try:
         (hidden / NEW).mkdir()  # as open as the user's other folders; the hidden one is private
         yield hidden
@@ -355,10 +362,10 @@ def hidden_folder(target: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def hidden_beside(target: Path) -> list[Path]:
+def list_hidden(target: Path) -> list[Path]:
     """Hidden folders of a target, as far as they are this user's."""
     try:
-        names = [name for name in os.listdir(target.parent) if name.startswith(_prefix(target))]
+        names = [name for name in os.listdir(target.parent) if name.startswith(_name_prefix(target))]
         paths = [target.parent / name for name in sorted(names)]
         # In a folder that several people share, others could put something there for us to read.
         return [path for path in paths if not path.is_symlink() and path.stat().st_uid == os.geteuid()]
@@ -368,15 +375,15 @@ def hidden_beside(target: Path) -> list[Path]:
 
 def sweep(target: Path) -> None:
     """End what dead processes had begun beside a target."""
-    for hidden in hidden_beside(target):
-        with suppress(OSError), _taken_over(hidden) as is_dead:
+    for hidden in list_hidden(target):
+        with suppress(OSError), _take_over(hidden) as is_dead:
             if is_dead:
                 finish(hidden, target)
                 remove(hidden)
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock_alone(folder: Path) -> Iterator[None]:
     """Keep other processes of ours from replacing anything in a folder meanwhile."""
     opened = os.open(folder, os.O_RDONLY)
     try:
@@ -400,18 +407,18 @@ def remove(hidden: Path) -> None:
             hidden.rmdir()
 
 
-def _prefix(target: Path) -> str:
+def _name_prefix(target: Path) -> str:
     name = target.name
     if len(os.fsencode(name)) > _LONGEST:  # with what comes behind, it would be too long for a name
         name = f"{name[:32]}-{zlib.crc32(os.fsencode(name)):08x}"
     return f".{name}.tellwhy-"
 
 
-def _locked_folder(target: Path) -> tuple[Path, int]:
+def _lock_folder(target: Path) -> tuple[Path, int]:
     """Make a hidden folder and lock it; who holds the lock is given as the number of an open file."""
     while True:
         # On the target's own disk, because a folder cannot be renamed across disks.
-        hidden = Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent))
+        hidden = Path(tempfile.mkdtemp(prefix=_name_prefix(target), dir=target.parent))
         lock = os.open(hidden / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         _lock(lock, wait=True)
         if hidden.exists():  # else another process swept it away before it was locked
@@ -435,7 +442,7 @@ def _lock(lock: int, *, wait: bool) -> bool:
 
 
 @contextmanager
-def _taken_over(hidden: Path) -> Iterator[bool]:
+def _take_over(hidden: Path) -> Iterator[bool]:
     """Lock the folder of another process; whether this could be done says whether that one is dead."""
     try:
         lock = os.open(hidden / LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))

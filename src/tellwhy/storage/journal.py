@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.storage.folders import lock_file, sync
 
 LARGEST = 256 * 2**20  # bytes; more was not written by people
@@ -37,7 +37,7 @@ def append_lines(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     """
     if not entries:
         return
-    text = "".join(json.dumps(plain(dict(entry)), ensure_ascii=False) + "\n" for entry in entries)
+    text = "".join(json.dumps(make_plain(dict(entry)), ensure_ascii=False) + "\n" for entry in entries)
     is_new = not os.path.lexists(path)
     try:
         with _locked(path) as file:

@@ -45,10 +45,10 @@ class Manifest:
         if name not in self.files:
             return False
         path = folder / name
-        return not path.is_symlink() and size_and_checksum(path) == self.files[name]
+        return not path.is_symlink() and measure_file(path) == self.files[name]
 
 
-def file_names(folder: Path) -> Iterator[str]:
+def list_file_names(folder: Path) -> Iterator[str]:
     """Names of everything below a folder that is no folder itself, relative to it; links are not followed.
 
     A folder that is empty counts as such a thing, with a slash behind its name.
@@ -65,10 +65,10 @@ def file_names(folder: Path) -> Iterator[str]:
 def write_manifest(folder: Path, head: str, reserved: Sequence[str] = ()) -> None:
     """Write the list of what a folder holds now."""
     files = {}
-    for name in file_names(folder):
+    for name in list_file_names(folder):
         path = folder / name
         if path.is_file() and name != MANIFEST:
-            size, checksum = size_and_checksum(path)
+            size, checksum = measure_file(path)
             files[name] = {"bytes": size, "crc32": f"{checksum:08x}"}
     told = {"schema": SCHEMA, "written_by": WRITER, "head": head, "files": files, "reserved": list(reserved)}
     (folder / MANIFEST).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
@@ -104,7 +104,7 @@ def is_ours(folder: Path, head: str) -> bool:
     )
 
 
-def size_and_checksum(path: Path) -> tuple[int, int]:
+def measure_file(path: Path) -> tuple[int, int]:
     """Return the bytes of a file, and the checksum of what it holds."""
     size = checksum = 0
     with path.open("rb") as file:

@@ -24,7 +24,7 @@ from numpy.lib import format as npy
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.old_names import TakesOldNames, takes_old_names, warned_names
+from tellwhy.core.old_names import TakesOldNames, takes_old_names, update_names_and_warn
 from tellwhy.storage import sklearn_models
 from tellwhy.storage.codec import HALVES, Decoder, Encoder
 from tellwhy.storage.documents import (
@@ -34,11 +34,11 @@ from tellwhy.storage.documents import (
     at_key,
     check_array,
     check_regular,
-    plain,
+    make_plain,
     read_arrays,
     read_versioned,
 )
-from tellwhy.storage.folders import check_new_file, new_file, standing
+from tellwhy.storage.folders import check_new_file, find_standing, new_file
 from tellwhy.storage.overwriting import MODEL_SIGN
 from tellwhy.storage.saved_classes import SavedClasses, is_explainer
 
@@ -77,8 +77,8 @@ def save(model: Any, path: str | Path) -> Path:
     >>> bool((again.outlierness(X) == detector.outlierness(X)).all())
     True
     """
-    head, arrays = taken_apart(model)
-    return write_model_file(_in_a_folder(Path(path)), head, arrays)
+    head, arrays = take_apart(model)
+    return write_model_file(_make_parent(Path(path)), head, arrays)
 
 
 def load(path: str | Path) -> Any:
@@ -87,7 +87,7 @@ def load(path: str | Path) -> Any:
     Nothing in the file is executed, and it cannot ask for more memory than it takes on the disk. A file that
     is damaged, made up or of another version raises `UnreadableFile`.
     """
-    place = standing(Path(path))
+    place = find_standing(Path(path))
     head, arrays = _read_folder(place) if place.is_dir() else read_model_file(place)
     _check_finite(place, arrays)
     _check_version(place, head)
@@ -96,7 +96,7 @@ def load(path: str | Path) -> Any:
     name = root.get("type") if isinstance(root, dict) else root
     try:
         model = Decoder(classes, arrays).decoded(root)
-        if not _stands_alone(model):
+        if not _is_alone(model):
             raise Misfit("it is no model of its own", "")
         with at_key("learned"):
             _check_fitted(model)
@@ -110,12 +110,12 @@ def load(path: str | Path) -> Any:
 
 def name_of_class(path: str | Path) -> str:
     """Return the name of the class of a saved model, from its head alone; "" where `load` will say more."""
-    place = standing(Path(path))
+    place = find_standing(Path(path))
     try:
         check_regular(place)
         with place.open("rb") as file, zipfile.ZipFile(file) as archive:
-            head = _json_of(archive, archive.getinfo(HEAD))
-        return str(_present(head)["is"]["type"])
+            head = _read_json(archive, archive.getinfo(HEAD))
+        return str(_update_head(head)["is"]["type"])
     except (OSError, LookupError, TypeError, ValueError, zipfile.BadZipFile, RecursionError, UnreadableFile):
         return ""
 
@@ -143,15 +143,15 @@ class SavedModel(SavedAsFile, TakesOldNames):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, as scikit-learn's estimators do."""
-        return super().set_params(**warned_names(type(self), params))  # type: ignore[misc]
+        return super().set_params(**update_names_and_warn(type(self), params))  # type: ignore[misc]
 
 
 def check_place(path: str | Path) -> None:
     """Raise now if a model could not be written there: before training, not after."""
-    check_new_file(_in_a_folder(Path(path)), sign=MODEL_SIGN)
+    check_new_file(_make_parent(Path(path)), sign=MODEL_SIGN)
 
 
-def _in_a_folder(path: Path) -> Path:
+def _make_parent(path: Path) -> Path:
     """The path, after making the folders that it names."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,9 +160,9 @@ def _in_a_folder(path: Path) -> Path:
     return path
 
 
-def taken_apart(model: Any) -> tuple[dict[str, Any], Arrays]:
+def take_apart(model: Any) -> tuple[dict[str, Any], Arrays]:
     """Return what a head says of a fitted model, and its arrays."""
-    if not _stands_alone(model):
+    if not _is_alone(model):
         raise CannotWrite(
             f"A {type(model).__name__} cannot be saved; expected what `fit_model` returns, a fitted "
             "detector, kernel basis, classifier or explainer of tellwhy or registered with it, or a model of "
@@ -177,7 +177,7 @@ def taken_apart(model: Any) -> tuple[dict[str, Any], Arrays]:
     return {**told, "is": held}, encoder.arrays
 
 
-def _stands_alone(model: Any) -> bool:
+def _is_alone(model: Any) -> bool:
     """Whether a file may hold a model, and not only as a part of another one."""
     cls = type(model)
     if isinstance(model, SavedAsFile):
@@ -204,15 +204,15 @@ def write_model_file(path: Path, head: Mapping[str, Any], arrays: Mapping[str, A
     names = {name: f"{place:05d}.npy" for place, name in enumerate(arrays)}
     with new_file(path, sign=MODEL_SIGN) as work, zipfile.ZipFile(work, "w", zipfile.ZIP_STORED) as archive:
         for name, content in ((HEAD, {"schema": SCHEMA, **head}), (_NAMES, names)):
-            text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False)
-            archive.writestr(_member(name), text.encode("utf-8", errors="backslashreplace"))
+            text = json.dumps(make_plain(content), ensure_ascii=False, allow_nan=False)
+            archive.writestr(_make_member(name), text.encode("utf-8", errors="backslashreplace"))
         for name, array in arrays.items():
-            with archive.open(_member(names[name]), "w", force_zip64=True) as file:
+            with archive.open(_make_member(names[name]), "w", force_zip64=True) as file:
                 _write_array(file, array)
     return path
 
 
-def _member(name: str) -> zipfile.ZipInfo:
+def _make_member(name: str) -> zipfile.ZipInfo:
     member = zipfile.ZipInfo(name, date_time=_WHEN)
     member.external_attr = 0o600 << 16
     return member
@@ -237,11 +237,11 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], Arrays]:
         check_regular(path)
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             size = file.seek(0, 2)
-            members = _checked_members(archive, size)
-            head = _json_of(archive, members[HEAD])
+            members = _check_members(archive, size)
+            head = _read_json(archive, members[HEAD])
             _check_schema(path, head)
-            names = _names_of(archive, members)
-            arrays = {name: _array_of(archive, members[member]) for name, member in names.items()}
+            names = _list_names(archive, members)
+            arrays = {name: _read_array(archive, members[member]) for name, member in names.items()}
     except UnreadableFile:
         raise
     except FileNotFoundError as error:
@@ -251,10 +251,10 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], Arrays]:
     except Exception as error:  # zipfile, json and numpy fail on made-up content in ways of their own
         why = str(error) or type(error).__name__
         raise UnreadableFile(f"{path} is no model, or a damaged one: {why}; {_NOT_A_MODEL}.") from error
-    return _present(head), arrays
+    return _update_head(head), arrays
 
 
-def _present(head: dict[str, Any]) -> dict[str, Any]:
+def _update_head(head: dict[str, Any]) -> dict[str, Any]:
     """A head as it is written now, of one as earlier versions wrote it."""
     kind = next((kind for kind in _KINDS if kind in head), None)
     if kind is None or "is" in head:
@@ -272,11 +272,11 @@ def _read_folder(folder: Path) -> tuple[dict[str, Any], Arrays]:
     arrays = read_arrays(folder / ARRAYS)
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
-            raise _not_finite(folder / ARRAYS, name)
-    return _present(head), arrays
+            raise _refuse_not_finite(folder / ARRAYS, name)
+    return _update_head(head), arrays
 
 
-def _checked_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+def _check_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     """Return the members by name, after checking that they are what a model has."""
     members = archive.infolist()
     if len(members) > MOST_MEMBERS:
@@ -300,13 +300,13 @@ def _checked_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Z
     return found
 
 
-def _json_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+def _read_json(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
     if member.file_size > LARGEST_HEAD:
         raise ValueError(f"{member.filename} takes {member.file_size:,} bytes")
-    return json.loads(archive.read(member).decode("utf-8"), parse_constant=_no_constant)
+    return json.loads(archive.read(member).decode("utf-8"), parse_constant=_refuse_constant)
 
 
-def _no_constant(word: str) -> Any:
+def _refuse_constant(word: str) -> Any:
     raise ValueError(f"it holds {word}, which JSON does not have")
 
 
@@ -323,8 +323,8 @@ def _check_schema(path: Path, head: Any) -> None:
         )
 
 
-def _names_of(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> dict[str, str]:
-    names = _json_of(archive, members[_NAMES])
+def _list_names(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> dict[str, str]:
+    names = _read_json(archive, members[_NAMES])
     if not isinstance(names, dict) or not all(isinstance(value, str) for value in names.values()):
         raise ValueError("arrays.json does not name arrays")
     held = [name for name in members if name.endswith(".npy")]
@@ -333,7 +333,7 @@ def _names_of(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) 
     return names
 
 
-def _array_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
     with archive.open(member) as content:
         check_array(content, member.file_size, member.filename)
     with archive.open(member) as content:
@@ -346,10 +346,10 @@ def _array_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
 def _check_finite(path: Path, arrays: Mapping[str, Any]) -> None:
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise _not_finite(path, name)
+            raise _refuse_not_finite(path, name)
 
 
-def _not_finite(path: Path, name: str) -> UnreadableFile:
+def _refuse_not_finite(path: Path, name: str) -> UnreadableFile:
     return UnreadableFile(f"{path} holds something else than finite numbers in {name!r}.")
 
 

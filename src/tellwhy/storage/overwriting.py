@@ -51,7 +51,7 @@ def check_replaceable(target: Path, sign: bytes | None) -> None:
         )
     if any(_is_same(target, name) for name in _inputs.get()):
         raise CannotWrite(f"Cannot write {target}: it is what is to be read. Name another file.")
-    if sign is None or _any_file.get() or _bears(target, sign):
+    if sign is None or _any_file.get() or _has_sign(target, sign):
         return
     raise CannotWrite(
         f"{target} is there already, and tellwhy did not write it: it is left as it is. Name another file, "
@@ -66,7 +66,7 @@ def _is_same(target: Path, name: Path) -> bool:
         return False
 
 
-def _bears(target: Path, sign: bytes) -> bool:
+def _has_sign(target: Path, sign: bytes) -> bool:
     """Whether a file is empty, or begins as what tellwhy writes there."""
     try:
         with target.open("rb") as file:

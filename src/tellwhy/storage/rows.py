@@ -54,10 +54,10 @@ class StoredColumn:
         if pd.api.types.is_numeric_dtype(dtype):
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
             return cls("number", np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), ~np.isfinite(values))
-        return cls._of_labels(series)
+        return cls._take_labels_apart(series)
 
     @classmethod
-    def _of_labels(cls, series: pd.Series) -> StoredColumn:
+    def _take_labels_apart(cls, series: pd.Series) -> StoredColumn:
         is_category = isinstance(series.dtype, pd.CategoricalDtype)
         codes, found = pd.factorize(series.astype(object).map(str, na_action="ignore"))
         names = tuple(str(name) for name in found)
@@ -81,7 +81,7 @@ class StoredColumn:
             return pd.Series(self.values)
         return pd.Series(np.where(gaps, np.nan, self.values))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         forms = {"number": "f", "whole": "i", "boolean": "u", "date": "i", "label": "i", "category": "i"}
         values = self.values
         yield "kind", self.kind in forms, True
@@ -114,7 +114,7 @@ class StoredRows:
         """Put the table together again."""
         return pd.DataFrame({name: column.series() for name, column in self.columns.items()})
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         columns = list(self.columns.values())
         yield "columns", len(columns) > 0 and all(isinstance(c, StoredColumn) for c in columns), True
         yield "columns", len({len(column.values) for column in columns}), 1

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.old_names import new_names
+from tellwhy.core.old_names import update_names
 from tellwhy.core.params import validate_parameters
 from tellwhy.core.registry import card_of, cards, load_entry_points
 from tellwhy.storage import sklearn_models
-from tellwhy.storage.codec import Part, check_learned, part_of
+from tellwhy.storage.codec import Part, check_learned, describe_part
 from tellwhy.storage.documents import Misfit
 
 # Explainers' names begin with the package, as others have such classes too. Detectors and explainers of the
@@ -175,10 +175,10 @@ class SavedClasses:
         if name.startswith(sklearn_models.PREFIX):
             return sklearn_models.parts().get(name) if self.with_sklearn else None
         if name == _FRAME:
-            return _frame_part()
+            return _make_frame_part()
         if name in PLACES:
-            return part_of(getattr(import_module(PLACES[name]), name.removeprefix(_OURS)))
-        return _part_of_others(name) or _part_of_catalogue(name)
+            return describe_part(getattr(import_module(PLACES[name]), name.removeprefix(_OURS)))
+        return _find_part_of_others(name) or _find_part_of_catalogue(name)
 
     def name_of(self, cls: type) -> str | None:
         """The name that a file gives a class; None: it cannot be in one."""
@@ -205,14 +205,14 @@ def is_explainer(cls: type) -> bool:
     return card is not None and card.role in ROLES
 
 
-def _part_of_others(name: str) -> Part | None:
+def _find_part_of_others(name: str) -> Part | None:
     """A class that another package declared; its entry points are loaded only for a name with a package."""
     if name not in _declared and "." in name and not name.startswith(_OURS):
         load_entry_points(GROUP)
-    return part_of(_declared[name]) if name in _declared else None
+    return describe_part(_declared[name]) if name in _declared else None
 
 
-def _part_of_catalogue(name: str) -> Part | None:
+def _find_part_of_catalogue(name: str) -> Part | None:
     """A detector or an explainer; all of the catalogue are loaded only for one of another package."""
     own = name.removeprefix(_OURS)
     is_explainer = name != own
@@ -224,21 +224,21 @@ def _part_of_catalogue(name: str) -> Part | None:
         found = next((card for role in roles for card in cards(role) if card.name == own), None)
     if found is None or found.role not in roles:
         return None
-    return _explainer_part(found.cls) if is_explainer else part_of(found.cls)
+    return _make_explainer_part(found.cls) if is_explainer else describe_part(found.cls)
 
 
-def _explainer_part(cls: Any) -> Part:
-    return Part(cls, explainer_taken, partial(explainer_made, cls))
+def _make_explainer_part(cls: Any) -> Part:
+    return Part(cls, take_explainer, partial(make_explainer, cls))
 
 
-def _params(cls: Any) -> list[str]:
+def _list_params(cls: Any) -> list[str]:
     """Names of the parameters of an explainer but for what it explains."""
     return [name for name in inspect.signature(cls).parameters if name != "model"]
 
 
-def explainer_taken(explainer: Any) -> dict[str, Any]:
+def take_explainer(explainer: Any) -> dict[str, Any]:
     """What a file holds of an explainer: its parameters, the model that it explains, and what it learned."""
-    params = {name: getattr(explainer, name) for name in _params(type(explainer))}
+    params = {name: getattr(explainer, name) for name in _list_params(type(explainer))}
     learned = {
         name: None if isinstance(value, Path) else value
         for name, value in vars(explainer).items()
@@ -257,11 +257,11 @@ def explainer_taken(explainer: Any) -> dict[str, Any]:
 _NEWER: dict[str, dict[str, Any]] = {"LinearRelevance": {"target": None, "against": "runner_up"}}
 
 
-def explainer_made(cls: Any, fields: Mapping[str, Any]) -> Any:
-    """The explainer that `explainer_taken` was given."""
-    params = {**_NEWER.get(cls.__name__, {}), **new_names(cls, fields["params"])}
-    if sorted(params) != sorted(_params(cls)):
-        raise Misfit(f"its parameters are {sorted(params)}, expected {sorted(_params(cls))}", "params")
+def make_explainer(cls: Any, fields: Mapping[str, Any]) -> Any:
+    """The explainer that `take_explainer` was given."""
+    params = {**_NEWER.get(cls.__name__, {}), **update_names(cls, fields["params"])}
+    if sorted(params) != sorted(_list_params(cls)):
+        raise Misfit(f"its parameters are {sorted(params)}, expected {sorted(_list_params(cls))}", "params")
     explainer = cls(**params) if fields["model"] is None else cls(fields["model"], **params)
     validate_parameters(explainer)
     for name, value in fields["learned"].items():
@@ -272,7 +272,7 @@ def explainer_made(cls: Any, fields: Mapping[str, Any]) -> Any:
     return explainer
 
 
-def _frame_part() -> Part:
+def _make_frame_part() -> Part:
     """A table of pandas, as arrays and names."""
     from pandas import DataFrame
 

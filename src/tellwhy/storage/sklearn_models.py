@@ -15,17 +15,17 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from tellwhy.storage.codec import Part
 from tellwhy.storage.documents import Misfit, at_key
-from tellwhy.storage.sklearn_state import COMPILED, fits_of, unwrapped, wrapped
+from tellwhy.storage.sklearn_state import COMPILED, find_checks, unwrap, wrap
 
 PREFIX = "sklearn."
 
 
-def _listed(names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _list_names(names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Names of classes, by their module."""
     return {module: tuple(listed.split()) for module, listed in names.items()}
 
 
-MODELS = _listed(
+MODELS = _list_names(
     {
         "sklearn.linear_model": (
             "LinearRegression Ridge RidgeClassifier Lasso ElasticNet LogisticRegression SGDClassifier "
@@ -49,7 +49,7 @@ MODELS = _listed(
         "sklearn.naive_bayes": "GaussianNB",
     }
 )
-TRANSFORMS = _listed(
+TRANSFORMS = _list_names(
     {
         "sklearn.preprocessing": (
             "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Normalizer PowerTransformer "
@@ -63,7 +63,7 @@ TRANSFORMS = _listed(
     }
 )
 # Only ever inside of others.
-INSIDE = _listed(
+INSIDE = _list_names(
     {
         "sklearn.dummy": "DummyClassifier DummyRegressor",
         "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
@@ -71,7 +71,7 @@ INSIDE = _listed(
 )
 
 
-def _places() -> dict[str, str]:
+def _list_places() -> dict[str, str]:
     """Module of every class, by the name that a file gives it."""
     tables = (MODELS, TRANSFORMS, INSIDE)
     return {PREFIX + name: module for table in tables for module, names in table.items() for name in names}
@@ -81,12 +81,12 @@ class SklearnParts(Mapping[str, Part]):
     """The classes above and what is compiled in them; each is imported when it is first met."""
 
     def __init__(self) -> None:
-        self._module_of = _places() | {PREFIX + name: each.module for name, each in COMPILED.items()}
+        self._module_of = _list_places() | {PREFIX + name: each.module for name, each in COMPILED.items()}
 
     def __getitem__(self, name: str) -> Part:
         if name not in self._module_of:
             raise KeyError(name)
-        return _part(name.removeprefix(PREFIX), self._module_of[name])
+        return _make_part(name.removeprefix(PREFIX), self._module_of[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._module_of)
@@ -96,11 +96,11 @@ class SklearnParts(Mapping[str, Part]):
 
 
 @cache
-def _part(name: str, module: str) -> Part:
+def _make_part(name: str, module: str) -> Part:
     cls = getattr(import_module(module), name)
     if name in COMPILED:
         return Part(cls, COMPILED[name].taken, COMPILED[name].made, COMPILED[name].fits)
-    return Part(cls, state_of, partial(estimator_of, cls), fits_of(name))
+    return Part(cls, state_of, partial(make_estimator, cls), find_checks(name))
 
 
 @cache
@@ -112,7 +112,7 @@ def parts() -> SklearnParts:
 def is_known(model: object) -> bool:
     """Whether a model is, itself, of a class that a file can hold."""
     name = PREFIX + type(model).__name__
-    return name in _places() and parts()[name].cls is type(model)
+    return name in _list_places() and parts()[name].cls is type(model)
 
 
 # Kept by scikit-learn for fitting on: a fitted model does not use them.
@@ -129,14 +129,14 @@ def state_of(model: Any) -> dict[str, Any]:
         if name not in by_constructor and name not in _FOR_FITTING
     }
     return {
-        "params": {name: wrapped(value, name) for name, value in params.items()},
-        "learned": {name: wrapped(value, name) for name, value in learned.items()},
+        "params": {name: wrap(value, name) for name, value in params.items()},
+        "learned": {name: wrap(value, name) for name, value in learned.items()},
     }
 
 
-def estimator_of(cls: Any, fields: Mapping[str, Any]) -> Any:
+def make_estimator(cls: Any, fields: Mapping[str, Any]) -> Any:
     """The estimator that `state_of` was given."""
-    model = cls(**{name: unwrapped(value) for name, value in fields["params"].items()})
+    model = cls(**{name: unwrap(value) for name, value in fields["params"].items()})
     if hasattr(cls, "_parameter_constraints"):
         with at_key("params"):
             model._validate_params()
@@ -144,7 +144,7 @@ def estimator_of(cls: Any, fields: Mapping[str, Any]) -> Any:
         # A file may set what `fit` sets: no method, no property, nothing that stands at the class.
         if not name.isidentifier() or hasattr(cls, name):
             raise Misfit(f"{name!r} is nothing that it learns", f"learned.{name}")
-        vars(model)[name] = unwrapped(value)
+        vars(model)[name] = unwrap(value)
     if "_n_threads" in fields["learned"]:  # as many as this machine has
         model._n_threads = _openmp_effective_n_threads()
     return model

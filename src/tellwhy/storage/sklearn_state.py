@@ -2,7 +2,7 @@
 
 Trees, trees of neighbours and losses are compiled. Compiled loops believe what they are given: an index
 beyond an array reads memory that is not theirs. So everything that such a loop follows is checked when it is
-read; of estimators, too (`fits_of`).
+read; of estimators, too (`find_checks`).
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, partial, np.ufunc, 
 _NUMBERS = ("float64", "float32", "int64", "int32", "uint8", "bool")
 
 
-def wrapped(value: Any, name: str) -> Any:
+def wrap(value: Any, name: str) -> Any:
     """A value as a saved model can hold it; what only Python has becomes a small table that says what it is.
 
     Examples
     --------
-    >>> wrapped(slice(0, 3), "columns")
+    >>> wrap(slice(0, 3), "columns")
     {'is_a': 'slice', 'of': [0, 3, None]}
-    >>> unwrapped(wrapped(np.array([np.nan, 1.0]), "statistics"))
+    >>> unwrap(wrap(np.array([np.nan, 1.0]), "statistics"))
     array([nan,  1.])
     """
     if isinstance(value, (np.random.RandomState, np.random.Generator)):
         return None  # the state of random numbers is of no use to a fitted model
     if isinstance(value, dict):
-        return {"is_a": "dict", "of": [[wrapped(k, name), wrapped(v, name)] for k, v in value.items()]}
+        return {"is_a": "dict", "of": [[wrap(k, name), wrap(v, name)] for k, v in value.items()]}
     if type(value) in (list, tuple):
-        return type(value)(wrapped(item, name) for item in value)
+        return type(value)(wrap(item, name) for item in value)
     if isinstance(value, np.ndarray):
-        return _wrapped_array(value, name)
-    return _wrapped_word(value, name)
+        return _wrap_array(value, name)
+    return _wrap_word(value, name)
 
 
-def _wrapped_word(value: Any, name: str) -> Any:
+def _wrap_word(value: Any, name: str) -> Any:
     """Slices and types of numbers; everything else as it is."""
     if isinstance(value, slice):
         return {"is_a": "slice", "of": [value.start, value.stop, value.step]}
@@ -57,7 +57,7 @@ def _wrapped_word(value: Any, name: str) -> Any:
         return {"is_a": "type", "of": np.dtype(value).name}
     if isinstance(value, partial) and value.func is check_array and not value.args:
         # The one function that scikit-learn itself puts into a model: boosting with categories.
-        return {"is_a": "check_array", "of": wrapped(dict(value.keywords), name)}
+        return {"is_a": "check_array", "of": wrap(dict(value.keywords), name)}
     if isinstance(value, _FUNCTIONS):
         raise CannotWrite(
             f"{name} is a function, which no file can hold: name the columns, the kernel or the metric, or "
@@ -66,16 +66,16 @@ def _wrapped_word(value: Any, name: str) -> Any:
     return value
 
 
-def _wrapped_array(value: Any, name: str) -> Any:
+def _wrap_array(value: Any, name: str) -> Any:
     if value.dtype.kind == "f" and not np.isfinite(value).all():
         # Missing categories and endless thresholds are kept as their bits.
         bits = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}")
         return {"is_a": "bits", "of": [value.dtype.name, bits]}
     if value.ndim == 2 and value.dtype.kind in "biuf" and not _is_dense(value):
-        return {"is_a": "corner", "of": [_around(value), *map(int, value.shape)]}
+        return {"is_a": "corner", "of": [_enlarge_array(value), *map(int, value.shape)]}
     is_text = all(isinstance(item, str) for item in value.ravel()) if value.dtype.kind == "O" else True
     if value.dtype.kind == "O" and not (is_text and value.ndim == 1):
-        items = [wrapped(item, name) for item in value.ravel().tolist()]
+        items = [wrap(item, name) for item in value.ravel().tolist()]
         return {"is_a": "objects", "of": [list(value.shape), items]}
     return value
 
@@ -84,7 +84,7 @@ def _is_dense(array: Any) -> bool:
     return bool(array.flags.c_contiguous or array.flags.f_contiguous)
 
 
-def _around(array: Any) -> Any:
+def _enlarge_array(array: Any) -> Any:
     """A larger array, 0 elsewhere, whose first rows and columns are these, as they lay in memory.
 
     Products with a part of an array round otherwise than those with a copy of that part.
@@ -98,10 +98,10 @@ def _around(array: Any) -> Any:
     return found
 
 
-def unwrapped(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """What `wrapped` was given."""
     if type(value) in (list, tuple):
-        return type(value)(unwrapped(item) for item in value)
+        return type(value)(unwrap(item) for item in value)
     if isinstance(value, dict):
         if set(value) != {"is_a", "of"} or value["is_a"] not in _UNWRAP:
             raise ValueError("it holds a table that is none of scikit-learn's values")
@@ -111,21 +111,21 @@ def unwrapped(value: Any) -> Any:
     return value
 
 
-def _dtype(name: Any) -> Any:
+def _read_dtype(name: Any) -> Any:
     if name not in _NUMBERS and name != "object" and not str(name).startswith("str"):
         raise ValueError(f"{name!r} is no type of numbers")
     return np.dtype(name)
 
 
-def _objects(held: Any) -> Any:
+def _read_objects(held: Any) -> Any:
     shape, items = held
     found = np.empty(len(items), dtype=object)
     for place, item in enumerate(items):
-        found[place] = unwrapped(item)
+        found[place] = unwrap(item)
     return found.reshape(shape)
 
 
-def _bits(held: Any) -> Any:
+def _read_bits(held: Any) -> Any:
     name, bits = held
     if name not in ("float64", "float32", "float16") or bits.dtype.kind != "u":
         raise ValueError(f"{name!r} is no type of numbers")
@@ -133,7 +133,7 @@ def _bits(held: Any) -> Any:
 
 
 def _check_array(held: Any) -> Any:
-    told = unwrapped(held)
+    told = unwrap(held)
     if not set(told) <= {"dtype", "ensure_all_finite"}:
         raise ValueError("it holds settings of check_array that no model has")
     return partial(check_array, **told)
@@ -142,12 +142,12 @@ def _check_array(held: Any) -> Any:
 _UNWRAP = {
     "corner": lambda held: held[0][: held[1], : held[2]],
     "check_array": _check_array,
-    "dict": lambda pairs: {unwrapped(key): unwrapped(item) for key, item in pairs},
+    "dict": lambda pairs: {unwrap(key): unwrap(item) for key, item in pairs},
     "slice": lambda ends: slice(*ends),
-    "dtype": _dtype,
-    "type": lambda name: _dtype(name).type,
-    "objects": _objects,
-    "bits": _bits,
+    "dtype": _read_dtype,
+    "type": lambda name: _read_dtype(name).type,
+    "objects": _read_objects,
+    "bits": _read_bits,
 }
 
 
@@ -161,15 +161,15 @@ class Compiled:
     fits: Callable[[Any], Iterator[Fit]] = lambda _: iter(())
 
 
-def _columns(nodes: Any) -> dict[str, Any]:
-    return {name: wrapped(np.ascontiguousarray(nodes[name]), name) for name in nodes.dtype.names}
+def _split_columns(nodes: Any) -> dict[str, Any]:
+    return {name: wrap(np.ascontiguousarray(nodes[name]), name) for name in nodes.dtype.names}
 
 
-def _records(columns: Mapping[str, Any], dtype: Any) -> Any:
+def _join_records(columns: Mapping[str, Any], dtype: Any) -> Any:
     """Arrays of one length as an array of records; spare bytes are 0."""
     if set(columns) != set(dtype.names):
         raise ValueError(f"nodes have {sorted(columns)}, expected {sorted(dtype.names)}")
-    held = {name: unwrapped(column) for name, column in columns.items()}
+    held = {name: unwrap(column) for name, column in columns.items()}
     found = np.zeros(len(next(iter(held.values()))), dtype=dtype)
     for name, column in held.items():
         if column.shape != found.shape or column.dtype != dtype[name]:
@@ -178,7 +178,7 @@ def _records(columns: Mapping[str, Any], dtype: Any) -> Any:
     return found
 
 
-def _tree_taken(tree: Any) -> dict[str, Any]:
+def _take_tree(tree: Any) -> dict[str, Any]:
     arguments = tree.__reduce__()[1]
     state = tree.__getstate__()
     return {
@@ -186,21 +186,21 @@ def _tree_taken(tree: Any) -> dict[str, Any]:
         "n_classes": np.asarray(arguments[1]),
         "n_outputs": int(arguments[2]),
         "max_depth": int(state["max_depth"]),
-        "nodes": _columns(state["nodes"]),
+        "nodes": _split_columns(state["nodes"]),
         "values": state["values"],
     }
 
 
-def _tree_made(held: Mapping[str, Any]) -> Any:
+def _make_tree(held: Mapping[str, Any]) -> Any:
     from sklearn.tree._tree import NODE_DTYPE, Tree
 
-    nodes = _records(held["nodes"], NODE_DTYPE)
+    nodes = _join_records(held["nodes"], NODE_DTYPE)
     n_features = int(held["n_features"])
     n_classes = np.asarray(held["n_classes"], dtype=np.intp)
     if n_classes.shape != (held["n_outputs"],) or len(n_classes) == 0 or n_classes.min() < 1:
         raise ValueError("the classes of a tree are not those of its outputs")
     is_leaf = nodes["left_child"] == _LEAF  # as the compiled loop asks: any other number is followed
-    if _depth_of(nodes["left_child"], nodes["right_child"], is_leaf) != held["max_depth"]:
+    if _measure_depth(nodes["left_child"], nodes["right_child"], is_leaf) != held["max_depth"]:
         raise ValueError("a tree is not as deep as it says")  # paths are written into room of that size
     feature = nodes["feature"][~is_leaf]
     if len(feature) and (feature.min() < 0 or feature.max() >= n_features):
@@ -211,7 +211,7 @@ def _tree_made(held: Mapping[str, Any]) -> Any:
     return tree
 
 
-def _depth_of(left: Any, right: Any, is_leaf: Any) -> int:
+def _measure_depth(left: Any, right: Any, is_leaf: Any) -> int:
     """The depth of a tree, whose nodes are each, but the first, the child of one node before them."""
     n = len(left)
     parents = np.flatnonzero(~is_leaf)
@@ -228,20 +228,20 @@ def _depth_of(left: Any, right: Any, is_leaf: Any) -> int:
     return depth
 
 
-def _predictor_taken(predictor: Any) -> dict[str, Any]:
+def _take_predictor(predictor: Any) -> dict[str, Any]:
     return {
-        "nodes": _columns(predictor.nodes),
+        "nodes": _split_columns(predictor.nodes),
         "binned": predictor.binned_left_cat_bitsets,
         "raw": predictor.raw_left_cat_bitsets,
     }
 
 
-def _predictor_made(held: Mapping[str, Any]) -> Any:
+def _make_predictor(held: Mapping[str, Any]) -> Any:
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
-    nodes = _records(held["nodes"], PREDICTOR_RECORD_DTYPE)
-    _depth_of(nodes["left"], nodes["right"], nodes["is_leaf"].astype(bool))
+    nodes = _join_records(held["nodes"], PREDICTOR_RECORD_DTYPE)
+    _measure_depth(nodes["left"], nodes["right"], nodes["is_leaf"].astype(bool))
     sets = [np.asarray(held[name], dtype=np.uint32).reshape(-1, 8) for name in ("binned", "raw")]
     is_set = nodes["is_categorical"].astype(bool)
     if is_set.any() and nodes["bitset_idx"][is_set].max() >= min(map(len, sets)):
@@ -253,7 +253,7 @@ _METRICS = {"EuclideanDistance64": "euclidean", "ManhattanDistance64": "manhatta
 _METRICS |= {"ChebyshevDistance64": "chebyshev", "MinkowskiDistance64": "minkowski"}
 
 
-def _neighbours_taken(tree: Any) -> dict[str, Any]:
+def _take_neighbours(tree: Any) -> dict[str, Any]:
     state = tree.__getstate__()
     metric = type(state[11]).__name__
     if metric not in _METRICS:
@@ -270,7 +270,7 @@ def _neighbours_taken(tree: Any) -> dict[str, Any]:
     }
 
 
-def _neighbours_made(name: str) -> Callable[[Mapping[str, Any]], Any]:
+def _make_neighbours(name: str) -> Callable[[Mapping[str, Any]], Any]:
     def made(held: Mapping[str, Any]) -> Any:
         cls = getattr(import_module("sklearn.neighbors"), name)
         weights = held["weights"]
@@ -291,7 +291,7 @@ def _neighbours_made(name: str) -> Callable[[Mapping[str, Any]], Any]:
     return made
 
 
-def _loss_taken(loss: Any) -> dict[str, Any]:
+def _take_loss(loss: Any) -> dict[str, Any]:
     told: dict[str, Any] = (
         {"n_classes": int(loss.n_classes)} if type(loss).__name__ == "HalfMultinomialLoss" else {}
     )
@@ -301,7 +301,7 @@ def _loss_taken(loss: Any) -> dict[str, Any]:
     return told
 
 
-def _loss_made(name: str) -> Callable[[Mapping[str, Any]], Any]:
+def _make_loss(name: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda held: getattr(import_module("sklearn._loss.loss"), name)(**held)
 
 
@@ -317,29 +317,29 @@ _LOSSES = (
     "ExponentialLoss",
 )
 COMPILED: dict[str, Compiled] = {
-    "Tree": Compiled("sklearn.tree._tree", _tree_taken, _tree_made),
+    "Tree": Compiled("sklearn.tree._tree", _take_tree, _make_tree),
     "TreePredictor": Compiled(
-        "sklearn.ensemble._hist_gradient_boosting.predictor", _predictor_taken, _predictor_made
+        "sklearn.ensemble._hist_gradient_boosting.predictor", _take_predictor, _make_predictor
     ),
-    "KDTree": Compiled("sklearn.neighbors", _neighbours_taken, _neighbours_made("KDTree")),
-    "BallTree": Compiled("sklearn.neighbors", _neighbours_taken, _neighbours_made("BallTree")),
-    **{name: Compiled("sklearn._loss.loss", _loss_taken, _loss_made(name)) for name in _LOSSES},
+    "KDTree": Compiled("sklearn.neighbors", _take_neighbours, _make_neighbours("KDTree")),
+    "BallTree": Compiled("sklearn.neighbors", _take_neighbours, _make_neighbours("BallTree")),
+    **{name: Compiled("sklearn._loss.loss", _take_loss, _make_loss(name)) for name in _LOSSES},
 }
 
 
 Fits = Callable[[Any], Iterator[Fit]]
 
 
-def _nothing(_: Any) -> Iterator[Fit]:
+def _check_nothing(_: Any) -> Iterator[Fit]:
     yield from ()
 
 
-def _tree(model: Any) -> Iterator[Fit]:
+def _check_tree(model: Any) -> Iterator[Fit]:
     if hasattr(model, "tree_"):
         yield "tree_", model.tree_.n_features, model.n_features_in_
 
 
-def _forest(model: Any) -> Iterator[Fit]:
+def _check_forest(model: Any) -> Iterator[Fit]:
     """All trees see the same columns, or those that are named for each."""
     trees = list(np.ravel(getattr(model, "estimators_", [])))
     chosen = getattr(model, "estimators_features_", None)
@@ -356,9 +356,9 @@ def _forest(model: Any) -> Iterator[Fit]:
         )
 
 
-def _boosted(model: Any) -> Iterator[Fit]:
+def _check_boosted(model: Any) -> Iterator[Fit]:
     """Stages of trees, one of each stage for each column of what the first guess gives."""
-    yield from _forest(model)
+    yield from _check_forest(model)
     trees = getattr(model, "estimators_", None)
     if trees is None:
         return
@@ -369,7 +369,7 @@ def _boosted(model: Any) -> Iterator[Fit]:
     yield "init_", guess.shape, (1, trees.shape[1])
 
 
-def _histograms(model: Any) -> Iterator[Fit]:
+def _check_histograms(model: Any) -> Iterator[Fit]:
     n = getattr(model, "n_features_in_", 0)
     if hasattr(model, "_bin_mapper"):
         yield "_bin_mapper", len(model._bin_mapper.is_categorical_), n
@@ -409,13 +409,13 @@ def _support_vectors(model: Any) -> Iterator[Fit]:
         yield "_dual_coef_", len(model._dual_coef_.data), n * (n_classes - 1)
 
 
-def _points(model: Any) -> Iterator[Fit]:
+def _check_points(model: Any) -> Iterator[Fit]:
     rows = getattr(model, "_fit_X", None)
     if rows is not None:
         yield "_fit_X", rows.shape, (model.n_samples_fit_, model.n_features_in_)
 
 
-def _centres(model: Any) -> Iterator[Fit]:
+def _check_centres(model: Any) -> Iterator[Fit]:
     centres = getattr(model, "cluster_centers_", None)
     if centres is not None:
         yield "cluster_centers_", centres.shape[1:], (model.n_features_in_,)
@@ -423,12 +423,12 @@ def _centres(model: Any) -> Iterator[Fit]:
 
 _BY_NAME: dict[str, Fits] = {
     **dict.fromkeys(("SVC", "SVR", "OneClassSVM"), _support_vectors),
-    **dict.fromkeys(("NearestNeighbors", "LocalOutlierFactor"), _points),
-    **dict.fromkeys(("KMeans", "MiniBatchKMeans"), _centres),
-    **dict.fromkeys(("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), _histograms),
+    **dict.fromkeys(("NearestNeighbors", "LocalOutlierFactor"), _check_points),
+    **dict.fromkeys(("KMeans", "MiniBatchKMeans"), _check_centres),
+    **dict.fromkeys(("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), _check_histograms),
     **dict.fromkeys(
         ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor"),
-        _tree,
+        _check_tree,
     ),
     **dict.fromkeys(
         (
@@ -438,12 +438,12 @@ _BY_NAME: dict[str, Fits] = {
             "ExtraTreesRegressor",
             "IsolationForest",
         ),
-        _forest,
+        _check_forest,
     ),
-    **dict.fromkeys(("GradientBoostingClassifier", "GradientBoostingRegressor"), _boosted),
+    **dict.fromkeys(("GradientBoostingClassifier", "GradientBoostingRegressor"), _check_boosted),
 }
 
 
-def fits_of(name: str) -> Fits:
+def find_checks(name: str) -> Fits:
     """The checks of a class, by its name."""
-    return _BY_NAME.get(name, _nothing)
+    return _BY_NAME.get(name, _check_nothing)

@@ -45,10 +45,10 @@ def advise(frame: pd.DataFrame, roles: Mapping[str, HasKind]) -> list[Notice]:
         return []
     kinds = {name: role.kind for name, role in roles.items() if name in frame.columns}
     numbers = [n for n, kind in kinds.items() if kind == "number" and is_numeric_dtype(frame[n])]
-    return [*_by_time(frame, kinds, numbers), *_by_segment(frame, kinds, numbers)]
+    return [*_advise_time(frame, kinds, numbers), *_advise_segment(frame, kinds, numbers)]
 
 
-def _by_time(frame: pd.DataFrame, kinds: Mapping[str, str], numbers: list[str]) -> list[Notice]:
+def _advise_time(frame: pd.DataFrame, kinds: Mapping[str, str], numbers: list[str]) -> list[Notice]:
     """The first column of dates in whose order a number changes little from row to row."""
     for name, kind in kinds.items():
         column = frame[name]
@@ -58,13 +58,13 @@ def _by_time(frame: pd.DataFrame, kinds: Mapping[str, str], numbers: list[str]) 
         if (steps >= 0).mean() < IN_ORDER or column.nunique() < OWN_MOMENTS * len(column):
             continue
         order = np.argsort(column.to_numpy(), kind="stable")
-        following = [n for n in numbers if _follows(frame[n].to_numpy(dtype=np.float64)[order])]
+        following = [n for n in numbers if _is_following(frame[n].to_numpy(dtype=np.float64)[order])]
         if following:
             return [Notice("advise_time", {"column": name, "other": following[0]})]
     return []
 
 
-def _follows(values: Floats) -> bool:
+def _is_following(values: Floats) -> bool:
     """Whether a number is near the one before; a number that only grows counts something."""
     values = values[np.isfinite(values)]
     if len(values) < LEAST_ROWS or len(np.unique(values)) < LEAST_OF_LEVEL or (np.diff(values) >= 0).all():
@@ -73,7 +73,7 @@ def _follows(values: Floats) -> bool:
     return bool(np.corrcoef(ranks[:-1], ranks[1:])[0, 1] >= FOLLOWS)
 
 
-def _by_segment(frame: pd.DataFrame, kinds: Mapping[str, str], numbers: list[str]) -> list[Notice]:
+def _advise_segment(frame: pd.DataFrame, kinds: Mapping[str, str], numbers: list[str]) -> list[Notice]:
     """The labels by which most numbers differ, though they do not follow from them."""
     best: tuple[int, float] = (0, 0.0)
     found: list[Notice] = []
@@ -85,7 +85,7 @@ def _by_segment(frame: pd.DataFrame, kinds: Mapping[str, str], numbers: list[str
             continue
         if counts.min() < LEAST_OF_LEVEL:
             continue
-        shares = {other: _between(ranks[other], labels) for other in numbers if other != name}
+        shares = {other: _measure_between(ranks[other], labels) for other in numbers if other != name}
         differing = {n: share for n, share in shares.items() if BETWEEN <= share < FOLLOWS_FROM}
         told = (len(differing), max(differing.values(), default=0.0))
         if told > best:
@@ -95,7 +95,7 @@ def _by_segment(frame: pd.DataFrame, kinds: Mapping[str, str], numbers: list[str
     return found
 
 
-def _between(ranks: pd.Series, labels: pd.Series) -> float:
+def _measure_between(ranks: pd.Series, labels: pd.Series) -> float:
     """Share of the variance of ranks that lies between segments."""
     whole = float(ranks.var())
     if not whole > 0:

@@ -70,22 +70,22 @@ def draw_alarms(
     """
     n = len(surprises)
     if alarms is not None:
-        level = _level_of_highest(surprises, alarms)
+        level = _find_level_of_highest(surprises, alarms)
         rule = f"a budget of {alarms:,} alarm{'s' if alarms != 1 else ''}"
-        return Alarms(level, rule, _expected_false(surprises, level))
+        return Alarms(level, rule, _expect_false(surprises, level))
     if contamination is not None:
         level = float(np.quantile(surprises, 1 - contamination))
         rule = f"the highest {100 * contamination:g} % of scores"
-        return Alarms(level, rule, _expected_false(surprises, level))
+        return Alarms(level, rule, _expect_false(surprises, level))
     share = FALSE_DISCOVERIES if fdr is None else fdr
-    level = _level_of_discoveries(surprises, share)
+    level = _find_level_of_discoveries(surprises, share)
     n_alarms = int((surprises > level).sum())
     # Also without an alarm: this many chance would have raised at this level.
     expected = min(share * max(n_alarms, 1), n)
     return Alarms(level, f"at most {100 * share:g} % false alarms expected", expected)
 
 
-def _level_of_discoveries(surprises: Floats, share: float) -> float:
+def _find_level_of_discoveries(surprises: Floats, share: float) -> float:
     """Benjamini and Hochberg: the k smallest p-values, k the largest with p_(k) ≤ share · k/n.
 
     P-values of one calibration set depend on each other positively, so that the expected share of false
@@ -99,14 +99,14 @@ def _level_of_discoveries(surprises: Floats, share: float) -> float:
     return float(np.nextafter(critical[k], -np.inf))  # alarms are above the level, not at it
 
 
-def _level_of_highest(surprises: Floats, k: int) -> float:
+def _find_level_of_highest(surprises: Floats, k: int) -> float:
     """A level that at most k rows are above; rows that tie with one too many stay below."""
     if k >= len(surprises):
         return float(np.nextafter(surprises.min(), -np.inf))
     return float(np.sort(surprises)[::-1][k])
 
 
-def _expected_false(surprises: Floats, level: float) -> float:
+def _expect_false(surprises: Floats, level: float) -> float:
     """Number of alarms that chance alone raises among so many rows: n·p, p the probability of the level."""
     n_alarms = int((surprises > level).sum())
     return float(min(len(surprises) * np.exp(-max(level, 0.0)), n_alarms))
@@ -143,7 +143,7 @@ class Calibration:
             found[i] = self.law.score_of(float(self.law.value(found[i : i + 1])[0] + by[i]))
         return found
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "law", self.law is None or isinstance(self.law, Surprise), True
 
 
@@ -191,7 +191,7 @@ class Ranking:
         return float(np.exp(-max(self.model_surprises[position], 0.0)))
 
 
-def ranking_of(
+def rank_rows(
     scores: Floats,
     calibration: Calibration,
     reference: Floats,
@@ -234,7 +234,7 @@ def ranking_of(
         contamination=wanted.contamination,
         fdr=wanted.fdr,
     )
-    threshold = _threshold(raised, surprises > alarms.level, calibration.score_of(alarms.level))
+    threshold = _find_threshold(raised, surprises > alarms.level, calibration.score_of(alarms.level))
     n_above = int((raised > threshold).sum())
     n_explained = max(wanted.top, min(n_above, EXPLAINED_ROWS))
     positions = np.argsort(-raised, kind="stable")
@@ -272,7 +272,7 @@ class Wanted(Protocol):
         ...
 
 
-def _threshold(scores: Floats, is_alarm: NDArray[np.bool_], drawn: float) -> float:
+def _find_threshold(scores: Floats, is_alarm: NDArray[np.bool_], drawn: float) -> float:
     """Return the score that separates alarms from other rows, as near to the drawn one as they allow.
 
     Where several scores have one surprise, the way back from the surprise is not exact.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 
 MOST_COLUMNS = 3  # that a reason names
@@ -104,15 +104,15 @@ class Trials:
             Columns to replace, shape (questions, columns).
         """
         found = np.empty(len(which))
-        for some in self._batches(replaced):
-            found[some] = self._tried(which[some], replaced[some]).scores.min(axis=1)
+        for some in self._cut_batches(replaced):
+            found[some] = self._try_donors(which[some], replaced[some]).scores.min(axis=1)
         return found
 
     def nearest_donor(self, which: Integers, replaced: Mask, levels: Floats) -> Integers:
         """Ordinary row whose cells change a row least and make it ordinary; −1 where none does."""
         found = np.full(len(which), -1, dtype=np.int64)
-        for some in self._batches(replaced):
-            tried = self._tried(which[some], replaced[some])
+        for some in self._cut_batches(replaced):
+            tried = self._try_donors(which[some], replaced[some])
             gaps = self.gaps[which[some][:, None], tried.places]
             change = np.einsum("qtc,qc->qt", gaps, replaced[some].astype(np.float64))
             change = np.where(tried.scores <= levels[some][:, None], change, np.inf)
@@ -122,11 +122,11 @@ class Trials:
             found[some] = np.where(np.isfinite(change[lines, best]), donors, -1)
         return found
 
-    def _batches(self, replaced: Mask) -> Iterable[slice]:
+    def _cut_batches(self, replaced: Mask) -> Iterable[slice]:
         n_columns = replaced.shape[1]
-        return row_batches(len(replaced), 16 * (len(self.donors) + TRIALS) * n_columns, _BATCH_BYTES)
+        return cut_batches(len(replaced), 16 * (len(self.donors) + TRIALS) * n_columns, _BATCH_BYTES)
 
-    def _tried(self, which: Integers, replaced: Mask) -> _Tried:
+    def _try_donors(self, which: Integers, replaced: Mask) -> _Tried:
         distance = np.einsum("qdc,qc->qd", self.gaps[which], (~replaced).astype(np.float64))
         n_trials = min(TRIALS, len(self.donors))
         places = np.argpartition(distance, n_trials - 1, axis=1)[:, :n_trials]
@@ -137,7 +137,7 @@ class Trials:
         return _Tried(places, scores)
 
 
-def _sets_of_groups(n: int) -> list[tuple[int, ...]]:
+def _list_sets_of_groups(n: int) -> list[tuple[int, ...]]:
     """Places in the order of shares: one group, two, then all that are tried."""
     most = min(TRIED_GROUPS, n)
     ones: list[tuple[int, ...]] = [(k,) for k in range(most)]
@@ -151,7 +151,7 @@ class _Tried(NamedTuple):
     scores: Floats
 
 
-def causes_of(
+def find_causes(
     trials: Trials, values: Floats, levels: Floats, groups: Sequence[tuple[int, ...]] = ()
 ) -> list[Cause]:
     """Find, for each row, columns that make it odd; explanations are tried until one holds.
@@ -226,7 +226,7 @@ class _Search:
             if not len(open_):
                 return
             candidates = self.order[open_, :CANDIDATES]
-            scores = self._scores_with(open_, trial[open_], candidates)
+            scores = self._score_with(open_, trial[open_], candidates)
             best = np.argmin(scores, axis=1)
             trial[open_, candidates[np.arange(len(open_)), best]] = True
             good = scores.min(axis=1) <= self.levels[open_]
@@ -244,7 +244,7 @@ class _Search:
             masks[g, list(group)] = True
         # Positive parts only: what makes a row more ordinary is no part of its oddness.
         order = np.argsort(-(np.maximum(self.values, 0.0) @ masks.T), axis=1, kind="stable")
-        for places in _sets_of_groups(len(groups)):
+        for places in _list_sets_of_groups(len(groups)):
             open_ = np.flatnonzero(~self.is_sufficient)
             if not len(open_):
                 break
@@ -284,11 +284,11 @@ class _Search:
 
     def necessary(self, named: Mask) -> Mask:
         """Try whether the named columns are odd by themselves, or beside which other one they are."""
-        is_necessary = self._without_others(np.arange(len(named)), named)
+        is_necessary = self._keep_only(np.arange(len(named)), named)
         alone = np.flatnonzero(self.is_sufficient & ~is_necessary & (named.sum(axis=1) < self.most))
         if len(alone) and named.shape[1] > 1:
             candidates = self.order[alone, :CANDIDATES]
-            scores = self._scores_with(alone, named[alone], candidates, keep=True)
+            scores = self._score_with(alone, named[alone], candidates, keep=True)
             best = np.argmax(scores, axis=1)
             named[alone, candidates[np.arange(len(alone)), best]] = True
             is_necessary[alone] = scores.max(axis=1) > self.levels[alone]
@@ -298,10 +298,10 @@ class _Search:
         """Columns of a set, the largest share first."""
         return tuple(int(c) for c in self.order[i] if columns[c])
 
-    def _without_others(self, which: Integers, named: Mask) -> Mask:
+    def _keep_only(self, which: Integers, named: Mask) -> Mask:
         return np.asarray(self.trials.lowest(which, ~named) > self.levels[which])
 
-    def _scores_with(
+    def _score_with(
         self, which: Integers, masks: Mask, candidates: Integers, *, keep: bool = False
     ) -> Floats:
         """Scores with each candidate added to the set of columns that is replaced (or kept)."""

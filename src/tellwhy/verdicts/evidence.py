@@ -25,7 +25,7 @@ OPERATIONS = 5e10  # a few seconds: second opinions must not take longer than th
 SECOND_OPINIONS = ("OneClassDTD", "Occlusion", "GaussianNLL")
 
 
-def evidence_of(
+def collect_evidence(
     explanation: Explanation, score: ScoreFunction, background: Any, *, second_opinions: bool = False
 ) -> Evidence:
     """Flip features against a random order and, where asked to, ask other methods about the same rows.
@@ -38,23 +38,23 @@ def evidence_of(
     some = explanation[: max(LEAST_EVIDENCE_ROWS, min(EVIDENCE_ROWS, affordable))]
     # Of one column, or a row or two, the order of columns says nothing.
     tells = min(affordable, len(some)) >= LEAST_EVIDENCE_ROWS and explanation.values.shape[1] > 1
-    curves, areas = _flipped(some, score, background) if tells else ({}, {})
+    curves, areas = _flip_features(some, score, background) if tells else ({}, {})
     return Evidence(
         explains=str(explanation.params.get("explains", "")),
         unattributed=unattributed_share(explanation),
         flipping=curves,
         flipping_area=areas,
-        agreement=_agreements(some, score, background) if second_opinions else [],
+        agreement=_measure_agreements(some, score, background) if second_opinions else [],
     )
 
 
-def _flipped(
+def _flip_features(
     some: Explanation, score: ScoreFunction, background: Any
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
     """Curves of flipping in the order of the explanation and in a random one, and the areas below them."""
     curves = {}
     areas = {}
-    for each in (some, _explained_by("RandomAttribution", score, some.data, background)):
+    for each in (some, _explain_by("RandomAttribution", score, some.data, background)):
         flipped = flipping(each, score, background=background)
         if np.isfinite(flipped.area):  # it is not where no row is odd enough to be flipped
             curves[each.method] = [float(v) for v in flipped.mean_curve()]
@@ -62,7 +62,7 @@ def _flipped(
     return curves, areas
 
 
-def _explained_by(method: str, score: ScoreFunction, data: Any, background: Any) -> Explanation:
+def _explain_by(method: str, score: ScoreFunction, data: Any, background: Any) -> Explanation:
     explainer = card("explainer", method).cls(score)
     if isinstance(explainer, LearnsFromRows):
         explainer.fit(background)
@@ -70,28 +70,28 @@ def _explained_by(method: str, score: ScoreFunction, data: Any, background: Any)
     return found
 
 
-def _agreements(explanation: Explanation, score: ScoreFunction, background: Any) -> list[Agreement]:
+def _measure_agreements(explanation: Explanation, score: ScoreFunction, background: Any) -> list[Agreement]:
     found = []
     for method in SECOND_OPINIONS:
         if method == explanation.method:
             continue
-        some = explanation[: _affordable_rows(method, explanation, len(background))]
+        some = explanation[: _count_affordable_rows(method, explanation, len(background))]
         try:
-            other = _explained_by(method, score, some.data, background)
+            other = _explain_by(method, score, some.data, background)
         except TellwhyError:  # a method that does not apply to this score, or has no rows, has no opinion
             continue
-        found.append(_agreement(some, other))
+        found.append(_measure_agreement(some, other))
     return found
 
 
-def _affordable_rows(method: str, explanation: Explanation, n_background: int) -> int:
+def _count_affordable_rows(method: str, explanation: Explanation, n_background: int) -> int:
     """Occlusion scores every column of every row 32 times: few rows, or none, of a wide table."""
     if method != "Occlusion":
         return len(explanation)
     return int(OPERATIONS / (64.0 * explanation.values.shape[1] ** 2 * n_background))
 
 
-def _agreement(one: Explanation, other: Explanation) -> Agreement:
+def _measure_agreement(one: Explanation, other: Explanation) -> Agreement:
     same = float((one.values.argmax(axis=1) == other.values.argmax(axis=1)).mean())
     correlations = [_rank_correlation(a, b) for a, b in zip(one.values, other.values, strict=True)]
     return Agreement(other.method, same, float(np.mean(correlations)))

@@ -16,8 +16,8 @@ from tellwhy.checks.mistakes import GAP, ODD_TOGETHER
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Anomaly, Finding, Reason, Typical
-from tellwhy.verdicts.reasons import is_usual, usual_values
-from tellwhy.verdicts.words import plain_cell
+from tellwhy.verdicts.reasons import is_usual, list_usual
+from tellwhy.verdicts.words import make_plain_cell
 from tellwhy.words.numbers import is_number
 
 # Surprise that a finding adds to its rows: so much, less the logarithm of their number, so that what happened
@@ -48,7 +48,7 @@ class RowFindings:
         """Add up the findings of each row."""
         added = np.zeros(n_rows)
         for finding in findings:
-            added[list(finding.rows)] += addition(finding)
+            added[list(finding.rows)] += measure_addition(finding)
         return cls(tuple(findings), added)
 
     def with_more(self, findings: Sequence[quality.Finding]) -> RowFindings:
@@ -75,32 +75,32 @@ class RowFindings:
         """Rows that only say again what others of their finding say: those beyond the first of many."""
         is_crowded = np.zeros(len(self.added), dtype=bool)
         for finding in self.findings:
-            if addition(finding) > 0 and len(finding.rows) > MOST_OF_ONE:
+            if measure_addition(finding) > 0 and len(finding.rows) > MOST_OF_ONE:
                 is_crowded[list(finding.rows)[MOST_OF_ONE:]] = True
         for finding in self.findings:
-            if addition(finding) > 0 and len(finding.rows) <= MOST_OF_ONE:
+            if measure_addition(finding) > 0 and len(finding.rows) <= MOST_OF_ONE:
                 is_crowded[list(finding.rows)] = False
         return is_crowded
 
     def by_row(self, positions: Integers) -> list[list[quality.Finding]]:
         """Findings that make each of these rows odd, the most surprising first."""
         found: dict[int, list[quality.Finding]] = {int(p): [] for p in positions}
-        for finding in sorted(self.findings, key=lambda each: -addition(each)):
-            if addition(finding) > 0:
+        for finding in sorted(self.findings, key=lambda each: -measure_addition(each)):
+            if measure_addition(finding) > 0:
                 for row in finding.rows:
                     if row in found:
                         found[row].append(finding)
         return [found[int(p)] for p in positions]
 
 
-def addition(finding: quality.Finding) -> float:
+def measure_addition(finding: quality.Finding) -> float:
     """Surprise that a finding adds to each of its rows; 0 where it makes no row odd."""
     if finding.surprise <= 0 or not finding.rows:
         return 0.0
     return max(LEAST_ADDED, min(finding.surprise, MOST_ADDED) - float(np.log(len(finding.rows))))
 
 
-def with_findings(
+def add_findings(
     explanation: Explanation, raised: Floats, by_row: Sequence[Sequence[quality.Finding]]
 ) -> Explanation:
     """Return the explanation of the raised scores: what findings added goes to their columns.
@@ -119,15 +119,15 @@ def with_findings(
     place = {name: c for c, name in enumerate(explanation.names())}
     values = np.array(explanation.values)
     for i, found in enumerate(by_row):
-        total = sum(addition(finding) for finding in found)
+        total = sum(measure_addition(finding) for finding in found)
         for finding in found:
-            for name, part in column_parts(finding).items():
+            for name, part in share_among_columns(finding).items():
                 if name in place:
-                    values[i, place[name]] += raised[i] * part * addition(finding) / total
+                    values[i, place[name]] += raised[i] * part * measure_addition(finding) / total
     return replace(explanation, values=values, scores=explanation.scores + raised)
 
 
-def column_parts(finding: quality.Finding) -> dict[str, float]:
+def share_among_columns(finding: quality.Finding) -> dict[str, float]:
     """Part of each column in a finding; the first, which is to blame, has the largest."""
     columns = finding.columns
     if len(columns) <= 1:
@@ -136,7 +136,7 @@ def column_parts(finding: quality.Finding) -> dict[str, float]:
     return {name: GUILTY_PART if i == 0 else rest for i, name in enumerate(columns)}
 
 
-def finding_reasons(
+def make_finding_reasons(
     found: Sequence[quality.Finding],
     row: pd.Series,
     typical: Mapping[str, Typical],
@@ -158,28 +158,28 @@ def finding_reasons(
     position
         Of the row in the checked table, by which findings name it: what its cell should hold is told.
     """
-    total = sum(addition(finding) for finding in found)
+    total = sum(measure_addition(finding) for finding in found)
     told = []
     for finding in found:
         name = finding.columns[0] if finding.columns else ""
-        share = raised * addition(finding) / total
-        value = plain_cell(row[name]) if name in row.index else None
-        usual = usual_values(typical[name]) if name in typical else []
-        cells = {name: plain_cell(row[name]) for name in finding.columns if name in row.index}
-        own = _of_row(finding, cells, position)
+        share = raised * measure_addition(finding) / total
+        value = make_plain_cell(row[name]) if name in row.index else None
+        usual = list_usual(typical[name]) if name in typical else []
+        cells = {name: make_plain_cell(row[name]) for name in finding.columns if name in row.index}
+        own = _take_row(finding, cells, position)
         # What a rule found is no matter of shares of a score: none is told.
         told.append(Reason(name, value, usual, share, kind="finding", finding=own, is_share=False))
     return told
 
 
-def _of_row(finding: Finding, cells: Mapping[str, Any], position: int | None) -> Finding:
+def _take_row(finding: Finding, cells: Mapping[str, Any], position: int | None) -> Finding:
     """A finding of many rows as the reason of one: it names no rows, and has what is known of this one."""
     own = finding.of_rows([finding.rows.index(position)] if position in finding.rows else [])
     columns = list(finding.columns)
     return replace(own, columns=columns, rows=[], n=finding.n_rows, cells=cells, lines=[], files=[])
 
 
-def told_findings(
+def tell_findings(
     found: RowFindings, rows: Integers, anomalies: Sequence[Anomaly], typical: Mapping[str, Typical]
 ) -> list[Finding]:
     """Return what the quality pass found, and alarms with the same cause, as a run tells them."""
@@ -188,7 +188,7 @@ def told_findings(
         for each in merge_gaps(found.findings)
     ]
     known = {row for finding in told if finding.surprise > 0 for row in finding.rows}
-    return told + _same_causes([a for a in anomalies if a.row not in known], typical)
+    return told + _group_same_causes([a for a in anomalies if a.row not in known], typical)
 
 
 def merge_gaps(findings: Sequence[Finding]) -> list[Finding]:
@@ -209,35 +209,35 @@ def merge_gaps(findings: Sequence[Finding]) -> list[Finding]:
     return list(merged.values())
 
 
-def _same_causes(anomalies: Sequence[Anomaly], typical: Mapping[str, Typical]) -> list[Finding]:
+def _group_same_causes(anomalies: Sequence[Anomaly], typical: Mapping[str, Typical]) -> list[Finding]:
     """Alarms without a finding, those with the same columns (and labels, and side) as one."""
     members: dict[tuple[Any, ...], list[Anomaly]] = defaultdict(list)
     for anomaly in anomalies:
         if anomaly.above_threshold and anomaly.holds:
             named = [reason for reason in anomaly.reasons if reason.holds]
-            members[tuple(part_of_cause(r, typical) for r in named)].append(anomaly)
+            members[tuple(describe_part_of_cause(r, typical) for r in named)].append(anomaly)
     groups = sorted(members.values(), key=lambda group: (-len(group), -group[0].score))
-    return [_one_cause(group) for group in groups]
+    return [_join_cause(group) for group in groups]
 
 
-def part_of_cause(reason: Reason, typical: Mapping[str, Typical]) -> tuple[str, Any]:
+def describe_part_of_cause(reason: Reason, typical: Mapping[str, Typical]) -> tuple[str, Any]:
     """What a reason says of a cause: its column, or its group of columns, and its side."""
     if reason.kind == "group":
         return ", ".join(reason.facts["columns"]), reason.facts["side"]
-    return reason.feature, side_of(reason, typical)
+    return reason.feature, find_side(reason, typical)
 
 
-def side_of(reason: Reason, typical: Mapping[str, Typical]) -> Any:
+def find_side(reason: Reason, typical: Mapping[str, Typical]) -> Any:
     """What rows with one cause share: a label, or on which side of the usual a number is."""
     usual = typical.get(reason.feature)
     if usual is None or usual.kind != "number" or not is_number(reason.value):
         return reason.value
     if is_usual(reason.value, usual):
         return "usual"
-    return "high" if reason.value > usual_values(usual)[1] else "low"
+    return "high" if reason.value > list_usual(usual)[1] else "low"
 
 
-def _one_cause(group: Sequence[Anomaly]) -> Finding:
+def _join_cause(group: Sequence[Anomaly]) -> Finding:
     named = [reason for reason in group[0].reasons if reason.holds]
     values = [anomaly.reasons[0].value for anomaly in group]
     facts: dict[str, Any] = {"example": asdict(named[0])}

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Notice, Typical
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.verdicts.causes import MOST_COLUMNS, Cause
-from tellwhy.verdicts.findings import part_of_cause
+from tellwhy.verdicts.findings import describe_part_of_cause
 
 MANY = "odd_in_many"
 
 
-def headline_of(
+def make_headline(
     n_rows: int, alarms: AlarmRule, anomalies: Sequence[Anomaly], usual: Mapping[str, Typical]
 ) -> Headline:
     """Return the alarms, the foremost of them, and whether the reasons hold.
@@ -48,12 +48,12 @@ def headline_of(
     )
 
 
-def doubt_of(cause: Cause) -> Notice | None:
+def find_doubt(cause: Cause) -> Notice | None:
     """Tell why no reason is sure; None where one is.
 
     Examples
     --------
-    >>> doubt_of(Cause((0,), is_sufficient=True, is_necessary=True))
+    >>> find_doubt(Cause((0,), is_sufficient=True, is_necessary=True))
     """
     if cause.holds:
         return None
@@ -85,7 +85,7 @@ class Entry:
         return self.anomalies[0]
 
 
-def entries_of(anomalies: Sequence[Anomaly], usual: Mapping[str, Typical]) -> list[Entry]:
+def group_entries(anomalies: Sequence[Anomaly], usual: Mapping[str, Typical]) -> list[Entry]:
     """Put rows with the same cause together, in the order of the oddest of each.
 
     A cause is a finding, or the columns that make rows odd, each with its label or the side on which its
@@ -100,34 +100,34 @@ def entries_of(anomalies: Sequence[Anomaly], usual: Mapping[str, Typical]) -> li
     """
     members: dict[str, list[Anomaly]] = {}
     for anomaly in anomalies:
-        members.setdefault(_cause_of(anomaly, usual), []).append(anomaly)
+        members.setdefault(_write_cause(anomaly, usual), []).append(anomaly)
     return [Entry(tuple(rows), _count(rows)) for rows in members.values()]
 
 
 def count_causes(anomalies: Sequence[Anomaly], usual: Mapping[str, Typical]) -> int:
     """How many different causes the alarms among these rows have."""
-    return len({_cause_of(anomaly, usual) for anomaly in anomalies if anomaly.is_alarm})
+    return len({_write_cause(anomaly, usual) for anomaly in anomalies if anomaly.is_alarm})
 
 
-def _cause_of(anomaly: Anomaly, usual: Mapping[str, Typical]) -> str:
+def _write_cause(anomaly: Anomaly, usual: Mapping[str, Typical]) -> str:
     """The cause of a row as text; of a row below the line, its number."""
     if not anomaly.is_alarm or not anomaly.reasons:
         return f"row {anomaly.row}"
     found = next((reason.finding for reason in anomaly.reasons if reason.finding is not None), None)
     if found is not None:
-        return finding_key(found)
+        return write_finding_key(found)
     named = [reason for reason in anomaly.reasons if reason.holds]
-    sides = [[*part_of_cause(each, usual), each.kind] for each in named or anomaly.reasons[:1]]
-    return _text([bool(named), sorted(sides, key=str)])
+    sides = [[*describe_part_of_cause(each, usual), each.kind] for each in named or anomaly.reasons[:1]]
+    return _write_text([bool(named), sorted(sides, key=str)])
 
 
-def finding_key(found: Finding) -> str:
+def write_finding_key(found: Finding) -> str:
     """What findings with one cause share, as text."""
-    return _text([found.kind, list(found.columns), found.form, dict(found.facts)])
+    return _write_text([found.kind, list(found.columns), found.form, dict(found.facts)])
 
 
-def _text(cause: object) -> str:
-    return json.dumps(plain(cause), ensure_ascii=False, sort_keys=True)
+def _write_text(cause: object) -> str:
+    return json.dumps(make_plain(cause), ensure_ascii=False, sort_keys=True)
 
 
 def _count(rows: Sequence[Anomaly]) -> int:

@@ -32,19 +32,19 @@ class Judged:
     explanation: Explanation
 
 
-def told(asked: Judged, model: Any, fill: Any, *, seed: int) -> MethodTold:
+def measure_trust(asked: Judged, model: Any, fill: Any, *, seed: int) -> MethodTold:
     """What is known of a method: its left-over, its ledger, and its areas beside those of random orders."""
     explanation = asked.explanation
     made: dict[str, Any] = {"name": asked.name, "title": asked.title, "kind": explanation.kind}
     if explanation.residual is not None:
         whole = np.abs(explanation.scores - explanation.base_values)
         made["left_over"] = float(np.median(np.abs(explanation.residual) / np.where(whole > 0, whole, 1.0)))
-        made["ledger"] = _ledger(asked.explainer, explanation)
+        made["ledger"] = _read_ledger(asked.explainer, explanation)
     if fill is None:
         return MethodTold(**made)
     stage(f"checking {asked.title}")
     made["is_checked"] = True
-    flipped = _flipped(explanation[:JUDGED], model, fill, seed)
+    flipped = _flip_regions(explanation[:JUDGED], model, fill, seed)
     ours, chance = flipped.areas, flipped.random.areas
     known = np.isfinite(ours) & np.isfinite(chance)
     if known.any():
@@ -55,7 +55,7 @@ def told(asked: Judged, model: Any, fill: Any, *, seed: int) -> MethodTold:
     return MethodTold(**made)
 
 
-def _ledger(explainer: Any, explanation: Explanation) -> tuple[Absorbed, ...]:
+def _read_ledger(explainer: Any, explanation: Explanation) -> tuple[Absorbed, ...]:
     """Operations that absorbed most, as shares of what was explained."""
     if not hasattr(explainer, "ledger"):
         return ()
@@ -69,9 +69,9 @@ def _ledger(explainer: Any, explanation: Explanation) -> tuple[Absorbed, ...]:
     )
 
 
-def _flipped(explanation: Explanation, model: Any, fill: Any, seed: int) -> Any:
+def _flip_regions(explanation: Explanation, model: Any, fill: Any, seed: int) -> Any:
     """Regions painted over in the order of the explanation and in random orders."""
-    batch = 1 if _one_by_one(model) else 128
+    batch = 1 if _need_single_rows(model) else 128
     score = NetworkOutput(model, np.asarray(explanation.extras["output"]), batch_size=batch)
     how: dict[str, Any] = {"n_random": 3, "n_steps": STEPS, "random_state": seed}
     if not isinstance(fill, str):  # a text, word by word
@@ -82,11 +82,11 @@ def _flipped(explanation: Explanation, model: Any, fill: Any, seed: int) -> Any:
     return region_flipping(explanation, score, patch_size=region, baseline=fill, **how)
 
 
-def _one_by_one(model: Any) -> bool:
+def _need_single_rows(model: Any) -> bool:
     return getattr(model, "input_shape", [None])[0] == 1
 
 
-def groups_of(
+def find_groups(
     explanation: Explanation, names: Sequence[str], entries: Sequence[str]
 ) -> tuple[list[FoundGroup], int]:
     """Groups of explanations that look where others do not, and how many explanations were looked through."""

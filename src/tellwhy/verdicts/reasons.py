@@ -15,7 +15,7 @@ from tellwhy.core.score import Floats
 from tellwhy.data import ColumnSummary
 from tellwhy.results.result import Anomaly, Group, Reason, Typical
 from tellwhy.verdicts.causes import Cause
-from tellwhy.verdicts.words import pair_facts, plain_cell
+from tellwhy.verdicts.words import make_plain_cell, measure_pair
 from tellwhy.words.numbers import is_number
 
 MOST_REASONS = 3
@@ -27,13 +27,13 @@ GROUP_SHARE = 0.5
 WIDEST = 10**0.5  # times the least: usual values take up half of the way from one power of ten to the next
 
 
-def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list[list[Reason]]:
+def list_reasons(explanation: Explanation, typical: Mapping[str, Typical]) -> list[list[Reason]]:
     """Return the main reasons of each explained row, largest share first; nothing is verified."""
-    shares = shares_of_score(explanation)
-    return [_by_shares(explanation, i, shares[i], typical) for i in range(len(explanation))]
+    shares = compute_shares(explanation)
+    return [_order_by_shares(explanation, i, shares[i], typical) for i in range(len(explanation))]
 
 
-def verified_reasons(
+def list_verified_reasons(
     explanation: Explanation, typical: Mapping[str, Typical], causes: Sequence[Cause], usual: pd.DataFrame
 ) -> list[list[Reason]]:
     """Return the reasons of each explained row: first the columns of its cause, then others that are odd too.
@@ -49,20 +49,20 @@ def verified_reasons(
     usual
         Rows to count pairs of values in.
     """
-    shares = shares_of_score(explanation)
+    shares = compute_shares(explanation)
     found = []
     for i, cause in enumerate(causes):
-        by_shares = _by_shares(explanation, i, shares[i], typical)
+        by_shares = _order_by_shares(explanation, i, shares[i], typical)
         if not cause.holds:
             found.append(by_shares)
             continue
         if cause.groups:
             found.append([_group_reason(explanation, i, g, shares[i], typical) for g in cause.groups])
             continue
-        named = [_reason_of(explanation, i, c, shares[i], typical) for c in cause.columns]
+        named = [_make_reason(explanation, i, c, shares[i], typical) for c in cause.columns]
         named = [replace(reason, holds=True) for reason in named]
-        named = _beside_each_other(named, typical, usual)
-        named = [_with_slip(reason, typical[reason.feature]) for reason in named]
+        named = _pair_reasons(named, typical, usual)
+        named = [_add_slip(reason, typical[reason.feature]) for reason in named]
         features = {reason.feature for reason in named}
         others = [
             reason
@@ -82,30 +82,30 @@ def _group_reason(
 ) -> Reason:
     """Columns that move together as one reason: the one with the largest share stands for all."""
     main = max(group, key=lambda c: shares[c])
-    reason = _reason_of(explanation, i, main, shares, typical)
+    reason = _make_reason(explanation, i, main, shares, typical)
     names = [explanation.names()[c] for c in group]
-    sides = Counter(_side(explanation, i, c, typical) for c in group)
+    sides = Counter(_find_side(explanation, i, c, typical) for c in group)
     side, n_side = sides.most_common(1)[0]
     facts = {**reason.facts, "columns": names, "side": side, "n_side": n_side}
     total = float(sum(max(shares[c], 0.0) for c in group))
     return replace(reason, kind="group", facts=facts, share=min(total, 1.0), holds=True)
 
 
-def _side(explanation: Explanation, i: int, c: int, typical: Mapping[str, Typical]) -> str:
+def _find_side(explanation: Explanation, i: int, c: int, typical: Mapping[str, Typical]) -> str:
     """'large' or 'small': on which side of its median a number lies."""
     name = explanation.names()[c]
-    value = plain_cell(explanation.data.iloc[i][name])
+    value = make_plain_cell(explanation.data.iloc[i][name])
     if not is_number(value) or typical[name].kind != "number":
         return ""
     return "large" if value > typical[name].quantiles[3] else "small"
 
 
-def shares_of_score(explanation: Explanation) -> Floats:
+def compute_shares(explanation: Explanation) -> Floats:
     """Part of each column in the score of each row; what no column received is missing from their sum."""
-    return np.asarray(explanation.shares() * (1.0 - unattributed_parts(explanation))[:, None])
+    return np.asarray(explanation.shares() * (1.0 - measure_unattributed(explanation))[:, None])
 
 
-def unattributed_parts(explanation: Explanation) -> Floats:
+def measure_unattributed(explanation: Explanation) -> Floats:
     """Part of each score that no column received, between 0 and 1; 0 where values are not shares."""
     if explanation.residual is None:
         return np.zeros(len(explanation))
@@ -114,45 +114,45 @@ def unattributed_parts(explanation: Explanation) -> Floats:
     return np.clip(parts, 0.0, 1.0)
 
 
-def _by_shares(
+def _order_by_shares(
     explanation: Explanation, i: int, shares: Floats, typical: Mapping[str, Typical]
 ) -> list[Reason]:
     order = np.argsort(-shares, kind="stable")[:MOST_REASONS]
-    main = [_reason_of(explanation, i, int(c), shares, typical) for c in order if shares[c] > 0]
+    main = [_make_reason(explanation, i, int(c), shares, typical) for c in order if shares[c] > 0]
     worth = [reason for reason in main[1:] if _is_worth_telling(reason, typical[reason.feature])]
     return main[:1] + worth  # the first is told in any case: a row without a reason helps nobody
 
 
-def _beside_each_other(
+def _pair_reasons(
     named: Sequence[Reason], typical: Mapping[str, Typical], usual: pd.DataFrame
 ) -> list[Reason]:
     """Tell the first two as a pair where the first is usual by itself."""
     if len(named) < 2 or not is_usual(named[0].value, typical[named[0].feature]):
         return list(named)
     first, second = named[:2]
-    facts = pair_facts(first, second, usual)
+    facts = measure_pair(first, second, usual)
     return [
         replace(first, kind="pair", facts={**facts, "pair_share": first.share + second.share}),
         *named[1:],
     ]
 
 
-def _with_slip(reason: Reason, usual: Typical) -> Reason:
+def _add_slip(reason: Reason, usual: Typical) -> Reason:
     """Add that a number would be usual with its decimal point elsewhere."""
     if reason.kind != "value" or usual.kind != "number" or not is_number(reason.value):
         return reason
-    times = slipped_by(reason.value, *usual_values(usual))
+    times = measure_slip(reason.value, *list_usual(usual))
     return replace(reason, facts={**reason.facts, "times": times}) if times else reason
 
 
-def slipped_by(value: float, low: float, high: float) -> float:
+def measure_slip(value: float, low: float, high: float) -> float:
     """Tell a number that is ten, a hundred or a thousand times a usual one, where few numbers are; else 0.
 
     Examples
     --------
-    >>> slipped_by(578.0, 54.66, 96.89), slipped_by(0.7, 54.66, 96.89)
+    >>> measure_slip(578.0, 54.66, 96.89), measure_slip(0.7, 54.66, 96.89)
     (10.0, 0.01)
-    >>> slipped_by(300.0, 54.66, 96.89), slipped_by(578.0, 10.0, 96.89)
+    >>> measure_slip(300.0, 54.66, 96.89), measure_slip(578.0, 10.0, 96.89)
     (0.0, 0.0)
     """
     if not 0 < low <= high <= WIDEST * low:
@@ -165,13 +165,13 @@ def slipped_by(value: float, low: float, high: float) -> float:
     return 0.0
 
 
-def _reason_of(
+def _make_reason(
     explanation: Explanation, i: int, column: int, shares: Floats, typical: Mapping[str, Typical]
 ) -> Reason:
     name = explanation.names()[column]
     cell = explanation.data.iloc[i][name]
     is_share = explanation.kind == "attribution"
-    return reason_of_cell(name, cell, typical[name], float(shares[column]), is_share=is_share)
+    return make_cell_reason(name, cell, typical[name], float(shares[column]), is_share=is_share)
 
 
 def _is_worth_telling(reason: Reason, usual: Typical) -> bool:
@@ -183,19 +183,19 @@ def is_usual(value: Any, usual: Typical) -> bool:
     """Whether a value, by itself, is nothing special: between 5 % and 95 %, or among the most common."""
     if value is None:
         return False
-    low_high = usual_values(usual)
+    low_high = list_usual(usual)
     if usual.kind in ("number", "date"):
         return bool(low_high[0] <= value <= low_high[1])
     return usual.shares.get(str(value), 0.0) >= LEAST_SHARE
 
 
-def reason_of_cell(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
+def make_cell_reason(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
     """A cell beside what is usual in its column; `is_share` where its share of the score is told."""
     facts: dict[str, Any] = {"column": usual.kind}
     if usual.kind not in ("number", "date") and _is_varied(usual):
         facts["is_varied"] = True
-    value = plain_cell(cell)
-    usually = usual_values(usual)
+    value = make_plain_cell(cell)
+    usually = list_usual(usual)
     # A label that is usual itself is odd for being the rarer one, or beside others.
     label = f"{value:g}" if isinstance(value, float) else str(value)
     if value is not None and label in usually and label in usual.shares:
@@ -208,7 +208,7 @@ def _is_varied(usual: Typical) -> bool:
     return max(usual.shares.values(), default=1.0) < LEAST_SHARE
 
 
-def usual_values(usual: Typical) -> list[Any]:
+def list_usual(usual: Typical) -> list[Any]:
     """[low, high] of numbers and dates (5 % and 95 %), the most common values of categories.
 
     A value that fewer than 5 % of the rows have is not called usual, unless all others are rarer still.
@@ -221,12 +221,12 @@ def usual_values(usual: Typical) -> list[Any]:
     return (common or list(usual.shares)[:1])[:3]
 
 
-def typical_of(name: str, summary: ColumnSummary) -> Typical:
+def make_typical(name: str, summary: ColumnSummary) -> Typical:
     """A column's summary under its name."""
     return Typical(name, summary.kind, summary.quantiles, summary.labels, summary.shares)
 
 
-def groups_of(anomalies: Sequence[Anomaly]) -> list[Group]:
+def group_anomalies(anomalies: Sequence[Anomaly]) -> list[Group]:
     """Group anomalies by the columns that make up half of their score: at least two each, largest first."""
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for anomaly in anomalies:

@@ -16,7 +16,7 @@ from tellwhy.core.score import Integers
 from tellwhy.results.result import MISSING, Finding
 from tellwhy.verdicts.alarms import Ranking
 from tellwhy.verdicts.causes import Cause, Trials
-from tellwhy.verdicts.words import plain_cell
+from tellwhy.verdicts.words import make_plain_cell
 from tellwhy.words import tell
 
 
@@ -28,7 +28,7 @@ class KnowsRows(Protocol):
         ...
 
 
-def nearest_normals(
+def find_nearest_normals(
     known: KnowsRows, ranking: Ranking, causes: Sequence[Cause]
 ) -> list[dict[str, Any] | None]:
     """Return the cells to change in each ranked row above the threshold, and values that would do.
@@ -43,11 +43,11 @@ def nearest_normals(
     found: list[dict[str, Any] | None] = [None] * len(causes)
     for place, i in enumerate(changed):
         names = [str(usual.columns[c]) for c in causes[i].changed]
-        found[i] = {name: _cell(usual[name].iloc[place]) for name in names}
+        found[i] = {name: _write_cell(usual[name].iloc[place]) for name in names}
     return found
 
 
-def repaired(
+def repair_causes(
     causes: Sequence[Cause],
     trials: Trials,
     level: float,
@@ -72,7 +72,7 @@ def repaired(
     place = {name: c for c, name in enumerate(names)}
     replaced = np.zeros((len(causes), len(names)), dtype=bool)
     for i, found in enumerate(by_row):
-        cells = [f.columns[0] for f in found if _can_be_mended(f)]
+        cells = [f.columns[0] for f in found if _may_be_mended(f)]
         replaced[i, [place[name] for name in cells if name in place]] = True
     told = np.array([i for i, found in enumerate(by_row) if found], dtype=np.int64)
     # An explained cell is missing for the detector: a row that it finds ordinary has nothing else to change.
@@ -85,19 +85,19 @@ def repaired(
     for i, donor in zip(told.tolist(), donors.tolist(), strict=True):
         columns = tuple(int(c) for c in np.flatnonzero(replaced[i]))
         # A broken relation or a repeated row is not mended by another row's cells.
-        is_mended = bool(columns) and all(_can_be_mended(each) for each in by_row[i])
+        is_mended = bool(columns) and all(_may_be_mended(each) for each in by_row[i])
         mended[i] = replace(causes[i], changed=columns, donor=donor if is_mended else -1)
     return mended
 
 
-def _can_be_mended(finding: quality.Finding) -> bool:
+def _may_be_mended(finding: quality.Finding) -> bool:
     """Whether a finding is about one cell, so that a usual value in it mends the row."""
     return MISTAKES[finding.kind].is_repairable and len(finding.columns) == 1
 
 
-def _cell(value: Any) -> Any:
+def _write_cell(value: Any) -> Any:
     """A cell as JSON has it, a whole number without a decimal point."""
-    cell = plain_cell(value)
+    cell = make_plain_cell(value)
     return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
 
 
@@ -139,7 +139,9 @@ class Change:
         return tell.of_row(self.finding, self.finding.cells)
 
 
-def sure_changes(findings: Sequence[Finding], frame: pd.DataFrame, threshold: float = SURE) -> list[Change]:
+def find_sure_changes(
+    findings: Sequence[Finding], frame: pd.DataFrame, threshold: float = SURE
+) -> list[Change]:
     """Return the repairs that are sure, in the order of rows and columns.
 
     A cell is repaired where a finding says what it should hold and that it is wrong with at least this
@@ -162,7 +164,7 @@ def sure_changes(findings: Sequence[Finding], frame: pd.DataFrame, threshold: fl
     ...     "misspelling", ["city"], [1], {"level": "Olso", "meant": "Oslo"}, {"n": 2},
     ...     probabilities=[0.99], expected=["Oslo"],
     ... )
-    >>> [(change.row, change.old, change.new) for change in sure_changes([found], frame)]
+    >>> [(change.row, change.old, change.new) for change in find_sure_changes([found], frame)]
     [(1, 'Olso', 'Oslo')]
     """
     best: dict[tuple[int, str], list[Change]] = {}
@@ -188,10 +190,12 @@ def _change(finding: Finding, place: int, frame: pd.DataFrame) -> Change | None:
     new = finding.expected[place] if finding.expected else None
     if new is None and not (finding.kind == PLACEHOLDER.kind and finding.action == MISSING):
         return None
-    old = plain_cell(frame[name].iloc[row])
+    old = make_plain_cell(frame[name].iloc[row])
     if _are_same(old, new):
         return None
-    cells = {column: plain_cell(frame[column].iloc[row]) for column in finding.columns if column in frame}
+    cells = {
+        column: make_plain_cell(frame[column].iloc[row]) for column in finding.columns if column in frame
+    }
     one = replace(finding.of_rows([place]), n=1, cells=cells)
     return Change(row, name, old, new, float(finding.probabilities[place]), one)
 
@@ -203,7 +207,7 @@ def _are_same(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def by_rows(changes: Sequence[Change]) -> dict[int, Mapping[str, Any]]:
+def group_by_rows(changes: Sequence[Change]) -> dict[int, Mapping[str, Any]]:
     """The new values of each row that changes, by column."""
     cells: dict[int, dict[str, Any]] = {}
     for change in changes:

@@ -14,15 +14,15 @@ from tellwhy.core.optional import require
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.results.store import HEAD, load_result, save_result
 from tellwhy.storage.csv_cells import FORMULA_STARTS, write_cells
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.storage.folders import check_new_folder, temporary_files_in
 from tellwhy.verdicts.sheet_rows import (
     REASONS,
-    header,
-    named_columns,
-    sheet_rows,
-    shown_places,
-    table_columns,
+    find_named_columns,
+    list_header,
+    list_sheet_rows,
+    list_shown_places,
+    list_table_columns,
 )
 
 load_run = load_result  # its name before
@@ -37,7 +37,7 @@ def save_run(run: Result, folder: Path, *, add: Callable[[Path], Any] | None = N
     """Write the folder of a result with its spreadsheets; `add(folder)` may write more into it."""
 
     def add_sheets(work: Path) -> None:
-        write_cells(work / "anomalies.csv", header(run), sheet_rows(run))
+        write_cells(work / "anomalies.csv", list_header(run), list_sheet_rows(run))
         if can_write_workbook():
             with temporary_files_in(work):
                 write_workbook(run, work / "anomalies.xlsx")
@@ -47,7 +47,7 @@ def save_run(run: Result, folder: Path, *, add: Callable[[Path], Any] | None = N
     return save_result(run, folder, add=add_sheets)
 
 
-def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
+def record_anomaly(anomaly: Anomaly) -> dict[str, Any]:
     """One anomaly as `--json` prints it."""
     record: dict[str, Any] = {
         "row": anomaly.row,
@@ -76,7 +76,7 @@ def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
     }
     if anomaly.nearest_normal is not None:
         record["nearest_normal"] = dict(anomaly.nearest_normal)
-    result: dict[str, Any] = plain(record)
+    result: dict[str, Any] = make_plain(record)
     return result
 
 
@@ -101,27 +101,27 @@ def write_workbook(run: Result, path: Path) -> None:
     """Write the sheets 'anomalies', 'findings' and 'summary'. Nothing in them is a formula."""
     openpyxl = require("openpyxl", "Writing Excel files")
     book = openpyxl.Workbook(write_only=True)
-    _anomalies(book, run)
+    _write_anomalies(book, run)
     findings = [
         [
             len(found.rows),
             found.text,
             found.example,
             ", ".join(found.columns),
-            ", ".join(shown_places(found, MOST_LINES)) + (" …" if len(found.rows) > MOST_LINES else ""),
+            ", ".join(list_shown_places(found, MOST_LINES)) + (" …" if len(found.rows) > MOST_LINES else ""),
             found.action,
             found.kind,
         ]
         for found in run.findings
     ]
-    _sheet(book, "findings", FINDING_COLUMNS, findings)
+    _write_sheet(book, "findings", FINDING_COLUMNS, findings)
     told = [*run.headline, run.summary, *run.notes]
-    _sheet(book, "summary", (f"What is odd in {Path(run.source).name}",), [[text] for text in told])
+    _write_sheet(book, "summary", (f"What is odd in {Path(run.source).name}",), [[text] for text in told])
     book.save(path)
-    _without_clock(path, run.created)
+    _set_clock(path, run.created)
 
 
-def _without_clock(path: Path, created: str) -> None:
+def _set_clock(path: Path, created: str) -> None:
     """Put the time of the run where openpyxl put that of writing: the same run gives the same bytes."""
     stamp = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", created)
     told = f"{stamp.group() if stamp else '1980-01-01T00:00:00'}Z".encode()
@@ -133,18 +133,19 @@ def _without_clock(path: Path, created: str) -> None:
             archive.writestr(zipfile.ZipInfo(name, _FIRST_DAY), content, zipfile.ZIP_DEFLATED)
 
 
-def _anomalies(book: Any, run: Result) -> None:
-    names = header(run)
-    columns = table_columns(run)
+def _write_anomalies(book: Any, run: Result) -> None:
+    names = list_header(run)
+    columns = list_table_columns(run)
     first = len(names) - len(columns)  # position of the table's first column
     marked = [
-        {first + columns.index(name) for name in named_columns(anomaly, columns)} for anomaly in run.anomalies
+        {first + columns.index(name) for name in find_named_columns(anomaly, columns)}
+        for anomaly in run.anomalies
     ]
     wide = {names.index(name): WIDEST for name in (*REASONS, "would_look_normal")}
-    _sheet(book, "anomalies", names, list(sheet_rows(run)), marked=marked, widths=wide)
+    _write_sheet(book, "anomalies", names, list(list_sheet_rows(run)), marked=marked, widths=wide)
 
 
-def _sheet(
+def _write_sheet(
     book: Any,
     title: str,
     names: Sequence[str],
@@ -158,27 +159,29 @@ def _sheet(
     sheet = book.create_sheet(title)
     sheet.freeze_panes = "A2"
     for position, name in enumerate(names):
-        chosen = (widths or {}).get(position) or _width(name, (row[position] for row in rows[:SAMPLE]))
+        chosen = (widths or {}).get(position) or _measure_width(
+            name, (row[position] for row in rows[:SAMPLE])
+        )
         sheet.column_dimensions[letters(position + 1)].width = chosen
     bold = {"font": styles.Font(bold=True), "fill": styles.PatternFill("solid", fgColor=HEADER_FILL)}
-    sheet.append([_cell(sheet, name, bold) for name in names])
+    sheet.append([_make_cell(sheet, name, bold) for name in names])
     odd = {"fill": styles.PatternFill("solid", fgColor=ODD_CELL)}
     for at, row in enumerate(rows):
         colored = marked[at] if at < len(marked) else set()
-        sheet.append([_cell(sheet, value, odd if j in colored else {}) for j, value in enumerate(row)])
+        sheet.append([_make_cell(sheet, value, odd if j in colored else {}) for j, value in enumerate(row)])
     sheet.auto_filter.ref = f"A1:{letters(len(names))}{len(rows) + 1}"
 
 
-def _width(name: str, values: Iterable[Any]) -> int:
+def _measure_width(name: str, values: Iterable[Any]) -> int:
     longest = max([len(name) + 3, *(len(str(value)) + 2 for value in values if value is not None)])
     return min(longest, WIDEST)
 
 
-def _cell(sheet: Any, value: Any, style: dict[str, Any]) -> Any:
+def _make_cell(sheet: Any, value: Any, style: dict[str, Any]) -> Any:
     """A cell that holds the value; text stays text whatever it begins with."""
     cells = require("openpyxl.cell", "Writing Excel files")
     cell = cells.WriteOnlyCell(sheet)
-    plain = _plain(value)
+    plain = _make_plain(value)
     if isinstance(plain, str):
         # Given as a value, '=1+1' would become a formula; quotePrefix keeps it text when it is edited, too.
         whole = plain.encode("utf-8", "backslashreplace").decode()  # a file's name may hold half characters
@@ -192,7 +195,7 @@ def _cell(sheet: Any, value: Any, style: dict[str, Any]) -> Any:
     return cell
 
 
-def _plain(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= MOST_DIGITS:

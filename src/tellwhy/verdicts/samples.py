@@ -33,14 +33,14 @@ class Gap:
     at: float = float("nan")
 
 
-def gap_of_numbers(old: Floats, new: Floats) -> Gap:
+def measure_gap_of_numbers(old: Floats, new: Floats) -> Gap:
     """Kolmogorov–Smirnov: the largest difference between the shares of rows up to a value.
 
     Equal values make the p-value larger than it is, never smaller.
 
     Examples
     --------
-    >>> gap = gap_of_numbers(np.arange(100.0), np.arange(100.0) + 50)
+    >>> gap = measure_gap_of_numbers(np.arange(100.0), np.arange(100.0) + 50)
     >>> gap.size, gap.p_value < 1e-9, gap.at
     (0.5, True, 49.0)
     """
@@ -58,7 +58,7 @@ def gap_of_numbers(old: Floats, new: Floats) -> Gap:
     return Gap(size, min(p_value, 1.0), float(values[at]))
 
 
-def gap_of_levels(old: Mapping[str, int], new: Mapping[str, int]) -> Gap:
+def measure_gap_of_levels(old: Mapping[str, int], new: Mapping[str, int]) -> Gap:
     """Half of the summed differences of shares; chi-square over the levels, and levels that one sample lacks.
 
     Levels too rare for the chi-square approximation are one group there. A level that only one sample has is
@@ -67,20 +67,20 @@ def gap_of_levels(old: Mapping[str, int], new: Mapping[str, int]) -> Gap:
 
     Examples
     --------
-    >>> gap_of_levels({"a": 50, "b": 50}, {"a": 50, "b": 50}).size
+    >>> measure_gap_of_levels({"a": 50, "b": 50}, {"a": 50, "b": 50}).size
     0.0
-    >>> gap_of_levels({"a": 500}, {"a": 480, "new": 20}).p_value < 1e-4
+    >>> measure_gap_of_levels({"a": 500}, {"a": 480, "new": 20}).p_value < 1e-4
     True
     """
     levels = sorted({*old, *new})
     counts = np.array([[table.get(level, 0) for level in levels] for table in (old, new)], dtype=np.float64)
     shares = counts / counts.sum(axis=1, keepdims=True)
     size = float(np.abs(shares[0] - shares[1]).sum() / 2)
-    p_value = min(1.0, 2 * min(_chi_square(counts), _only_in_one(counts)))
+    p_value = min(1.0, 2 * min(_test_chi_square(counts), _test_only_in_one(counts)))
     return Gap(size, p_value)
 
 
-def _chi_square(counts: Floats) -> float:
+def _test_chi_square(counts: Floats) -> float:
     total = counts.sum(axis=0)
     is_rare = total * counts.sum(axis=1).min() / counts.sum() < _LEAST_EXPECTED
     groups = counts[:, ~is_rare]
@@ -89,11 +89,11 @@ def _chi_square(counts: Floats) -> float:
     if groups.shape[1] < 2:
         return 1.0
     if groups.shape[1] == 2:
-        return _two_by_two(groups)
+        return _test_two_by_two(groups)
     return float(stats.chi2_contingency(groups, correction=False).pvalue)
 
 
-def _two_by_two(counts: Floats) -> float:
+def _test_two_by_two(counts: Floats) -> float:
     total = counts.sum()
     expected = counts.sum(axis=0) * counts.sum(axis=1)[:, None] / total
     if expected.min() == 0:
@@ -103,7 +103,7 @@ def _two_by_two(counts: Floats) -> float:
     return float(stats.chi2_contingency(counts, correction=False).pvalue)
 
 
-def _only_in_one(counts: Floats) -> float:
+def _test_only_in_one(counts: Floats) -> float:
     """Chance of the least likely level that one sample lacks, corrected for the number of levels."""
     share = counts.sum(axis=1) / counts.sum()
     total = counts.sum(axis=0)
@@ -114,20 +114,20 @@ def _only_in_one(counts: Floats) -> float:
     return min(1.0, len(total) * min(chances)) if chances else 1.0
 
 
-def gap_of_rates(old: tuple[int, int], new: tuple[int, int]) -> Gap:
+def measure_gap_of_rates(old: tuple[int, int], new: tuple[int, int]) -> Gap:
     """The difference of two shares, each given as (rows, of how many).
 
     Examples
     --------
-    >>> gap_of_rates((2, 1000), (60, 1000)).p_value < 1e-9
+    >>> measure_gap_of_rates((2, 1000), (60, 1000)).p_value < 1e-9
     True
     """
     counts = np.array([[part, whole - part] for part, whole in (old, new)], dtype=np.float64)
     size = abs(old[0] / old[1] - new[0] / new[1])
-    return Gap(size, _two_by_two(counts) if size > 0 else 1.0)
+    return Gap(size, _test_two_by_two(counts) if size > 0 else 1.0)
 
 
-def adjusted(p_values: Sequence[float]) -> list[float]:
+def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     """Holm's correction: the chance that any of the tests says 'differs' though none does.
 
     References
@@ -136,7 +136,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
 
     Examples
     --------
-    >>> adjusted([0.01, 0.5, 0.02])
+    >>> adjust_p_values([0.01, 0.5, 0.02])
     [0.03, 0.5, 0.04]
     """
     order = np.argsort(p_values, kind="stable")

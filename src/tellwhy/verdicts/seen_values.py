@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.params import Fit, are_finite, are_texts
-from tellwhy.data.columns.reading import ROLE_KINDS, Role, labels_of, numbers_or_missing
+from tellwhy.data.columns.reading import ROLE_KINDS, Role, read_labels, read_numbers_or_missing
 
 MOST_LABELS = 1_000  # kept of a column; a label beyond them cannot be told from a new one
 _DAY = 86_400e6  # microseconds
@@ -47,10 +47,10 @@ class SeenValues:
         """Look at the cells of one block of rows."""
         n_missing = int(series.isna().sum())
         if kind in ("category", "boolean"):
-            counts = labels_of(series.to_frame("x"), "x").counts()
+            counts = read_labels(series.to_frame("x"), "x").counts()
             kept = dict(list(counts.items())[:MOST_LABELS])
             return cls(kind, len(series), n_missing, labels=kept, n_more=len(counts) - len(kept))
-        values = measured(series, kind)
+        values = measure(series, kind)
         filled = values[np.isfinite(values)]
         if not len(filled):
             return cls(kind, len(series), n_missing)
@@ -77,7 +77,7 @@ class SeenValues:
             n_more=n_more + other.n_more,
         )
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "kind", self.kind in ROLE_KINDS, True
         yield "n", are_finite(self.n, self.n_missing, self.n_more) and 0 <= self.n_missing <= self.n, True
         yield "low", are_finite(self.low, self.high) and self.low <= self.high, True
@@ -85,21 +85,21 @@ class SeenValues:
         yield "labels", are_texts(*labels) and are_finite(*labels.values()), True
 
 
-def measured(series: pd.Series, kind: str) -> np.ndarray:
+def measure(series: pd.Series, kind: str) -> np.ndarray:
     """Numbers of a column, of dates as days since 1970; NaN elsewhere, also for other kinds."""
     if kind == "number":
-        return numbers_or_missing(series)
+        return read_numbers_or_missing(series)
     if kind == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):
         stamps = series.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
         return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64) / _DAY)
     return np.full(len(series), np.nan)
 
 
-def seen_values(frame: pd.DataFrame, roles: Mapping[str, Role]) -> dict[str, SeenValues]:
+def look_at_columns(frame: pd.DataFrame, roles: Mapping[str, Role]) -> dict[str, SeenValues]:
     """What each column of a block of rows holds."""
     return {name: SeenValues.of(frame[name], role.kind) for name, role in roles.items() if name in frame}
 
 
-def joined(one: Mapping[str, SeenValues], other: Mapping[str, SeenValues]) -> dict[str, SeenValues]:
+def join_seen(one: Mapping[str, SeenValues], other: Mapping[str, SeenValues]) -> dict[str, SeenValues]:
     """What two blocks of rows hold together, column by column."""
     return {name: found.joined(other[name]) for name, found in one.items()}

@@ -16,7 +16,7 @@ FEW = 20  # rows from which "usually" may be said of a part of the table
 NEAR_SHARE = 0.05  # of the rows: those whose number is called near
 
 
-def plain_cell(cell: Any) -> Any:
+def make_plain_cell(cell: Any) -> Any:
     """A cell as JSON has it: number, text, bool, or None where it is missing."""
     if pd.isna(cell):
         return None
@@ -31,7 +31,7 @@ def plain_cell(cell: Any) -> Any:
     return str(cell)
 
 
-def pair_facts(one: Reason, other: Reason, usual: pd.DataFrame) -> dict[str, Any]:
+def measure_pair(one: Reason, other: Reason, usual: pd.DataFrame) -> dict[str, Any]:
     """Tell how odd two cells are together, each of which is usual by itself.
 
     Parameters
@@ -44,13 +44,13 @@ def pair_facts(one: Reason, other: Reason, usual: pd.DataFrame) -> dict[str, Any
     Examples
     --------
     >>> rows = pd.DataFrame({"land": ["US"] * 50 + ["DE"] * 50, "paid": ["card"] * 50 + ["invoice"] * 50})
-    >>> pair_facts(Reason("paid", "invoice", [], 0.5), Reason("land", "US", [], 0.4), rows)
+    >>> measure_pair(Reason("paid", "invoice", [], 0.5), Reason("land", "US", [], 0.4), rows)
     {'other': 'land', 'other_value': 'US', 'n_together': 0, 'n': 100}
     """
     both = {"other": other.feature, "other_value": other.value}
     if one.value is None or other.value is None or _is_date(usual[one.feature]):
         return both
-    beside = _rows_like(usual[other.feature], other.value)
+    beside = _count_rows_like(usual[other.feature], other.value)
     column = usual[one.feature]
     if not _is_measured(column, one.value):
         together = int((beside.is_equal & _is_equal(column, one.value)).sum())
@@ -69,7 +69,7 @@ class _Beside(NamedTuple):
     is_near: NDArray[np.bool_]
 
 
-def _rows_like(column: pd.Series, value: Any) -> _Beside:
+def _count_rows_like(column: pd.Series, value: Any) -> _Beside:
     is_equal = _is_equal(column, value)
     if not _is_measured(column, value):
         return _Beside(is_equal, is_equal)
@@ -84,7 +84,7 @@ def _is_date(column: pd.Series) -> bool:
 
 
 def _is_equal(column: pd.Series, value: Any) -> NDArray[np.bool_]:
-    return np.asarray(column.map(plain_cell) == value)
+    return np.asarray(column.map(make_plain_cell) == value)
 
 
 def _is_measured(column: pd.Series, value: Any) -> bool:

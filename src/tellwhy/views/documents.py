@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tellwhy.results.result import Finding, Result
-from tellwhy.results.schema import ADDRESS, json_schema, to_plain
-from tellwhy.storage.documents import plain
+from tellwhy.results.schema import ADDRESS, make_json_schema, to_plain
+from tellwhy.storage.documents import make_plain
 
 MOST_NAMED = 20  # rows that a finding names in a document; its `n` counts all
 Document = dict[str, Any]
@@ -59,12 +59,12 @@ def short(finding: Finding) -> Finding:
 
 def result_document(result: Result) -> Document:
     """The document of a result, as `result.json` holds it."""
-    return dict(plain(to_plain(result)))
+    return dict(make_plain(to_plain(result)))
 
 
 def result_schema(also: Mapping[str, Any], required: Sequence[str] = ()) -> Document:
     """The JSON Schema of that document, with more properties."""
-    whole = json_schema()
+    whole = make_json_schema()
     return {
         **whole,
         "properties": {**whole["properties"], **also},
@@ -74,7 +74,7 @@ def result_schema(also: Mapping[str, Any], required: Sequence[str] = ()) -> Docu
 
 def object_schema(properties: Mapping[str, Any], parts: Sequence[str] = ()) -> Document:
     """The JSON Schema of an object that has all of these properties; `parts` are those of a result."""
-    known = json_schema()["$defs"] if parts else {}
+    known = make_json_schema()["$defs"] if parts else {}
     return {
         "$schema": ADDRESS,
         "type": "object",

@@ -10,7 +10,7 @@ from typing import TypeVar
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.registry import load_entry_points
 from tellwhy.results.result import Result
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 
 GROUP = "tellwhy.forms"
 Form = Callable[[Result], str]
@@ -85,40 +85,40 @@ def _write_text(result: Result) -> str:
 def _write_json(result: Result) -> str:
     from tellwhy.results.schema import to_plain
 
-    return json.dumps(plain(to_plain(result)), ensure_ascii=False, indent=1)
+    return json.dumps(make_plain(to_plain(result)), ensure_ascii=False, indent=1)
 
 
 @form("csv")
 def _write_csv(result: Result) -> str:
     from tellwhy.storage.csv_cells import write_rows
-    from tellwhy.verdicts.sheet_rows import header, sheet_rows
+    from tellwhy.verdicts.sheet_rows import list_header, list_sheet_rows
 
     held = io.StringIO()
-    write_rows(held, header(result), sheet_rows(result))
+    write_rows(held, list_header(result), list_sheet_rows(result))
     return held.getvalue()
 
 
 @form("html")
 def _write_page(result: Result) -> str:
-    from tellwhy.results.labelled_texts import labels_of_result
-    from tellwhy.results.network_run import network_of_result
+    from tellwhy.results.labelled_texts import read_labels
+    from tellwhy.results.network_run import read_network
     from tellwhy.views.page.events import render_events
     from tellwhy.views.page.labels import render_texts
     from tellwhy.views.page.media import NAMES, render_media
     from tellwhy.views.page.network import render_network
     from tellwhy.views.page.page import render
 
-    network = network_of_result(result)
+    network = read_network(result)
     if network is not None:
         return render_network(network)
-    labels = labels_of_result(result)
+    labels = read_labels(result)
     if labels is not None:
         return render_texts(labels)
     if result.kind == "insight":
-        from tellwhy.kinds.insight import insights_of_result
+        from tellwhy.kinds.insight import read_insights
         from tellwhy.views.page.insight import render_insights
 
-        return render_insights(insights_of_result(result))
+        return render_insights(read_insights(result))
     if result.kind == "events":
         return render_events(result)
     return render_media(result) if result.kind in NAMES else render(result)

@@ -15,14 +15,14 @@ KINDS = {
 }
 
 
-def conserved(told: MethodTold) -> str:
+def write_conserved(told: MethodTold) -> str:
     """Whether values add up to the output.
 
     Examples
     --------
-    >>> conserved(MethodTold("lrp", "LRP", "attribution", left_over=0.02))
+    >>> write_conserved(MethodTold("lrp", "LRP", "attribution", left_over=0.02))
     'Its shares add up to the output within 2 %.'
-    >>> conserved(MethodTold("gradient", "Gradient", "sensitivity"))
+    >>> write_conserved(MethodTold("gradient", "Gradient", "sensitivity"))
     'Its values are no shares of the output.'
     """
     if told.left_over is None:
@@ -34,13 +34,13 @@ def conserved(told: MethodTold) -> str:
     return f"{words} of the output went to biases and stabilisers: its shares tell only the rest."
 
 
-def carried(told: MethodTold) -> str:
+def write_carried(told: MethodTold) -> str:
     """Whether the regions it names carry the output.
 
     Examples
     --------
     >>> told = MethodTold("lrp", "LRP", "attribution", area=0.2, random_area=0.5, n_better=9, n_judged=10)
-    >>> carried(told)
+    >>> write_carried(told)
     'Painting over what it names first lowers the output faster than random orders (area 0.20 against ...
     """
     if told.area is None or told.random_area is None:

@@ -12,17 +12,17 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 PARTS_OF_DAY = ("night", "morning", "afternoon", "evening")  # six hours each, from midnight on
 
 
-def rows_words(n: int) -> str:
+def write_rows(n: int) -> str:
     """'1 row', '1,203 rows'."""
     return f"{n:,} row{'' if n == 1 else 's'}"
 
 
-def exact_number(value: float) -> str:
+def write_exact(value: float) -> str:
     """A number as people write it, with all its digits.
 
     Examples
     --------
-    >>> exact_number(-999.0), exact_number(0.1 + 0.2), exact_number(1234567.5)
+    >>> write_exact(-999.0), write_exact(0.1 + 0.2), write_exact(1234567.5)
     ('−999', '0.3', '1234567.5')
     """
     is_whole = float(value).is_integer() and abs(value) < 1e15
@@ -30,12 +30,12 @@ def exact_number(value: float) -> str:
     return text.replace("-", "−") if "e" not in text else text
 
 
-def number_text(value: float) -> str:
+def write_number(value: float) -> str:
     """A number in four significant digits, without exponent where a person would not write one.
 
     Examples
     --------
-    >>> [number_text(v) for v in (0.0, 145.0, 1234567.0, 0.00123456, 1.5e-9)]
+    >>> [write_number(v) for v in (0.0, 145.0, 1234567.0, 0.00123456, 1.5e-9)]
     ['0', '145', '1234567', '0.001235', '1.5e-09']
     """
     if value == 0:
@@ -54,57 +54,57 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def value_words(value: Any) -> str:
+def write_value(value: Any) -> str:
     """A plain value: a number with all its digits, a text, a date as it is.
 
     Examples
     --------
-    >>> value_words(-999.0), value_words("1900-01-01"), value_words(None)
+    >>> write_value(-999.0), write_value("1900-01-01"), write_value(None)
     ('−999', '1900-01-01', 'missing')
     """
     if value is None:
         return "missing"
-    return exact_number(value) if is_number(value) and math.isfinite(value) else str(value)
+    return write_exact(value) if is_number(value) and math.isfinite(value) else str(value)
 
 
-def plain_words(value: Any) -> str:
+def write_plain(value: Any) -> str:
     """A plain value in words, a number with decimals in four digits.
 
     Examples
     --------
-    >>> plain_words(3.14159), plain_words(12345678), plain_words(None)
+    >>> write_plain(3.14159), write_plain(12345678), write_plain(None)
     ('3.142', '12345678', 'missing')
     """
     if value is None:
         return "missing"
-    return number_text(value) if isinstance(value, float) else str(value)
+    return write_number(value) if isinstance(value, float) else str(value)
 
 
-def cell_words(column: str, value: Any) -> str:
+def write_cell(column: str, value: Any) -> str:
     """'age = 999': one cell of the table as it was given, a long one cut.
 
     Examples
     --------
-    >>> cell_words("age", 999.0), cell_words("name", "x" * 100)[-3:]
+    >>> write_cell("age", 999.0), write_cell("name", "x" * 100)[-3:]
     ('age = 999', 'xx…')
     """
-    words = value_words(value)
+    words = write_value(value)
     return f"{column} = {words if len(words) <= LONGEST_CELL else words[: LONGEST_CELL - 1] + '…'}"
 
 
-def cells_words(cells: Mapping[str, Any]) -> str:
+def write_cells(cells: Mapping[str, Any]) -> str:
     """'total = 12, price = 3, quantity = 5': some cells of one row."""
-    return ", ".join(cell_words(column, value) for column, value in cells.items())
+    return ", ".join(write_cell(column, value) for column, value in cells.items())
 
 
-def range_words(ends: Mapping[str, Any]) -> str:
+def write_range(ends: Mapping[str, Any]) -> str:
     """'18–94': the least and the greatest of some values, `low` and `high`.
 
     Examples
     --------
-    >>> range_words({"low": 18, "high": 94}), range_words({"low": -3, "high": 2.5})
+    >>> write_range({"low": 18, "high": 94}), write_range({"low": -3, "high": 2.5})
     ('18–94', '−3 to 2.5')
-    >>> range_words({"low": "1950-01-01", "high": "2004-12-31"})
+    >>> write_range({"low": "1950-01-01", "high": "2004-12-31"})
     '1950-01-01 to 2004-12-31'
     """
     low = _end(ends["low"])
@@ -114,26 +114,26 @@ def range_words(ends: Mapping[str, Any]) -> str:
 
 
 def _end(value: Any) -> str:
-    return number_text(value).replace("-", "−") if is_number(value) else str(value)
+    return write_number(value).replace("-", "−") if is_number(value) else str(value)
 
 
-def listed(values: Iterable[float]) -> str:
+def write_list(values: Iterable[float]) -> str:
     """'6, 12': some numbers one after the other."""
     return ", ".join(f"{value:g}" for value in values)
 
 
-def times_words(factor: float) -> str:
+def write_times(factor: float) -> str:
     """'10 times too large', '2.54 times too small'."""
     size = factor if factor > 1 else 1 / factor
-    return f"{exact_number(round(size, 2))} times too {'large' if factor > 1 else 'small'}"
+    return f"{write_exact(round(size, 2))} times too {'large' if factor > 1 else 'small'}"
 
 
-def moments_words(first: str, last: str) -> str:
+def write_moments(first: str, last: str) -> str:
     """'2024-03-04 from 03:10 to 04:20': from one moment to another, the day once.
 
     Examples
     --------
-    >>> moments_words("2024-03-04 03:10", "2024-03-04 04:20"), moments_words("2024-03-04", "2024-03-04")
+    >>> write_moments("2024-03-04 03:10", "2024-03-04 04:20"), write_moments("2024-03-04", "2024-03-04")
     ('2024-03-04 from 03:10 to 04:20', '2024-03-04')
     """
     if first == last:
@@ -144,14 +144,14 @@ def moments_words(first: str, last: str) -> str:
     return f"from {first} to {last}"
 
 
-def usual_time(moment: str, season: str) -> str:
+def name_usual_time(moment: str, season: str) -> str:
     """What readings of the same time are called: 'Monday nights'.
 
     Examples
     --------
-    >>> usual_time("2024-03-04T03:10", "hour of the week")
+    >>> name_usual_time("2024-03-04T03:10", "hour of the week")
     'Monday nights'
-    >>> usual_time("2024-03-04T03:10", "hour of the day")
+    >>> name_usual_time("2024-03-04T03:10", "hour of the day")
     'nights'
     """
     when = datetime.fromisoformat(moment)
@@ -162,12 +162,12 @@ def usual_time(moment: str, season: str) -> str:
     ]
 
 
-def percent(share: float) -> str:
+def write_percent(share: float) -> str:
     """Return a share with as many digits as tell something.
 
     Examples
     --------
-    >>> percent(0.1234), percent(0.0004), percent(0.0), percent(1.0)
+    >>> write_percent(0.1234), write_percent(0.0004), write_percent(0.0), write_percent(1.0)
     ('12.3 %', '0.04 %', '0 %', '100 %')
     """
     return f"{100 * share:.3g} %"

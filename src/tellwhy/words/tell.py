@@ -10,28 +10,28 @@ from tellwhy.results.result import Anomaly, Finding, Headline, Notice, Reason
 from tellwhy.words.english import reasons as english
 from tellwhy.words.english.findings import ROWS, SENTENCES, Sentence
 from tellwhy.words.english.notices import NOTICES, UNCERTAIN
-from tellwhy.words.numbers import cells_words, plain_words, rows_words
+from tellwhy.words.numbers import write_cells, write_plain, write_rows
 
 MOST_SURE = 0.995
 MOST_CELLS = 4  # of a row, told with what is wrong with them
 
 
-def _sentence_of(found: Finding) -> Sentence:
+def _find_sentence(found: Finding) -> Sentence:
     return SENTENCES[found.form or found.kind]
 
 
-def _clause(found: Finding, subject: str = "") -> str:
+def _write_clause(found: Finding, subject: str = "") -> str:
     """What is wrong, and how sure that is, where it is known; of several rows, the first is the example."""
     name = found.columns[0] if found.columns else ""
     own = dict(found.own[0]) if found.own else {}
     if found.expected:
         own["expected"] = found.expected[0]
     told = replace(found, usual={**found.usual, **own}) if own else found
-    words = _sentence_of(found).clause(told, subject or name)
-    return f"{words}, {_sureness(found)}" if found.probabilities else words
+    words = _find_sentence(found).clause(told, subject or name)
+    return f"{words}, {_write_sureness(found)}" if found.probabilities else words
 
 
-def _sureness(found: Finding) -> str:
+def _write_sureness(found: Finding) -> str:
     """'97 % sure', or 'suspect (72 %)' where the cells were kept for that; of several rows the least sure."""
     least = min(found.probabilities)
     share = "> 99 %" if least > MOST_SURE else f"{100 * least:.0f} %"
@@ -40,7 +40,7 @@ def _sureness(found: Finding) -> str:
     return f"{share} sure" if len(found.probabilities) == 1 or least > MOST_SURE else f"≥ {share} sure"
 
 
-def _ended(words: str) -> str:
+def _end_sentence(words: str) -> str:
     return words if words.endswith("?") else f"{words}."
 
 
@@ -52,23 +52,23 @@ def finding(found: Finding) -> str:
     >>> finding(Finding("placeholder", ["age"], [3, 77], {"value": 999}, {"low": 18, "high": 94}))
     '2 rows: age = 999, a placeholder (other values 18–94).'
     """
-    head = _sentence_of(found).head.format(rows=rows_words(found.n_rows))
-    return _ended(f"{head}: {_clause(found)}" if head else _clause(found))
+    head = _find_sentence(found).head.format(rows=write_rows(found.n_rows))
+    return _end_sentence(f"{head}: {_write_clause(found)}" if head else _write_clause(found))
 
 
 def finding_without_count(found: Finding) -> str:
     """Return the finding without the number of its rows, for views where that has a place of its own."""
-    return _ended(_clause(found)) if _sentence_of(found).head == ROWS else finding(found)
+    return _end_sentence(_write_clause(found)) if _find_sentence(found).head == ROWS else finding(found)
 
 
 def example(found: Finding) -> str:
     """Return cells of one row that the finding is about: 'total = 12, price = 3'."""
-    return cells_words(found.cells)
+    return write_cells(found.cells)
 
 
 def new_example(found: Finding) -> str:
     """Return the example, unless the finding shows it already."""
-    return "" if _sentence_of(found).shows else example(found)
+    return "" if _find_sentence(found).shows else example(found)
 
 
 def cause(found: Finding, subject: str = "") -> str:
@@ -87,11 +87,11 @@ def cause(found: Finding, subject: str = "") -> str:
     >>> cause(found)
     'age = 999, a placeholder (other values 18–94); 50 rows'
     """
-    sentence = _sentence_of(found)
-    words = _clause(found, subject)
+    sentence = _find_sentence(found)
+    words = _write_clause(found, subject)
     if not sentence.head or (found.n_rows == 1 and sentence.head == ROWS):
         return words
-    return f"{words}; {sentence.head.format(rows=rows_words(found.n_rows))}"
+    return f"{words}; {sentence.head.format(rows=write_rows(found.n_rows))}"
 
 
 def of_row(found: Finding, cells: Mapping[str, Any]) -> str:
@@ -105,8 +105,8 @@ def of_row(found: Finding, cells: Mapping[str, Any]) -> str:
         Of the row, by column: those that the finding is about.
     """
     found = replace(found, probabilities=())
-    told = _cell_and_others(cells)
-    begins = _sentence_of(found).begins
+    told = _write_cell_and_others(cells)
+    begins = _find_sentence(found).begins
     if not told or begins == "cell":
         return cause(found)
     if begins == "subject" and len(found.columns) == 1:
@@ -114,9 +114,9 @@ def of_row(found: Finding, cells: Mapping[str, Any]) -> str:
     return f"{told}: {cause(found)}"
 
 
-def _cell_and_others(cells: Mapping[str, Any]) -> str:
+def _write_cell_and_others(cells: Mapping[str, Any]) -> str:
     """'total = 12 with price = 3 and quantity = 5'."""
-    words = [f"{name} = {plain_words(value)}" for name, value in list(cells.items())[:MOST_CELLS]]
+    words = [f"{name} = {write_plain(value)}" for name, value in list(cells.items())[:MOST_CELLS]]
     others = " and ".join(words[1:])
     return f"{words[0]} with {others}" if others else "".join(words)
 

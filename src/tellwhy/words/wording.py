@@ -44,16 +44,16 @@ def number(value: float | None, digits: int = 4) -> str:
         return "0"
     if size >= 1e9 or size < 1e-3:
         mantissa, exponent = f"{size:.{digits - 1}e}".split("e")
-        return f"{sign}{_trimmed(mantissa)} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+        return f"{sign}{_trim_zeros(mantissa)} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
     decimals = max(0, digits - 1 - math.floor(math.log10(size)))
-    return sign + _grouped(_trimmed(f"{size:.{decimals}f}"))
+    return sign + _group_digits(_trim_zeros(f"{size:.{decimals}f}"))
 
 
-def _trimmed(text: str) -> str:
+def _trim_zeros(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _grouped(text: str) -> str:
+def _group_digits(text: str) -> str:
     """Put thin spaces between thousands, from five digits on: 1234 is read as well as 1 234."""
     whole = text.split(".", maxsplit=1)[0]
     if len(whole) < 5:
@@ -74,7 +74,7 @@ def count(n: int, singular: str, plural: str | None = None) -> str:
     >>> count(1, "row"), count(3, "row")
     ('1 row', '3 rows')
     """
-    return f"{_grouped(str(n))} {singular if n == 1 else plural or singular + 's'}"
+    return f"{_group_digits(str(n))} {singular if n == 1 else plural or singular + 's'}"
 
 
 def share(part: float) -> str:
@@ -94,7 +94,7 @@ def share(part: float) -> str:
     elif percent < 0.01:
         text = "<0.01"
     elif percent > 99:
-        text = _trimmed(f"{math.floor(percent * 10 + 1e-9) / 10:.1f}")
+        text = _trim_zeros(f"{math.floor(percent * 10 + 1e-9) / 10:.1f}")
     else:
         text = number(percent, 2)
     return f"{text}{THIN}%"
@@ -127,11 +127,11 @@ def aligned(values: Sequence[float]) -> list[str]:
     if not sizes or max(sizes) >= 1e6 or max(sizes) < 1e-2:
         return [number(v) for v in values]
     decimals = max(0, 3 - math.floor(math.log10(max(sizes))))  # four digits of the largest
-    return [_fixed(v, decimals) if math.isfinite(v) else number(v) for v in values]
+    return [_write_fixed(v, decimals) if math.isfinite(v) else number(v) for v in values]
 
 
-def _fixed(value: float, decimals: int) -> str:
-    return (MINUS if value < 0 else "") + _grouped(f"{abs(value):.{decimals}f}")
+def _write_fixed(value: float, decimals: int) -> str:
+    return (MINUS if value < 0 else "") + _group_digits(f"{abs(value):.{decimals}f}")
 
 
 def cell(value: object) -> str:
@@ -144,7 +144,7 @@ def cell(value: object) -> str:
         return number(float(value))
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").removesuffix(" 00:00:00")
-    return cleaned(str(value)[:CELL_LENGTH])
+    return clean(str(value)[:CELL_LENGTH])
 
 
 def moment(value: object) -> str:
@@ -180,34 +180,34 @@ def between(low: object, high: object) -> str:
     return f"{first}–{last}" if is_number and not first.startswith(MINUS) else f"{first} to {last}"
 
 
-def cleaned(text: str) -> str:
+def clean(text: str) -> str:
     """Replace control characters, lone surrogates and direction marks; collapse white space."""
-    return without_unsafe(_BLANKS.sub(" ", text).strip())
+    return replace_unsafe(_BLANKS.sub(" ", text).strip())
 
 
-def without_unsafe(text: str) -> str:
+def replace_unsafe(text: str) -> str:
     """Replace control characters, lone surrogates and direction marks."""
     return _UNSAFE.sub("\ufffd", text)
 
 
-def shortened(text: object, length: int = 60) -> str:
+def shorten(text: object, length: int = 60) -> str:
     """Return the beginning of a long text, with an ellipsis.
 
     Examples
     --------
-    >>> shortened("abcdefghij", 6)
+    >>> shorten("abcdefghij", 6)
     'abcde…'
     """
-    plain = cleaned(str(text)[: 4 * length + 100])  # a cell of a gigabyte is not cleaned to its end
+    plain = clean(str(text)[: 4 * length + 100])  # a cell of a gigabyte is not cleaned to its end
     return plain if len(plain) <= length else plain[: length - 1].rstrip() + "…"
 
 
-def wrong_labels(n_wrong: int, n_texts: int, texts: str) -> str:
+def count_wrong_labels(n_wrong: int, n_texts: int, texts: str) -> str:
     """Say how many texts get another label than the one they came with.
 
     Examples
     --------
-    >>> wrong_labels(1, 40, "40 texts").replace(THIN, " ")
+    >>> count_wrong_labels(1, 40, "40 texts").replace(THIN, " ")
     '1 of 40 texts gets another label than it came with (2.5 %).'
     """
     words = "gets another label than it" if n_wrong == 1 else "get another label than they"

@@ -229,7 +229,7 @@ def test_scores_of_all_rows_are_never_held_at_once(sets, monkeypatch):
     whole, best = model.predict(X), model.predict_top_k(X, 2)
     seen, scores_of = [], WestonWatkinsSVM._scores_of
     monkeypatch.setattr(
-        "tellwhy.core.running.row_batches", lambda n, *_: [slice(i, i + 7) for i in range(0, n, 7)]
+        "tellwhy.core.running.cut_batches", lambda n, *_: [slice(i, i + 7) for i in range(0, n, 7)]
     )
     monkeypatch.setattr(
         WestonWatkinsSVM, "_scores_of", lambda self, X, W: seen.append(X.shape[0]) or scores_of(self, X, W)

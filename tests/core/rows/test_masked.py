@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tellwhy.core.arrays import as_floats, take_rows, without_mask
+from tellwhy.core.arrays import as_floats, take_rows, unpack_mask
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.estimator_rows import class_labels
+from tellwhy.core.estimator_rows import find_classes
 from tellwhy.data.table import as_table
 from tellwhy.detectors import KernelDensity
 
@@ -19,12 +19,12 @@ def rows():
 
 
 def test_hidden_cells_are_missing(rows):
-    plain = without_mask(rows)
+    plain = unpack_mask(rows)
     assert type(plain) is np.ndarray
     assert np.argwhere(np.isnan(plain)).tolist() == [[4, 1]]
     assert np.isnan(take_rows(rows, [4])[0, 1])
     assert as_table(rows).frame.isna().sum().sum() == 1
-    words = without_mask(np.ma.masked_array(["a", "b"], mask=[False, True]))
+    words = unpack_mask(np.ma.masked_array(["a", "b"], mask=[False, True]))
     assert words.tolist() == ["a", None]
 
 
@@ -37,9 +37,9 @@ def test_models_name_the_hidden_cell(rows):
 
 def test_a_mask_that_hides_nothing_changes_nothing(rows):
     plain = np.ma.masked_array(rows.data.copy(), mask=False)
-    np.testing.assert_array_equal(without_mask(plain), rows.data)
+    np.testing.assert_array_equal(unpack_mask(plain), rows.data)
 
 
 def test_hidden_classes_are_refused():
     with pytest.raises(InvalidInput, match="y is masked in row 2"):
-        class_labels(np.ma.masked_array([0, 1, 1, 0], mask=[False, False, True, False]), "a classifier")
+        find_classes(np.ma.masked_array([0, 1, 1, 0], mask=[False, False, True, False]), "a classifier")

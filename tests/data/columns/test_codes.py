@@ -10,11 +10,11 @@ from tellwhy.data.columns.codes import (
     DateCode,
     NumberCode,
     compressed,
-    expanded,
-    rarity,
-    robust_scale,
+    expand,
+    measure_rarity,
+    measure_scale,
 )
-from tellwhy.data.columns.reading import Labels, labels_of
+from tellwhy.data.columns.reading import Labels, read_labels
 
 
 def dates(*texts):
@@ -28,29 +28,29 @@ def every(step, n, start="2020-01-01"):
 def test_rarity_is_the_two_sided_normal_quantile():
     draws = np.abs(np.random.default_rng(0).normal(size=400_000))
     for share in (0.5, 0.1, 0.01):
-        assert np.mean(draws > rarity(np.array([share]))[0]) == pytest.approx(share, rel=0.05)
+        assert np.mean(draws > measure_rarity(np.array([share]))[0]) == pytest.approx(share, rel=0.05)
 
 
 def test_robust_scale_of_a_normal_column_is_its_standard_deviation():
     values = np.random.default_rng(0).normal(5, 3, 200_000)
     values[:2000] = 1e9
-    centre, scale = robust_scale(values)
+    centre, scale = measure_scale(values)
     assert centre == pytest.approx(5, abs=0.1)
     assert scale == pytest.approx(3, rel=0.03)
 
 
 def test_robust_scale_where_nearly_all_rows_share_a_value():
     values = np.array([0.0] * 97 + [1.0] * 3)
-    assert robust_scale(values) == (0.0, pytest.approx(np.std(values)))
-    assert robust_scale(np.array([7.0, 7.0])) == (7.0, 1.0)
+    assert measure_scale(values) == (0.0, pytest.approx(np.std(values)))
+    assert measure_scale(np.array([7.0, 7.0])) == (7.0, 1.0)
     noisy = 1e9 + np.array([0.0] * 97 + [1e-7, 1e-7, 100.0])
-    assert robust_scale(noisy)[1] == pytest.approx(np.std(noisy))
+    assert measure_scale(noisy)[1] == pytest.approx(np.std(noisy))
 
 
 @pytest.mark.parametrize("values", [[-1.0, 1.0] * 50, [0.0] * 99 + [1.0]])
 def test_robust_scale_does_not_overflow(values):
-    centre, scale = robust_scale(np.array(values))
-    assert robust_scale(np.array(values) * 1.7e308) == (centre * 1.7e308, pytest.approx(scale * 1.7e308))
+    centre, scale = measure_scale(np.array(values))
+    assert measure_scale(np.array(values) * 1.7e308) == (centre * 1.7e308, pytest.approx(scale * 1.7e308))
 
 
 def test_compression_keeps_order_meets_at_three_and_is_undone():
@@ -59,7 +59,7 @@ def test_compression_keeps_order_meets_at_three_and_is_undone():
     assert (np.diff(u) > 0).all()
     np.testing.assert_array_equal(u[np.abs(z) <= 3], z[np.abs(z) <= 3])
     assert np.abs(np.diff(u)).max() < 1.001 * (z[1] - z[0])  # no jump, slope at most 1
-    np.testing.assert_allclose(expanded(u), z, rtol=1e-12)
+    np.testing.assert_allclose(expand(u), z, rtol=1e-12)
 
 
 CYCLES = {
@@ -148,7 +148,7 @@ def test_a_typical_deviation_from_a_constant_sets_the_scale():
     code = NumberCode.around_constant(5.0, np.array([5.0, 6.0, 4.0, 6.0, 1005.0, np.nan]), 100)
     out = np.empty((3, 1))
     code.write(np.array([5.0, 6.0, 4.0]), out)
-    as_odd = rarity(np.array([0.5 / 100.5]))[0]  # what none of a hundred rows showed
+    as_odd = measure_rarity(np.array([0.5 / 100.5]))[0]  # what none of a hundred rows showed
     np.testing.assert_allclose(out[:, 0], [0, as_odd, -as_odd])
 
 
@@ -164,7 +164,7 @@ def test_cells_that_say_missing_and_cells_that_are_count_as_one_label():
 def test_labels_that_a_sample_may_lack_are_others_in_a_large_table():
     """Detectors learn from 5,000 rows: of 20,000, a label of 20 rows may not be among them."""
     names = np.repeat([f"user {i}" for i in range(500)], 20).tolist() + ["guest"] * 10_000
-    large = CategoryCode.learn(labels_of(pd.DataFrame({"name": names}), "name"), 100)
+    large = CategoryCode.learn(read_labels(pd.DataFrame({"name": names}), "name"), 100)
     assert large.labels == ("guest", "(other)")
-    small = CategoryCode.learn(labels_of(pd.DataFrame({"name": names[:4_000]}), "name"), 100)
+    small = CategoryCode.learn(read_labels(pd.DataFrame({"name": names[:4_000]}), "name"), 100)
     assert len(small.labels) == 101

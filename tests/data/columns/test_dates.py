@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 from tellwhy.data.columns.dates import (
-    dates_from_days,
     days_since_1970,
+    describe_order,
     find_layout,
     hours_of_day,
-    iso_texts,
+    make_dates,
     parse_dates,
-    told_by_order,
+    write_iso,
 )
 
 WRITINGS = {
@@ -53,19 +53,19 @@ def test_one_cell_in_twenty_may_be_something_else():
 
 def test_offsets_are_put_into_utc():
     text = pd.Series(["2024-05-31T08:30:00+02:00", "2024-05-31T08:30:00Z"])
-    assert iso_texts(parse_dates(text, "iso")) == ["2024-05-31T06:30:00", "2024-05-31T08:30:00"]
+    assert write_iso(parse_dates(text, "iso")) == ["2024-05-31T06:30:00", "2024-05-31T08:30:00"]
 
 
 def test_days_and_back():
     dates = np.array(["1970-01-02", "1969-12-31T12:00", "2300-01-01T00:00:01"], dtype="datetime64[us]")
     assert days_since_1970(dates)[:2].tolist() == [1.0, -0.5]
-    np.testing.assert_array_equal(dates_from_days(days_since_1970(dates)), dates)
+    np.testing.assert_array_equal(make_dates(days_since_1970(dates)), dates)
     assert np.isnan(days_since_1970(np.array(["NaT"], dtype="datetime64[us]")))[0]
 
 
 def test_texts_have_a_time_only_where_it_says_something():
-    assert iso_texts(np.array(["2024-05-31"], dtype="datetime64[us]")) == ["2024-05-31"]
-    assert iso_texts(np.array(["2024-05-31T08:00"], dtype="datetime64[us]")) == ["2024-05-31T08:00:00"]
+    assert write_iso(np.array(["2024-05-31"], dtype="datetime64[us]")) == ["2024-05-31"]
+    assert write_iso(np.array(["2024-05-31T08:00"], dtype="datetime64[us]")) == ["2024-05-31T08:00:00"]
 
 
 def test_a_column_may_begin_with_something_else():
@@ -76,7 +76,7 @@ def test_a_column_may_begin_with_something_else():
 def test_seconds_survive_the_way_through_days():
     seconds = np.random.default_rng(0).integers(-(10**9), 4 * 10**9, 2000)
     dates = np.datetime64("1970-01-01", "us") + seconds.astype("timedelta64[s]")
-    np.testing.assert_array_equal(dates_from_days(days_since_1970(dates)), dates)
+    np.testing.assert_array_equal(make_dates(days_since_1970(dates)), dates)
 
 
 def days(start, n, seed=0, span=30.0):
@@ -87,16 +87,16 @@ def days(start, n, seed=0, span=30.0):
 def test_a_period_that_the_reference_lacks_is_told():
     january = days("2024-01-01", 1000)
     assert (
-        told_by_order(days("2024-02-01", 500, 1), january) == "that these rows are later than the reference"
+        describe_order(days("2024-02-01", 500, 1), january) == "that these rows are later than the reference"
     )
     assert (
-        told_by_order(days("2023-11-01", 9, 1), january) == "that these rows are earlier than the reference"
+        describe_order(days("2023-11-01", 9, 1), january) == "that these rows are earlier than the reference"
     )
     assert (
-        told_by_order(days("2024-01-10", 500, 1), january) == "that these rows are later than the reference"
+        describe_order(days("2024-01-10", 500, 1), january) == "that these rows are later than the reference"
     )
-    assert told_by_order(days("2024-01-01", 500, 1), january) == ""
-    assert told_by_order(days("2024-01-10", 500, 1, span=10), january) == ""
+    assert describe_order(days("2024-01-01", 500, 1), january) == ""
+    assert describe_order(days("2024-01-10", 500, 1, span=10), january) == ""
 
 
 def test_one_mistyped_year_does_not_stretch_a_reference():
@@ -104,24 +104,24 @@ def test_one_mistyped_year_does_not_stretch_a_reference():
     january[17] = np.datetime64("2099-01-01")
     january[18] = np.datetime64("NaT")
     assert (
-        told_by_order(days("2024-02-01", 500, 1), january) == "that these rows are later than the reference"
+        describe_order(days("2024-02-01", 500, 1), january) == "that these rows are later than the reference"
     )
 
 
 def test_few_dates_beyond_a_reference_are_chance():
     wrong = [
-        told_by_order(days("2024-01-01", 12, 2 * i), days("2024-01-01", 40, 2 * i + 1)) for i in range(300)
+        describe_order(days("2024-01-01", 12, 2 * i), days("2024-01-01", 40, 2 * i + 1)) for i in range(300)
     ]
     assert sum(map(bool, wrong)) <= 1
 
 
 def test_sorted_dates_with_a_slip():
     dates = np.sort(days("2024-01-01", 500))
-    assert told_by_order(dates) == told_by_order(dates[::-1]) == "in which order the rows came"
+    assert describe_order(dates) == describe_order(dates[::-1]) == "in which order the rows came"
     dates[250] = np.datetime64("1970-01-01")
-    assert told_by_order(dates) == "in which order the rows came"
-    assert told_by_order(days("2024-01-01", 500)) == ""
-    assert told_by_order(np.full(50, np.datetime64("2024-01-01", "us"))) == ""
+    assert describe_order(dates) == "in which order the rows came"
+    assert describe_order(days("2024-01-01", 500)) == ""
+    assert describe_order(np.full(50, np.datetime64("2024-01-01", "us"))) == ""
 
 
 def test_hours_only_where_they_tell_something():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tellwhy.data.columns.notices import left_out_notices, missing_notices, novel_notices
+from tellwhy.data.columns.notices import tell_left_out, tell_missing, tell_novel
 from tellwhy.data.columns.reading import Labels
 
 
 @pytest.mark.parametrize(("n", "n_sentences"), [(1, 1), (10, 10), (11, 1)])
 def test_up_to_ten_columns_get_a_sentence_each(n: int, n_sentences: int) -> None:
-    found = left_out_notices({f"c{i}": "it has no values" for i in range(n)})
+    found = tell_left_out({f"c{i}": "it has no values" for i in range(n)})
     assert len(found) == n_sentences
     if n == 11:
         assert found == ["Left out 11 columns, of which it has no values: 'c0', 'c1', 'c2', 'c3', 'c4', …."]
@@ -19,7 +19,7 @@ def test_up_to_ten_columns_get_a_sentence_each(n: int, n_sentences: int) -> None
 
 def test_reasons_are_counted_apart() -> None:
     left_out = {f"c{i}": "empty" for i in range(12)} | {"id": "an identifier"}
-    assert left_out_notices(left_out) == [
+    assert tell_left_out(left_out) == [
         "Left out 'id': an identifier.",
         "Left out 12 columns, of which empty: 'c0', 'c1', 'c2', 'c3', 'c4', ….",
     ]
@@ -27,9 +27,9 @@ def test_reasons_are_counted_apart() -> None:
 
 @pytest.mark.parametrize(("n", "end"), [(5, "'c4'."), (6, "'c4', ….")])
 def test_an_ellipsis_stands_for_columns_that_are_not_named(n: int, end: str) -> None:
-    (found,) = novel_notices([f"c{i}" for i in range(n)])
+    (found,) = tell_novel([f"c{i}" for i in range(n)])
     assert found.endswith(end)
-    assert novel_notices([]) == []
+    assert tell_novel([]) == []
 
 
 def gaps(*rows: int, n: int = 10) -> np.ndarray:
@@ -41,18 +41,18 @@ def gaps(*rows: int, n: int = 10) -> np.ndarray:
 def test_cells_are_counted_by_column_and_what_was_done_by_kind() -> None:
     values = {"a": gaps(1, 2), "b": gaps(), "c": gaps(3), "k": Labels(np.array([-1, 0] * 5), ("x",))}
     kinds = {"a": "number", "b": "number", "c": "boolean", "k": "category"}
-    assert missing_notices(values, kinds, "impute") == [
+    assert tell_missing(values, kinds, "impute") == [
         "Filled in missing numbers by the median: 'a' (2).",
         "Filled in missing booleans by the more common value: 'c' (1).",
         "Missing categories count as a label of their own: 'k' (5).",
     ]
-    assert missing_notices({"b": gaps()}, kinds, "impute") == []
+    assert tell_missing({"b": gaps()}, kinds, "impute") == []
 
 
 def test_a_row_with_several_gaps_is_left_out_once() -> None:
     values = {"a": gaps(1, 2), "b": gaps(2, 3)}
     kinds = dict.fromkeys(values, "number")
-    assert missing_notices(values, kinds, "drop") == ["Left out 3 rows with missing cells: 'a' (2), 'b' (2)."]
+    assert tell_missing(values, kinds, "drop") == ["Left out 3 rows with missing cells: 'a' (2), 'b' (2)."]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_a_row_with_several_gaps_is_left_out_once() -> None:
 )
 def test_columns_beyond_twenty_are_summed_up(n: int, end: str) -> None:
     values = {f"c{i}": gaps(1, 2) for i in range(n)}
-    (found,) = missing_notices(values, dict.fromkeys(values, "number"), "impute")
+    (found,) = tell_missing(values, dict.fromkeys(values, "number"), "impute")
     assert found.endswith(end)
     assert found.count("'c") == min(n, 20)

@@ -73,7 +73,7 @@ def test_the_fast_count_agrees_with_the_slow_one(tmp_path, monkeypatch, block):
         path.write_bytes(text.encode())
         source = byte_source.ByteSource(path, "t.csv")
         survey = quoting.TextSurvey("utf-8-sig", 1, True)
-        rows = [row for row, _ in quoting._strict_rows(source, survey, ",")]
+        rows = [row for row, _ in quoting._read_strict_rows(source, survey, ",")]
         found = sum(row is None or bool(row) for row in rows)
         for count in range(9):
             if quoting._is_sound(source, survey, ",", count):

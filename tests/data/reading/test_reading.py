@@ -395,7 +395,7 @@ def test_archives_say_how_many_files_they_hold(tmp_path):
 
 
 def test_the_limit_is_told_in_the_right_unit():
-    assert "unpacks to more than 4 GiB" in str(byte_source.too_large("t.zip"))
+    assert "unpacks to more than 4 GiB" in str(byte_source.refuse_too_large("t.zip"))
 
 
 def test_a_row_over_several_lines_is_told_with_both_ends(tmp_path):

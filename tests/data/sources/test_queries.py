@@ -137,7 +137,7 @@ def sqlite_file(tmp_path):
 
 
 def test_the_file_is_opened_for_reading_only(sqlite_file, monkeypatch):
-    monkeypatch.setattr(queries, "_allowed", lambda *_: sqlite3.SQLITE_OK)  # the other guard is off
+    monkeypatch.setattr(queries, "_allow_reading", lambda *_: sqlite3.SQLITE_OK)  # the other guard is off
     with pytest.raises(InvalidParameter, match="readonly"):
         ask(WRITES, sqlite_file)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.data import read_table, sources as standard_input
-from tellwhy.data.places import file_of, line_of, place_of
+from tellwhy.data.places import find_file, find_line, place_of
 from tellwhy.data.several import join_frames
 from tellwhy.data.sources import read_sources
 
@@ -26,8 +26,8 @@ def test_each_row_remembers_its_file_and_line(files):
     table = read_sources(files)
     assert table.frame["mm"].tolist() == [3, 1, 7, 8, 9]
     assert table.frame["mm"].dtype == np.int64
-    assert [line_of(table.frame, i) for i in range(5)] == [2, 3, 2, 3, 4]
-    assert [file_of(table.frame, i) for i in range(5)] == [str(files[0])] * 2 + [str(files[1])] * 3
+    assert [find_line(table.frame, i) for i in range(5)] == [2, 3, 2, 3, 4]
+    assert [find_file(table.frame, i) for i in range(5)] == [str(files[0])] * 2 + [str(files[1])] * 3
     cut = table.frame.iloc[[4, 1]]  # rows that were cut out keep their places
     assert place_of(cut, 0) == f"row 4 (line 4 of {files[1]})"
     assert table.notices[0].startswith("5 rows of 2 files joined: 2 from ")
@@ -35,7 +35,7 @@ def test_each_row_remembers_its_file_and_line(files):
 
 def test_one_file_has_no_file_of_its_own(files):
     frame = read_table(files[0]).frame
-    assert (line_of(frame, 1), file_of(frame, 1)) == (3, None)
+    assert (find_line(frame, 1), find_file(frame, 1)) == (3, None)
     assert read_sources(files[:1]).fingerprint == read_table(files[0]).fingerprint
 
 
@@ -46,8 +46,8 @@ def test_the_fingerprint_depends_on_the_order(files):
 def test_a_file_without_known_lines_does_not_shift_the_others(files, tmp_path):
     (tmp_path / "c.csv").write_text('city,mm\n"two\nlines",4\n')
     table = read_sources([tmp_path / "c.csv", *files])
-    assert [line_of(table.frame, i) for i in range(4)] == [None, 2, 3, 2]
-    assert file_of(table.frame, 0) == str(tmp_path / "c.csv")
+    assert [find_line(table.frame, i) for i in range(4)] == [None, 2, 3, 2]
+    assert find_file(table.frame, 0) == str(tmp_path / "c.csv")
 
 
 def test_other_columns_are_refused_by_name(files, tmp_path):
@@ -112,7 +112,7 @@ def test_standard_input_of_any_format(files, monkeypatch, tmp_path):
         table = piped(monkeypatch, content)
         assert table.source == "standard input"
         assert table.frame["mm"].tolist() == [3, 1]
-    assert line_of(piped(monkeypatch, contents[0]).frame, 1) == 3
+    assert find_line(piped(monkeypatch, contents[0]).frame, 1) == 3
 
 
 def test_errors_of_standard_input_do_not_name_a_temporary_file(monkeypatch):
@@ -141,6 +141,6 @@ def test_sheets_by_name_and_as_people_count(tmp_path):
         sheet: read_sources([tmp_path / "b.xlsx"], sheet=sheet).frame for sheet in ("one", "1", "2", "3", 0)
     }
     assert [int(frame["x"][0]) for frame in found.values()] == [0, 0, 1, 2, 0]
-    assert line_of(found["3"], 1) == 5  # two empty rows stand above its header
+    assert find_line(found["3"], 1) == 5  # two empty rows stand above its header
     with pytest.raises(InvalidParameter, match="has no sheet '4'"):
         read_sources([tmp_path / "b.xlsx"], sheet="4")

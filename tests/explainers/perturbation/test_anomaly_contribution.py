@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer
 
-from tellwhy.core.running import BATCH_BYTES, row_batches
+from tellwhy.core.running import BATCH_BYTES, cut_batches
 from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import AnomalyContribution
 from tellwhy.explainers.perturbation.anomaly_contribution import Neighbours
@@ -132,11 +132,11 @@ def test_batches_of_rows_and_of_neighbours_change_nothing(monkeypatch):
     whole = AnomalyContribution(bent).fit(X).explain(NEW)
 
     def small(n_rows, bytes_per_row, limit=4000):
-        return row_batches(n_rows, bytes_per_row, limit)
+        return cut_batches(n_rows, bytes_per_row, limit)
 
     assert len(small(128, 24 * 4)) > 2
     monkeypatch.setattr("tellwhy.explainers.perturbation.anomaly_contribution.row_batches", small)
-    monkeypatch.setattr("tellwhy.core.running.row_batches", small)
+    monkeypatch.setattr("tellwhy.core.running.cut_batches", small)
     parts = AnomalyContribution(bent).fit(X).explain(NEW)
     np.testing.assert_allclose(parts.values, whole.values, rtol=1e-10)
     np.testing.assert_allclose(parts.stderr, whole.stderr, rtol=1e-9)

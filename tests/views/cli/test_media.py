@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from tellwhy.kinds.choose_kind import kind_of
+from tellwhy.kinds.choose_kind import find_kind
 from tellwhy.views.cli.main import app
 
 Image = pytest.importorskip("PIL.Image")
@@ -87,9 +87,9 @@ def test_what_does_not_go_together_is_told(place, words, match):
 
 
 def test_tables_stay_tables(place):
-    assert kind_of(["s.csv"], time=None, window=None) is None
-    assert kind_of(["-"], time=None, window=None) is None
-    assert kind_of([str(place)], time=None, window=None) == "pictures"
+    assert find_kind(["s.csv"], time=None, window=None) is None
+    assert find_kind(["-"], time=None, window=None) is None
+    assert find_kind([str(place)], time=None, window=None) == "pictures"
     (place / "parts").mkdir()
     (place / "parts" / "1.csv").write_text("a,b\n1,2\n")
-    assert kind_of([str(place / "parts")], time=None, window=None) is None
+    assert find_kind([str(place / "parts")], time=None, window=None) is None

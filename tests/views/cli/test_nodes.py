@@ -15,8 +15,8 @@ from zoo.anomalies import odd_row
 from tellwhy.data.generated import latent_classes
 from tellwhy.data.graphs import chain, grid
 from tellwhy.views.cli.main import app
-from tellwhy.views.cli.media import records, show_nodes
-from tellwhy.views.page.nodes import pictures, png
+from tellwhy.views.cli.media import record_nodes, show_nodes
+from tellwhy.views.page.nodes import draw_pictures, write_png
 
 
 @pytest.fixture
@@ -94,9 +94,9 @@ def test_each_node_is_told_with_its_own_class_and_context(capsys):
     found = SimpleNamespace(
         anomalies=nodes, explanation=SimpleNamespace(extras=extras), summary="Two [nodes]."
     )
-    told = records(found, 2)
+    told = record_nodes(found, 2)
     assert [(r["row"], r["class"], r["context_share"]) for r in told] == [(7, 1, 0.25), (3, 0, 0.915)]
-    assert len(records(found, 1)) == 1
+    assert len(record_nodes(found, 1)) == 1
     show_nodes(found, 2)
     head, _, *lines = (
         " ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()
@@ -112,12 +112,12 @@ def test_each_node_is_told_with_its_own_class_and_context(capsys):
 def test_png_is_read_back():
     image = pytest.importorskip("PIL.Image")
     pixels = np.random.default_rng(0).integers(256, size=(5, 7, 3)).astype(np.uint8)
-    np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(png(pixels)))), pixels)
-    assert base64.b64encode(png(pixels))
+    np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(write_png(pixels)))), pixels)
+    assert base64.b64encode(write_png(pixels))
 
 
 def test_tables_have_no_pictures():
-    assert pictures(None) == []
+    assert draw_pictures(None) == []
 
 
 def test_a_grid_is_one_file(tmp_path):

@@ -189,7 +189,7 @@ def test_notes_and_errors_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_our_warnings_become_notes_in_the_words_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     def warned() -> None:
-        with screen.warnings_as_notes({"Raise n_sweeps": "Raise --sweeps"}):
+        with screen.show_warnings_as_notes({"Raise n_sweeps": "Raise --sweeps"}):
             warnings.warn("ours. Raise n_sweeps.", TellwhyWarning, stacklevel=1)
             warnings.warn("theirs", UserWarning, stacklevel=1)
 

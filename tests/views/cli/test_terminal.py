@@ -78,7 +78,7 @@ def test_the_console_shows_controls_wherever_they_come_from():
 
 def test_line_ends_of_strangers_make_no_lines():
     assert terminal.escape("a\nerror: [red]b") == "a\\nerror: \\[red]b"
-    assert terminal.visible("a\nb", lines=True) == "a\nb"
+    assert terminal.make_visible("a\nb", lines=True) == "a\nb"
 
 
 def test_what_is_being_done_is_shown_without_controls(monkeypatch):

@@ -11,7 +11,7 @@ from views.example_run import run_of
 from views.report.drawn import amount, mark, marks
 
 from tellwhy.results.result import Typical
-from tellwhy.views.page.anomalies import Card, cards
+from tellwhy.views.page.anomalies import Card, make_cards
 from tellwhy.views.page.shell import Limits
 from tellwhy.words.wording import THIN
 
@@ -19,7 +19,7 @@ NAMES = [f"c{j}" for j in range(8)]
 
 
 def card_of(values: list[float], **settings: object) -> Card:
-    return cards(run_of(values, NAMES[: len(values)], **settings), Limits())[0]  # type: ignore[arg-type]
+    return make_cards(run_of(values, NAMES[: len(values)], **settings), Limits())[0]  # type: ignore[arg-type]
 
 
 def lines(card: Card) -> list[tuple[str, str, str]]:
@@ -50,7 +50,7 @@ def test_three_columns_are_named_however_small_they_are() -> None:
 
 def test_many_large_columns_are_cut_at_the_limit() -> None:
     run = run_of([1.0] * 8, NAMES)
-    names = [str(f.name) for f in cards(run, Limits(factors=5))[0].factors]
+    names = [str(f.name) for f in make_cards(run, Limits(factors=5))[0].factors]
     assert names == ["c0", "c1", "c2", "c3", "c4", "3 other columns", "not attributed"]
 
 
@@ -104,13 +104,15 @@ def test_cells_are_those_of_the_row_and_column(as_frame: bool) -> None:
     if as_frame:
         data = pd.DataFrame(data, columns=names)[["b", "a"]]
     run = run_of([[2.0, 1.0], [1.0, 2.0]], names, data=data, typical=[Typical("a", "number")])
-    shown = [{str(f.name): str(f.value) for f in c.factors if not f.is_rest} for c in cards(run, Limits())]
+    shown = [
+        {str(f.name): str(f.value) for f in c.factors if not f.is_rest} for c in make_cards(run, Limits())
+    ]
     assert shown == [{"a": "1.5", "b": "2.5"}, {"b": "4.5", "a": "3.5"}]
 
 
 def test_a_reason_tells_the_cell_before_the_data_do() -> None:
     run = run_of([2.0, 1.0], ["a", "b"], cells=["as it was read"], data=np.array([[7.0, 8.0]]))
-    assert [f.value for f in cards(run, Limits())[0].factors[:2]] == ["as it was read", "8"]
+    assert [f.value for f in make_cards(run, Limits())[0].factors[:2]] == ["as it was read", "8"]
 
 
 def test_every_column_stands_beside_what_is_usual_in_it() -> None:
@@ -136,14 +138,14 @@ def test_only_what_would_change_is_told_of_the_nearest_normal_row() -> None:
 
 def test_long_lists_of_changes_are_cut() -> None:
     run = run_of([1.0] * 8, NAMES, cells=[1.0] * 8, nearest_normal=dict.fromkeys(NAMES, 5.0))
-    assert [name for name, *_ in cards(run, Limits(factors=3))[0].normal] == NAMES[:3]
+    assert [name for name, *_ in make_cards(run, Limits(factors=3))[0].normal] == NAMES[:3]
 
 
 def test_only_listed_rows_have_cards() -> None:
     run = run_of(np.ones((5, 2)), ["a", "b"])
-    assert len(cards(run, Limits(cards=3))) == 3
-    assert len(cards(run, Limits(cards=3, listed=2))) == 2
-    assert cards(replace(run, anomalies=[]), Limits()) == []
+    assert len(make_cards(run, Limits(cards=3))) == 3
+    assert len(make_cards(run, Limits(cards=3, listed=2))) == 2
+    assert make_cards(replace(run, anomalies=[]), Limits()) == []
 
 
 def test_amounts_of_a_card_make_up_the_score_for_any_values() -> None:

@@ -10,8 +10,8 @@ from views.example_run import example_run
 from views.report.drawn import marks
 
 from tellwhy.results.result import Agreement, Detection
-from tellwhy.views.page.evidence import EvidenceView, detection_words, evidence
-from tellwhy.views.page.scores import curves
+from tellwhy.views.page.evidence import EvidenceView, list_detection_words, make_evidence
+from tellwhy.views.page.scores import draw_curves
 from tellwhy.views.page.svg import LEFT, PLOT_HEIGHT
 from tellwhy.words.wording import THIN
 
@@ -20,7 +20,7 @@ OURS = RUN.explanation.method
 
 
 def view(**changes: object) -> EvidenceView:
-    return evidence(replace(RUN, evidence=replace(RUN.evidence, **changes)))  # type: ignore[arg-type]
+    return make_evidence(replace(RUN, evidence=replace(RUN.evidence, **changes)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_curves_are_listed_ours_first_random_last_the_best_others_between() -> N
 
 
 def test_curves_start_at_the_top_left_and_end_at_the_right() -> None:
-    picture = curves({"a": [1.0, 0.5, 0.0], "b": [1.0, -1.0, 0.0]}, ["x", "y"], "columns", "label")
+    picture = draw_curves({"a": [1.0, 0.5, 0.0], "b": [1.0, -1.0, 0.0]}, ["x", "y"], "columns", "label")
     first, second = (
         [tuple(float(v) for v in p.split(",")) for p in m.attributes["points"].split()]
         for m in marks(picture, "curve")
@@ -126,7 +126,7 @@ def test_curves_start_at_the_top_left_and_end_at_the_right() -> None:
 
 
 def test_a_curve_that_rises_first_stays_on_the_chart() -> None:
-    picture = curves({"a": [1.0, 0.5, 0.0], "b": [1.0, 2.0, 0.0]}, ["x", "y"], "columns", "label")
+    picture = draw_curves({"a": [1.0, 0.5, 0.0], "b": [1.0, 2.0, 0.0]}, ["x", "y"], "columns", "label")
     heights = [
         [float(p.split(",")[1]) for p in m.attributes["points"].split()] for m in marks(picture, "curve")
     ]
@@ -136,7 +136,7 @@ def test_a_curve_that_rises_first_stays_on_the_chart() -> None:
 
 
 def test_counts_of_columns_stand_below_their_steps() -> None:
-    picture = curves({"a": list(np.linspace(1, 0, 11))}, ["x"], "columns", "label")
+    picture = draw_curves({"a": list(np.linspace(1, 0, 11))}, ["x"], "columns", "label")
     ticks = {m.words: m.at("x") for m in marks(picture, "tick") if m.at("y") > PLOT_HEIGHT + 10}
     assert ticks["0"] == LEFT
     assert ticks["10"] == 100
@@ -144,7 +144,7 @@ def test_counts_of_columns_stand_below_their_steps() -> None:
 
 
 def test_long_curves_keep_both_ends() -> None:
-    picture = curves({"a": list(np.linspace(1, 0, 5001))}, ["x"], "columns", "label")
+    picture = draw_curves({"a": list(np.linspace(1, 0, 5001))}, ["x"], "columns", "label")
     points = marks(picture, "curve")[0].attributes["points"].split()
     assert len(points) <= 120
     assert points[0].startswith("0.00,")
@@ -153,10 +153,10 @@ def test_long_curves_keep_both_ends() -> None:
 
 def test_guessing_is_told_beside_the_average_precision() -> None:
     found = Detection("sick", "yes", 30, 0.9, 0.4, n_alarms=10, precision=0.8, recall=0.25)
-    auroc, precision, *at_threshold = detection_words(found, 200)
+    auroc, precision, *at_threshold = list_detection_words(found, 200)
     assert [words[:2] for words in at_threshold] == [("precision", "0.8"), ("recall", "0.25")]
     assert "among the 10 alarms" in at_threshold[0][2]
-    silent = detection_words(Detection("sick", "yes", 30, 0.9, 0.4, negated=True), 200)
+    silent = list_detection_words(Detection("sick", "yes", 30, 0.9, 0.4, negated=True), 200)
     assert silent[-1][:2] == ("alarms", "0")
     assert "sick ≠ yes" in silent[0][2]
     assert auroc[:2] == ("AUROC", "0.9")

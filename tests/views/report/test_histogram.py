@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from views.report.drawn import Mark, amount, mark, marks
 
-from tellwhy.views.page.scores import Bins, bin_scores, histogram
-from tellwhy.views.page.svg import PLOT_HEIGHT, nice_ticks, round_ticks
+from tellwhy.views.page.scores import Bins, bin_scores, draw_histogram
+from tellwhy.views.page.svg import PLOT_HEIGHT, choose_ticks, round_ticks
 
 RNG = np.random.default_rng(0)
 USUAL = RNG.normal(5.0, 1.0, 4000).clip(1.0, 9.0)
@@ -31,12 +31,12 @@ def tick_texts(picture: str, anchor: str) -> list[str]:
 def test_few_odd_rows_are_counted_on_a_logarithmic_scale() -> None:
     bins = bin_scores(FEW_ODD, 10.0)
     assert bins.log_counts
-    drawn = bars(histogram(bins, "label"))
+    drawn = bars(draw_histogram(bins, "label"))
     odd = [bar for bar in drawn if bar.kind == "odd"]
     assert sum(rows_of(bar) for bar in odd) == 3
     tallest = max(bar.at("height") for bar in drawn)
     assert min(bar.at("height") for bar in odd) > 0.08 * tallest  # 1 of 400 would be a quarter of a per cent
-    assert tick_texts(histogram(bins, ""), "end")[:4] == ["rows", "0", "1", "10"]
+    assert tick_texts(draw_histogram(bins, ""), "end")[:4] == ["rows", "0", "1", "10"]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_few_odd_rows_are_counted_on_a_logarithmic_scale() -> None:
 def test_other_counts_are_proportional_to_their_bars(scores: np.ndarray, threshold: float) -> None:
     bins = bin_scores(scores, threshold)
     assert not bins.log_counts
-    drawn = bars(histogram(bins, ""))
+    drawn = bars(draw_histogram(bins, ""))
     heights = np.array([bar.at("height") for bar in drawn])
     counts = np.array([rows_of(bar) for bar in drawn])
     np.testing.assert_allclose(heights / heights.max(), counts / counts.max(), atol=1e-3)
@@ -60,7 +60,7 @@ def test_other_counts_are_proportional_to_their_bars(scores: np.ndarray, thresho
 
 @pytest.mark.parametrize("threshold", [6.0, 10.0, 20.0])
 def test_bars_above_the_threshold_and_only_those_are_odd(threshold: float) -> None:
-    picture = histogram(bin_scores(FEW_ODD, threshold), "")
+    picture = draw_histogram(bin_scores(FEW_ODD, threshold), "")
     drawn = bars(picture)
     assert sum(rows_of(bar) for bar in drawn) == len(FEW_ODD)
     assert sum(rows_of(bar) for bar in drawn if bar.kind == "odd") == (threshold < FEW_ODD).sum()
@@ -70,7 +70,7 @@ def test_bars_above_the_threshold_and_only_those_are_odd(threshold: float) -> No
 
 
 def test_the_threshold_stands_between_usual_and_odd_bars() -> None:
-    picture = histogram(bin_scores(FEW_ODD, 10.0), "")
+    picture = draw_histogram(bin_scores(FEW_ODD, 10.0), "")
     line = mark(picture, "threshold").at("x")
     assert max(bar.end for bar in bars(picture) if bar.kind == "usual") <= line
     assert min(bar.at("x") for bar in bars(picture) if bar.kind == "odd") >= line
@@ -84,7 +84,7 @@ def heavy() -> tuple[np.ndarray, Bins]:
 
 def test_logarithmic_scores_are_told_as_scores() -> None:
     scores, bins = heavy()
-    picture = histogram(bins, "")
+    picture = draw_histogram(bins, "")
     assert mark(picture, "threshold-text").words == "threshold 20"
     for bar in bars(picture)[1:]:  # the lowest hundredth joins the first bar
         low, high = (amount(text) for text in re.findall("[0-9.]+(?: × 10[⁻⁰-⁹]+)?", bar.words)[:2])
@@ -100,7 +100,7 @@ def test_scores_far_beyond_the_others_are_gathered_in_a_last_odd_bar() -> None:
     scores = np.concatenate([USUAL, [10.5, 2000.0, 3000.0]]) - 5.0  # below 0 too, so that no logarithm serves
     bins = bin_scores(scores, 5.0)
     assert (bins.log_scores, bins.beyond) == (False, 2)
-    picture = histogram(bins, "")
+    picture = draw_histogram(bins, "")
     last = bars(picture)[-1]
     assert (last.kind, rows_of(last)) == ("odd", 2)
     assert last.words.startswith("score above ")
@@ -113,13 +113,13 @@ def test_without_a_threshold_no_bar_is_odd() -> None:
     scores = np.concatenate([USUAL, [2000.0, 3000.0]])
     bins = bin_scores(scores, np.inf)
     assert bins.beyond == 2
-    drawn = bars(histogram(bins, ""))
+    drawn = bars(draw_histogram(bins, ""))
     assert {bar.kind for bar in drawn} == {"usual"}
     assert sum(rows_of(bar) for bar in drawn) == len(scores)
 
 
 def test_ticks_stand_at_their_place() -> None:
-    picture = histogram(bin_scores(FEW_ODD, 10.0), "")
+    picture = draw_histogram(bin_scores(FEW_ODD, 10.0), "")
     ticks = [m for m in marks(picture, "tick") if m.attributes["text-anchor"] == "middle"]
     line = mark(picture, "threshold").at("x")
     scale = [
@@ -137,9 +137,9 @@ def test_ticks_of_logarithmic_axes() -> None:
 
 
 def test_ticks_of_an_axis_of_no_length() -> None:
-    assert nice_ticks(3.0, 3.0, 5) == [3.0]
-    assert nice_ticks(np.nan, 3.0, 5) == []
-    assert nice_ticks(-1.0, 1.0, 4) == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    assert choose_ticks(3.0, 3.0, 5) == [3.0]
+    assert choose_ticks(np.nan, 3.0, 5) == []
+    assert choose_ticks(-1.0, 1.0, 4) == [-1.0, -0.5, 0.0, 0.5, 1.0]
 
 
 def test_steps_between_powers_of_ten_only_where_there_is_room() -> None:

@@ -19,7 +19,7 @@ from tellwhy.views.page.nodes import (
     MOST_RINGS,
     PLOT_SIDE,
     Shown,
-    pictures,
+    draw_pictures,
 )
 from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS
 from tellwhy.words.wording import THIN
@@ -63,7 +63,7 @@ def grid(**changes: object) -> NodePicture:
 
 
 def by_title(found: NodePicture) -> dict[str, Shown]:
-    return {shown.title: shown for shown in pictures(found)}
+    return {shown.title: shown for shown in draw_pictures(found)}
 
 
 def test_maps_of_all_that_is_known_most_relevant_features_first() -> None:

@@ -17,7 +17,7 @@ from zoo.anomalies import moved, odd_row
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
 from tellwhy.results.result import Agreement, Group, Run, Typical, written as said_so
-from tellwhy.views.page.anomalies import cards
+from tellwhy.views.page.anomalies import make_cards
 from tellwhy.views.page.page import render, write_report
 from tellwhy.views.page.scores import bin_scores
 from tellwhy.views.page.shell import Limits
@@ -119,7 +119,7 @@ def test_each_anomaly_has_a_line_and_a_card(run: Run, page: Page) -> None:
 
 def test_cards_add_up(run: Run) -> None:
     limits = Limits()
-    for card, row in zip(cards(run, limits), run.explanation, strict=True):
+    for card, row in zip(make_cards(run, limits), run.explanation, strict=True):
         drawn = [f for f in card.factors if not f.is_rest]
         assert 3 <= len(drawn) <= limits.factors
         rest = [str(f.name) for f in card.factors if f.is_rest]
@@ -143,7 +143,7 @@ def test_signed_parts_and_standard_errors_are_drawn(run: Run) -> None:
         base_values=given.base_values + 2.0,
         stderr=np.full(given.values.shape, 0.125),
     )
-    card = cards(replace(run, explanation=signed), Limits())[0]
+    card = make_cards(replace(run, explanation=signed), Limits())[0]
     lowering = [f for f in card.factors if f.amount.startswith("−") and not f.is_rest]
     assert lowering
     assert all('class="usual"' in f.bar and f.share == "" for f in lowering)
@@ -338,7 +338,7 @@ def test_extreme_cells_leave_no_nan_in_the_page() -> None:
 def test_categories_show_the_rows_own_value() -> None:
     shares = {"a": 0.5, "b": 0.3, "c": 0.1, "d": 0.05, "e": 0.04, "f": 0.01}
     run = with_cells(["f"], [Typical("letter", "category", shares=shares)], [3.0])
-    lines = cards(run, Limits())[0].factors[0].beside
+    lines = make_cards(run, Limits())[0].factors[0].beside
     assert lines is not None
     assert [(c.value, c.is_this_row) for c in lines.categories] == [
         ("a", False),

@@ -35,7 +35,7 @@ def scored(values: list[float], threshold: float) -> Run:
 def test_rows_above_the_threshold_stand_out_and_one_at_it_does_not(
     scores: list[float], headline: str
 ) -> None:
-    found = sections.overview(scored(scores, 3.0), Limits())
+    found = sections.make_overview(scored(scores, 3.0), Limits())
     assert found.headline == headline
     assert dict(found.figures)["above the threshold"] == headline.split(maxsplit=1)[0].replace("None", "0")
 
@@ -43,17 +43,17 @@ def test_rows_above_the_threshold_stand_out_and_one_at_it_does_not(
 def test_the_main_columns_are_named_only_where_something_stands_out() -> None:
     shares = {"a": 0.05, "b": 0.6, "c": 0.049, "d": 0.2, "e": 0.101}
     run = replace(RUN, column_shares=shares)
-    assert sections.overview(run, Limits()).because == ["b", "d", "e"]
+    assert sections.make_overview(run, Limits()).because == ["b", "d", "e"]
     few = replace(run, column_shares={"a": 0.049, "b": 0.951, "c": np.nan})
-    assert sections.overview(few, Limits()).because == ["b"]
-    assert sections.overview(replace(run, threshold=1e9), Limits()).because == []
+    assert sections.make_overview(few, Limits()).because == ["b"]
+    assert sections.make_overview(replace(run, threshold=1e9), Limits()).because == []
 
 
 def test_notices_that_do_not_fit_are_counted() -> None:
     run = replace(RUN, notices=[said_so(f"notice {k}") for k in range(9)])
-    found = sections.overview(run, Limits(lines=4))
+    found = sections.make_overview(run, Limits(lines=4))
     assert (found.notices, found.more_notices) == ([f"notice {k}" for k in range(4)], 5)
-    assert sections.overview(run, Limits()).more_notices == 0
+    assert sections.make_overview(run, Limits()).more_notices == 0
 
 
 def test_the_histogram_says_how_it_is_drawn() -> None:
@@ -78,7 +78,7 @@ def test_lines_are_ranked_from_one_and_say_what_is_below_the_threshold() -> None
         anomaly(40, 34.4712, name="Ann", percentile=99.996),
         anomaly(7, 9.05, main="", is_alarm=False, percentile=12.345),
     ]
-    first, second = anomalies.lines(replace(RUN, anomalies=given), Limits())
+    first, second = anomalies.make_lines(replace(RUN, anomalies=given), Limits())
     assert (first.rank, first.row, first.name, first.has_id, first.is_above) == (1, 40, "Ann", True, True)
     assert (first.score, first.percentile) == ("34.47", "99.99")
     assert (float(first.raw_score), float(first.raw_percentile)) == (34.4712, 99.996)
@@ -95,21 +95,25 @@ def test_lines_are_ranked_from_one_and_say_what_is_below_the_threshold() -> None
 
 def test_only_listed_rows_and_reasons_are_shown() -> None:
     run = replace(RUN, anomalies=[anomaly(k, 9.0 - k) for k in range(5)])
-    assert [line.row for line in anomalies.lines(run, Limits(listed=3))] == [0, 1, 2]
+    assert [line.row for line in anomalies.make_lines(run, Limits(listed=3))] == [0, 1, 2]
     many = replace(RUN.anomalies[0], reasons=[said(c, 1, [], 0.1, c) for c in "abcd"])
-    assert anomalies.lines(replace(RUN, anomalies=[many]), Limits(reasons=2))[0].reasons == ["a", "b"]
+    assert anomalies.make_lines(replace(RUN, anomalies=[many]), Limits(reasons=2))[0].reasons == ["a", "b"]
 
 
 def test_columns_to_filter_by_come_most_frequent_first() -> None:
     given = [anomaly(k, 9.0, main) for k, main in enumerate(["x", "y", "y", "", "z", "z", "z"])]
-    assert anomalies.main_columns(anomalies.lines(replace(RUN, anomalies=given), Limits())) == ["z", "y", "x"]
+    assert anomalies.find_main_columns(anomalies.make_lines(replace(RUN, anomalies=given), Limits())) == [
+        "z",
+        "y",
+        "x",
+    ]
 
 
 def test_groups_count_all_their_rows_and_link_those_with_a_card() -> None:
     given = [anomaly(k, 9.0 - k, name=f"no {k}" if k else None) for k in range(4)]
     groups = [Group(["a", "b"], [0, 1, 2, 3]), Group(["c"], [3, 99])]
     run = replace(RUN, anomalies=given, groups=groups)
-    first, second = sections.groups(run, Limits(links=3, cards=2))
+    first, second = sections.list_groups(run, Limits(links=3, cards=2))
     assert (first.features, first.n_rows, first.more) == (["a", "b"], 4, 1)
     assert first.links == [(0, "row 0", True), (1, "no 1", True), (2, "no 2", False)]
     assert second.links == [(3, "no 3", False), (99, "row 99", False)]
@@ -119,7 +123,7 @@ def test_groups_count_all_their_rows_and_link_those_with_a_card() -> None:
 
 def test_small_columns_are_joined_and_their_parts_added() -> None:
     shares = {"a": 0.1, "b": 0.5, "c": 0.25, "d": 0.1, "e": 0.05}
-    found = scores.columns(replace(RUN, column_shares=shares), Limits(columns=2))
+    found = scores.make_columns(replace(RUN, column_shares=shares), Limits(columns=2))
     assert [(c.name, c.share, c.is_rest) for c in found] == [
         ("b", f"50{THIN}%", False),
         ("c", f"25{THIN}%", False),
@@ -131,7 +135,7 @@ def test_small_columns_are_joined_and_their_parts_added() -> None:
 
 def test_bars_of_many_small_columns_stay_inside() -> None:
     shares = {f"c{k}": 0.1 for k in range(10)}
-    found = scores.columns(replace(RUN, column_shares=shares), Limits(columns=2))
+    found = scores.make_columns(replace(RUN, column_shares=shares), Limits(columns=2))
     drawn = [m for c in found for m in marks(c.bar) if m.kind in ("odd", "rest")]
     assert [m.at("width") for m in drawn] == pytest.approx([12.5, 12.5, 100])
 

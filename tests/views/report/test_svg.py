@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from views.report.drawn import mark, marks
 
-from tellwhy.views.page.svg import bar, element, range_strip, strip_axis
+from tellwhy.views.page.svg import bar, draw_range, element, strip_axis
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ QUANTILES = [0.0, 0.9, 1.2, 1.6, 2.2, 4.1, 6.0]
 
 @pytest.mark.parametrize(("value", "at_break"), [(145.0, [93.5]), (-145.0, [6.5]), (3.0, [])])
 def test_a_break_is_drawn_on_the_side_of_the_far_value(value: float, at_break: list[float]) -> None:
-    drawn = range_strip(QUANTILES, value, None, "label")
+    drawn = draw_range(QUANTILES, value, None, "label")
     signs = [m.at("x") for m in marks(drawn) if m.tag == "svg" and "x" in m.attributes]
     assert signs == at_break
     place = mark(drawn, "value-mark").at("cx")

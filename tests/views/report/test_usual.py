@@ -7,7 +7,7 @@ import pytest
 from views.report.drawn import mark, marks
 
 from tellwhy.results.result import Typical
-from tellwhy.views.page.anomalies import BesideUsual, beside_usual, shown
+from tellwhy.views.page.anomalies import BesideUsual, show_beside_usual, show_value
 from tellwhy.words.wording import THIN
 
 NUMBER = Typical("n", "number", quantiles=[0.0, 10.0, 30.0, 55.0, 70.0, 90.0, 100.0])
@@ -20,13 +20,13 @@ DATE = Typical(
 
 
 def strip(usual: Typical, value: object, normal: object = None) -> str:
-    found = beside_usual(usual, value, normal).strip
+    found = show_beside_usual(usual, value, normal).strip
     assert found is not None
     return found
 
 
 def test_numbers_in_words_and_as_a_strip() -> None:
-    assert beside_usual(NUMBER, 40.0, None).words == "usually 10–90, median 55"
+    assert show_beside_usual(NUMBER, 40.0, None).words == "usually 10–90, median 55"
     drawn = strip(NUMBER, 40.0, 20.0)
     # The axis leaves 2 % free at each end: 0 lies at 2 %, 100 at 98 %.
     assert (mark(drawn, "range-all").at("x"), mark(drawn, "range-all").end) == pytest.approx((2, 98))
@@ -47,11 +47,11 @@ def test_no_mark_without_a_value() -> None:
 
 def test_negative_ranges_have_a_word_between_them() -> None:
     usual = Typical("n", "number", quantiles=[-9.0, -5.0, -3.0, 0.0, 3.0, 5.0, 9.0])
-    assert beside_usual(usual, 1.0, None).words == "usually −5 to 5, median 0"
+    assert show_beside_usual(usual, 1.0, None).words == "usually −5 to 5, median 0"
 
 
 def test_dates_in_words_and_as_a_strip() -> None:
-    assert beside_usual(DATE, "2020-06-01", None).words == "usually 2020-02-01 to 2020-11-01"
+    assert show_beside_usual(DATE, "2020-06-01", None).words == "usually 2020-02-01 to 2020-11-01"
     drawn = strip(DATE, "2020-06-01", pd.Timestamp("2020-02-01"))
     assert mark(drawn, "value-mark").at("cx") == pytest.approx(mark(drawn, "median").at("x"))
     diamond = next(m for m in marks(drawn) if m.tag == "svg" and "x" in m.attributes)
@@ -59,14 +59,14 @@ def test_dates_in_words_and_as_a_strip() -> None:
 
 
 def test_cells_of_dates_are_written_without_midnight() -> None:
-    assert shown("2020-06-01T00:00:00", DATE) == "2020-06-01"
-    assert shown("2020-06-01T00:00:00", NUMBER) == "2020-06-01T00:00:00"  # text is shown as it is
-    assert shown(pd.NaT, DATE) == "missing"
-    assert shown(3.0, None) == "3"
+    assert show_value("2020-06-01T00:00:00", DATE) == "2020-06-01"
+    assert show_value("2020-06-01T00:00:00", NUMBER) == "2020-06-01T00:00:00"  # text is shown as it is
+    assert show_value(pd.NaT, DATE) == "missing"
+    assert show_value(3.0, None) == "3"
 
 
 def categories(shares: dict[str, float], value: object, kind: str = "category") -> BesideUsual:
-    return beside_usual(Typical("k", kind, shares=shares), value, None)
+    return show_beside_usual(Typical("k", kind, shares=shares), value, None)
 
 
 def test_categories_are_drawn_against_the_most_common_one() -> None:

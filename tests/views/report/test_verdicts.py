@@ -10,11 +10,11 @@ from views.report.test_page import Page
 from zoo.anomalies import moved
 
 from tellwhy.results.result import AlarmRule, Finding, Headline, Notice, Run
-from tellwhy.views.page.anomalies import p_words, place_words
-from tellwhy.views.page.evidence import evidence
-from tellwhy.views.page.overview import findings
+from tellwhy.views.page.anomalies import place_words, write_p
+from tellwhy.views.page.evidence import make_evidence
+from tellwhy.views.page.overview import list_findings
 from tellwhy.views.page.page import render
-from tellwhy.views.page.scores import columns
+from tellwhy.views.page.scores import make_columns
 from tellwhy.views.page.shell import Limits
 from tellwhy.words.wording import THIN
 
@@ -81,7 +81,7 @@ def test_the_sentences_stand_on_top(run: Run, page: Page) -> None:
 
 
 def test_findings_have_count_example_lines_and_what_was_done(run: Run, page: Page) -> None:
-    first, second = findings(run, Limits())
+    first, second = list_findings(run, Limits())
     lines = ", ".join(str(line) for line in run.findings[0].lines)
     text = "T3 = −9, a placeholder (other values 0.5–4)."
     assert (first.n_rows, first.text, first.where) == ("3", text, f"lines {lines}")
@@ -111,17 +111,19 @@ def test_places_and_chances_in_words(run: Run) -> None:
     assert place_words(anomaly) == "line 17 of b.csv"
     assert place_words(moved(anomaly, file=None)) == "line 17"
     assert place_words(moved(anomaly, line=None)) == f"row {anomaly.row}"
-    assert [p_words(p) for p in (1.0, 0.05, 2.34e-7, 0.0)] == ["1", "0.05", "2.3 × 10⁻⁷", "< 10⁻³⁰⁰"]
+    assert [write_p(p) for p in (1.0, 0.05, 2.34e-7, 0.0)] == ["1", "0.05", "2.3 × 10⁻⁷", "< 10⁻³⁰⁰"]
 
 
 def test_columns_show_their_roles_and_what_is_not_attributed(run: Run, page: Page) -> None:
-    bars = columns(run, Limits())
+    bars = make_columns(run, Limits())
     assert next(bar for bar in bars if bar.name == "TSH").role == "money in $"
     assert bars[-1].name == "not attributed"
-    plain = {bar.name: bar.share for bar in columns(replace(run, anomalies=[run.anomalies[0]]), Limits())}
+    plain = {
+        bar.name: bar.share for bar in make_columns(replace(run, anomalies=[run.anomalies[0]]), Limits())
+    }
     assert "not attributed" not in plain
     half = replace(run, anomalies=[replace(run.anomalies[0], unattributed=0.5)])
-    scaled = {bar.name: bar.share for bar in columns(half, Limits())}
+    scaled = {bar.name: bar.share for bar in make_columns(half, Limits())}
     assert scaled["not attributed"] == f"50{THIN}%"
     assert scaled["TSH"] != plain["TSH"]
     assert "names of rows" in page.texts["settings"]
@@ -133,6 +135,6 @@ def test_the_share_of_verified_reasons_is_judged(run: Run, n_held: int, verdict:
     for rank, anomaly in enumerate(run.anomalies):
         reasons = [replace(reason, holds=rank < n_held) for reason in anomaly.reasons]
         anomalies.append(replace(anomaly, reasons=reasons))
-    found = evidence(replace(run, anomalies=anomalies)).findings[0]
+    found = make_evidence(replace(run, anomalies=anomalies)).findings[0]
     assert (found.title, found.verdict) == ("Do the reasons hold?", verdict)
     assert found.figure == f"{n_held} of 25 alarms of the model"

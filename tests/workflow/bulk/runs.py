@@ -69,7 +69,7 @@ def start(
 def run_here(monkeypatch, work=explain_block) -> None:
     """Let blocks be explained in this process: faster, where processes are not the matter."""
     runner = lambda workers, ray: nullcontext(lambda job, blocks: (work(job, block) for block in blocks))  # noqa: E731
-    monkeypatch.setattr("tellwhy.bulk.run._runner", runner)
+    monkeypatch.setattr("tellwhy.bulk.run._choose_runner", runner)
 
 
 def finish(process: subprocess.Popen) -> list[int]:

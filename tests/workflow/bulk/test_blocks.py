@@ -7,7 +7,7 @@ import pytest
 
 import tellwhy
 from tellwhy.bulk import blocks, blocks as text_parts, fit as fit_blocks
-from tellwhy.bulk.blocks import cuts_of, layout_of, plan_blocks, read_block
+from tellwhy.bulk.blocks import detect_layout, find_cuts, plan_blocks, read_block
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.kinds import table_model
 from tellwhy.workflow import fit_model
@@ -36,13 +36,13 @@ def test_every_row_of_a_text_file_is_in_one_part(tmp_path, monkeypatch, ending, 
     path = tmp_path / "t.csv"
     frame = texts(300)
     frame.to_csv(path, index=False, lineterminator=ending)
-    layout = layout_of(path)
-    cuts = cuts_of(path, layout, size)
+    layout = detect_layout(path)
+    cuts = find_cuts(path, layout, size)
     assert sum(cut.n_rows for cut in cuts) == 300
     assert [cut.first_row for cut in cuts] == np.cumsum([0, *(cut.n_rows for cut in cuts[:-1])]).tolist()
     assert cuts[0].begin == layout.header_end
     assert cuts[-1].end == path.stat().st_size
-    monkeypatch.setattr(blocks, "cuts_of", lambda path, layout: cuts)
+    monkeypatch.setattr(blocks, "find_cuts", lambda path, layout: cuts)
     found = [piece.read() for block in plan_blocks([path]) for piece in block.pieces]
     assert [len(part) for part in found] == [cut.n_rows for cut in cuts]
     assert pd.concat(found)["number"].tolist() == list(range(300))
@@ -52,7 +52,7 @@ def test_every_row_of_a_text_file_is_in_one_part(tmp_path, monkeypatch, ending, 
 def test_blank_lines_are_no_rows(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1,2\n\n3,4\n" * 50 + "5,6", encoding="utf-8")
-    cuts = cuts_of(path, layout_of(path), 40)
+    cuts = find_cuts(path, detect_layout(path), 40)
     assert len(cuts) > 5
     assert sum(cut.n_rows for cut in cuts) == 101
 
@@ -61,8 +61,8 @@ def test_what_cannot_be_cut_is_read_whole(tmp_path):
     (tmp_path / "numbers.csv").write_text("1,2\n3,4\n")
     orders(20).to_csv(tmp_path / "t.csv.gz", index=False)
     (tmp_path / "wide.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
-    assert layout_of(tmp_path / "numbers.csv") is None
-    assert layout_of(tmp_path / "wide.csv") is None
+    assert detect_layout(tmp_path / "numbers.csv") is None
+    assert detect_layout(tmp_path / "wide.csv") is None
     assert [piece.kind for piece in plan_blocks([tmp_path / "t.csv.gz"])[0].pieces] == ["file"]
 
 

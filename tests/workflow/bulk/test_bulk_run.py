@@ -24,7 +24,7 @@ from tellwhy.bulk.plan import Job
 from tellwhy.bulk.run import explain_bulk
 from tellwhy.core.errors import CannotWrite, MissingExtra, UnreadableFile
 from tellwhy.data import as_table
-from tellwhy.kinds.table import changed_request, judge, told_run
+from tellwhy.kinds.table import change_request, judge, tell_judged
 from tellwhy.workflow import fit_model, load_run
 from workflow.bulk.runs import GROUP, content_of, finish, make_inputs, readings, run_here, start
 
@@ -52,8 +52,8 @@ def in_process(monkeypatch):
 
 def test_scores_and_alarms_are_those_of_one_go(place):
     model = tellwhy.load(place / "m.tellwhy")
-    request = changed_request(model, {"top": 300})
-    whole = told_run(judge(model, as_table(pd.read_parquet(place / "big.parquet")), request, is_part=True))
+    request = change_request(model, {"top": 300})
+    whole = tell_judged(judge(model, as_table(pd.read_parquet(place / "big.parquet")), request, is_part=True))
     parts = sorted((place / "whole" / "parts").glob("*-scores.parquet"))
     scores = pd.concat([pd.read_parquet(part) for part in parts], ignore_index=True)
     assert scores["row"].tolist() == list(range(ROWS))

@@ -8,10 +8,10 @@ import pytest
 
 import tellwhy
 from tellwhy.bulk import blocks
-from tellwhy.bulk.repeats import copies_of
+from tellwhy.bulk.repeats import find_copies
 from tellwhy.bulk.run import explain_bulk
 from tellwhy.checks.mistakes import REPEATED_ELSEWHERE
-from tellwhy.kinds.marks import marks_of, with_marks
+from tellwhy.kinds.marks import add_marks, make_marks
 from tellwhy.workflow import fit_model
 from workflow.bulk.runs import GROUP, readings, run_here
 
@@ -66,7 +66,7 @@ def test_copies_against_a_plain_loop():
     rng = np.random.default_rng(0)
     hashes = rng.integers(0, 40, 60).astype(np.uint64)
     parts = np.repeat(np.arange(6), 10)
-    found = copies_of(hashes, parts)
+    found = find_copies(hashes, parts)
     first = [next(j for j in range(60) if hashes[j] == hashes[i]) for i in range(60)]
     rows = [i for i in range(60) if parts[i] != parts[first[i]]]
     assert found.rows.tolist() == rows
@@ -93,9 +93,9 @@ def test_a_mark_in_a_run_of_blocks_is_of_the_value_that_was_found(tmp_path):
     first.to_parquet(tmp_path / "one.parquet", row_group_size=GROUP, index=False)
     result = explain_bulk(tmp_path / "one.parquet", model=path, out=tmp_path / "a")
     assert {70, 71, 130} <= {anomaly.row for anomaly in result.run.anomalies}
-    marks = marks_of(result.run, 71, "age unknown")
+    marks = make_marks(result.run, 71, "age unknown")
     assert any(mark.cause == '["placeholder", ["age"], "999"]' for mark in marks)
-    tellwhy.save(with_marks(tellwhy.load(path), marks), tmp_path / "marked")
+    tellwhy.save(add_marks(tellwhy.load(path), marks), tmp_path / "marked")
     second = people(3 * GROUP, age={5: 999.0, 100: 999.0, 150: -999.0})
     second.to_parquet(tmp_path / "two.parquet", row_group_size=GROUP, index=False)
     plain = explain_bulk(tmp_path / "two.parquet", model=path, out=tmp_path / "b")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.verdicts.run_io import anomaly_record
+from tellwhy.verdicts.run_io import record_anomaly
 from tellwhy.workflow import explain_table, load_run, save_run
 
 PAY = {"intern": (2100, 150), "clerk": (3200, 300), "engineer": (6000, 900), "manager": (9000, 1200)}
@@ -140,7 +140,7 @@ def test_what_is_told_is_kept(tmp_path):
     assert loaded.anomalies[0].usual["salary"].quantiles == pytest.approx(
         run.anomalies[0].usual["salary"].quantiles
     )
-    assert anomaly_record(loaded.anomalies[0])["segment"] == "role = intern"
+    assert record_anomaly(loaded.anomalies[0])["segment"] == "role = intern"
     assert "where role = intern" in (tmp_path / "run" / "anomalies.csv").read_text(encoding="utf-8-sig")
     assert run.settings["by"] == ["role"]
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.checks.mistakes import RARE_IN_SEGMENT
-from tellwhy.kinds.segments import counted
+from tellwhy.kinds.segments import count_labels
 from tellwhy.workflow import explain_table
 
 
@@ -49,4 +49,4 @@ def test_how_far_apart_segments_are():
         shares = np.array([rng.dirichlet(truth * np.array([0.5, 0.3, 0.2])) for _ in range(300)])
         segments = np.repeat(np.arange(300), 60)
         labels = np.array([rng.choice(3, p=shares[s]) for s in segments])
-        assert counted(labels, segments, 3, 300).strength() == pytest.approx(truth, rel=0.35)
+        assert count_labels(labels, segments, 3, 300).strength() == pytest.approx(truth, rel=0.35)

@@ -6,13 +6,13 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.columns.roles import read_columns
-from tellwhy.kinds.segments import deepest, nested_segments
+from tellwhy.kinds.segments import find_deepest, find_nested_segments
 
 
 def segments(frame, reference=None):
     known = read_columns(frame if reference is None else reference)
     scored = known.frame if reference is None else read_columns(frame, roles=known.roles).frame
-    return nested_segments(scored, known.frame, known.roles, "t.csv")
+    return find_nested_segments(scored, known.frame, known.roles, "t.csv")
 
 
 def test_each_value_is_a_segment_and_a_missing_one_is_none():
@@ -28,7 +28,7 @@ def test_several_columns_are_nested():
     assert wide.scored.tolist() == [0, 0, 1, 1] * 5
     assert narrow.scored.tolist() == [0, 1, 2, -1] * 5
     assert narrow.words[1] == "role = a and land = y"
-    level, segment = deepest([wide, narrow], np.array([1, 3]))
+    level, segment = find_deepest([wide, narrow], np.array([1, 3]))
     assert level.tolist() == [1, 0]
     assert segment.tolist() == [1, 1]
 

@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from tellwhy.verdicts.samples import _only_in_one, adjusted, gap_of_levels, gap_of_numbers, gap_of_rates
+from tellwhy.verdicts.samples import (
+    _test_only_in_one,
+    adjust_p_values,
+    measure_gap_of_levels,
+    measure_gap_of_numbers,
+    measure_gap_of_rates,
+)
 from tellwhy.verdicts.seen_values import SeenValues
 
 
@@ -16,7 +22,7 @@ def test_numbers_as_scipy_has_them(n, m):
     rng = np.random.default_rng(n)
     old = rng.normal(size=n)
     new = rng.normal(0.3, 1.2, size=m)
-    gap = gap_of_numbers(old, new)
+    gap = measure_gap_of_numbers(old, new)
     expected = stats.ks_2samp(old, new, method="exact" if n < 100 else "asymp")
     assert gap.size == pytest.approx(expected.statistic, abs=1e-12)
     assert gap.p_value == pytest.approx(expected.pvalue, rel=1e-9)
@@ -35,7 +41,9 @@ def test_levels_of_one_source_rarely_differ(n_levels, rows):
     p_values = []
     for _ in range(400):
         shares = rng.dirichlet(np.full(n_levels, 0.5))
-        p_values.append(gap_of_levels(levels(rng, rows[0], shares), levels(rng, rows[1], shares)).p_value)
+        p_values.append(
+            measure_gap_of_levels(levels(rng, rows[0], shares), levels(rng, rows[1], shares)).p_value
+        )
     assert np.mean(np.array(p_values) <= 0.05) <= 0.07
     assert np.mean(np.array(p_values) <= 0.01) <= 0.025
 
@@ -46,31 +54,33 @@ def test_rates_of_one_source_rarely_differ():
     for _ in range(2000):
         share = rng.choice([0.001, 0.02, 0.3])
         n, m = rng.integers(50, 2000, 2)
-        p_values.append(gap_of_rates((rng.binomial(n, share), n), (rng.binomial(m, share), m)).p_value)
+        p_values.append(
+            measure_gap_of_rates((rng.binomial(n, share), n), (rng.binomial(m, share), m)).p_value
+        )
     assert np.mean(np.array(p_values) <= 0.01) <= 0.015
-    assert gap_of_rates((0, 100), (0, 50)).p_value == 1.0
+    assert measure_gap_of_rates((0, 100), (0, 50)).p_value == 1.0
 
 
 def test_a_new_level_is_found_among_many():
     old = {f"l{i}": 100 for i in range(50)}
     new = {**old, "KP": 12}
-    assert gap_of_levels(old, new).p_value < 0.05
-    assert gap_of_levels(old, {**old, "KP": 1}).p_value > 0.2
-    assert gap_of_levels(new, old).p_value < 0.05
-    assert gap_of_levels({"a": 10}, {"b": 10}).size == 1.0
+    assert measure_gap_of_levels(old, new).p_value < 0.05
+    assert measure_gap_of_levels(old, {**old, "KP": 1}).p_value > 0.2
+    assert measure_gap_of_levels(new, old).p_value < 0.05
+    assert measure_gap_of_levels({"a": 10}, {"b": 10}).size == 1.0
 
 
 def test_the_correction_is_holms():
     p_values = [0.001, 0.04, 0.03, 0.2]
-    assert adjusted(p_values) == pytest.approx([0.004, 0.09, 0.09, 0.2])
-    assert adjusted([]) == []
-    assert adjusted([0.9, 0.8]) == [1.0, 1.0]
+    assert adjust_p_values(p_values) == pytest.approx([0.004, 0.09, 0.09, 0.2])
+    assert adjust_p_values([]) == []
+    assert adjust_p_values([0.9, 0.8]) == [1.0, 1.0]
 
 
 def test_levels_that_one_sample_lacks_by_chance_have_a_probability():
-    assert _only_in_one(np.array([[30.0, 30.0], [0.0, 60.0]])) == pytest.approx(2 * 0.5**30)
-    assert _only_in_one(np.array([[1.0, 40.0, 1.0], [0.0, 41.0, 1.0]])) == 1.0  # three times one half
-    assert _only_in_one(np.array([[30.0, 30.0], [20.0, 40.0]])) == 1.0  # both have all
+    assert _test_only_in_one(np.array([[30.0, 30.0], [0.0, 60.0]])) == pytest.approx(2 * 0.5**30)
+    assert _test_only_in_one(np.array([[1.0, 40.0, 1.0], [0.0, 41.0, 1.0]])) == 1.0  # three times one half
+    assert _test_only_in_one(np.array([[30.0, 30.0], [20.0, 40.0]])) == 1.0  # both have all
 
 
 def test_what_was_seen_of_blocks_is_joined():

@@ -10,8 +10,8 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.data.generated import latent_classes
 from tellwhy.data.graph_files import read_edges, read_grid
 from tellwhy.data.graphs import chain, grid
-from tellwhy.kinds.graph_input import GraphRequest, nodes_of
-from tellwhy.results.node_picture import load_picture, picture_of_result
+from tellwhy.kinds.graph_input import GraphRequest, read_nodes
+from tellwhy.results.node_picture import load_picture, read_picture
 from tellwhy.workflow import explain_graph, load_run, save_run
 
 
@@ -42,7 +42,7 @@ def test_a_grid_of_equal_numbers_is_not_scaled_by_a_rounding_error(tmp_path):
     values = np.random.default_rng(0).normal(size=(6, 50))
     values[0, 0] = np.nan
     np.savez(tmp_path / "flat.npz", a=values, b=np.full((6, 50), 0.1))
-    found = nodes_of(tmp_path / "flat.npz", GraphRequest())
+    found = read_nodes(tmp_path / "flat.npz", GraphRequest())
     there = np.isfinite(found.X).all(axis=1)
     np.testing.assert_array_equal(found.X[there, 1], 0.0)
     np.testing.assert_allclose(found.X[there, 0].mean(), 0.0, atol=1e-12)
@@ -66,17 +66,17 @@ def test_grid(cube, tmp_path):
     np.testing.assert_allclose(np.nansum(picture.values, axis=1)[5:], picture.scores[5:])
     folder = save_run(run, tmp_path / "run")
     again = load_run(folder)
-    kept = picture_of_result(again)
+    kept = read_picture(again)
     assert again.summary == run.summary
     np.testing.assert_array_equal(kept.values, picture.values)
     np.testing.assert_array_equal(kept.all_classes, picture.all_classes)
     assert (kept.names, kept.shape, kept.at, kept.kind) == (picture.names, picture.shape, None, "grid")
     without = {name: array for name, array in again.arrays.items() if name != "scores"}
     with pytest.raises(UnreadableFile, match="lack scores"):
-        picture_of_result(replace(again, arrays=without))
+        read_picture(replace(again, arrays=without))
     with pytest.raises(UnreadableFile, match="are damaged"):
-        picture_of_result(replace(again, own={"nodes": {"kind": "grid"}}))
-    assert picture_of_result(replace(again, own={})) is None
+        read_picture(replace(again, own={"nodes": {"kind": "grid"}}))
+    assert read_picture(replace(again, own={})) is None
 
 
 def test_pictures_beside_runs_of_earlier_versions_are_read(tmp_path):

@@ -8,9 +8,9 @@ import pytest
 
 from tellwhy.data.graphs import grid
 from tellwhy.detectors.lccad.theta import middle_part
-from tellwhy.kinds.graph import _kind
-from tellwhy.kinds.graph_input import GraphRequest, nodes_of
-from tellwhy.results.node_picture import as_arrays, picture_of_result
+from tellwhy.kinds.graph import _find_kind
+from tellwhy.kinds.graph_input import GraphRequest, read_nodes
+from tellwhy.results.node_picture import as_arrays, read_picture
 from tellwhy.results.store import load_result, save_result
 from tellwhy.workflow import explain_graph
 
@@ -152,7 +152,7 @@ def test_a_column_of_words_has_one_value_and_parts_still_make_up_the_score():
 def test_the_slice_that_is_drawn_comes_back_from_its_file(found, tmp_path, at):
     drawn = as_arrays(replace(found.picture, at=at))
     folder = save_result(replace(found.run, arrays=drawn.arrays, own=drawn.facts), tmp_path / "run")
-    assert picture_of_result(load_result(folder)).at == at
+    assert read_picture(load_result(folder)).at == at
 
 
 @pytest.mark.parametrize("n_levels", [3, 5])
@@ -190,9 +190,9 @@ class TestNodes:
             ("volume", None, 6),
             ("volume", 26, 26),
         ):
-            nodes = nodes_of(tmp_path / f"{name}.npz", GraphRequest(neighbours=asked))
+            nodes = read_nodes(tmp_path / f"{name}.npz", GraphRequest(neighbours=asked))
             assert nodes.graph.neighbours == expected
-        assert [nodes_of(tmp_path / "plane.npz", GraphRequest()).names(i) for i in (0, 5, 11)] == [
+        assert [read_nodes(tmp_path / "plane.npz", GraphRequest()).names(i) for i in (0, 5, 11)] == [
             "(0, 0)",
             "(1, 1)",
             "(2, 3)",
@@ -200,11 +200,11 @@ class TestNodes:
 
     def test_columns_of_rows_and_what_to_call_them(self):
         frame = two_levels(50).assign(name=[f"n{i}" for i in range(50)], sort=["a", "b"] * 25)
-        nodes = nodes_of(frame, GraphRequest(time="hour", id_column="name", exclude=["load"]))
+        nodes = read_nodes(frame, GraphRequest(time="hour", id_column="name", exclude=["load"]))
         assert list(nodes.frame.columns) == ["flow", "sort"]
         assert nodes.owner.tolist() == [0, 1, 1, 1]
         assert nodes.names(7) == "n7"
-        backwards = nodes_of(
+        backwards = read_nodes(
             frame.iloc[::-1].reset_index(drop=True), GraphRequest(time="hour", id_column="name")
         )
         assert backwards.names(7) == "n7"
@@ -216,7 +216,7 @@ class TestNodes:
         written = pd.DataFrame(
             {"day": days.strftime("%d.%m.%Y"), "x": np.random.default_rng(0).normal(size=40)}
         )
-        nodes = nodes_of(written.sample(frac=1, random_state=0), GraphRequest(time="day"))
+        nodes = read_nodes(written.sample(frac=1, random_state=0), GraphRequest(time="day"))
         assert [nodes.names(i) for i in range(40)] == written["day"].tolist()
 
     def test_the_middle_of_a_large_grid_suggests_the_classes(self):
@@ -235,4 +235,4 @@ class TestNodes:
             "number": pd.Series([1.5, 2.0]),
             "category": pd.Series(["a", "b"]),
         }
-        assert {name: _kind(series) for name, series in kinds.items()} == {name: name for name in kinds}
+        assert {name: _find_kind(series) for name, series in kinds.items()} == {name: name for name in kinds}

@@ -13,10 +13,10 @@ from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, Unr
 from tellwhy.detectors import PCADetector
 from tellwhy.explainers import DMMMEN
 from tellwhy.kinds.insight import (
-    insight_record,
-    insights_of_result,
     load_model,
+    read_insights,
     read_rows,
+    record_insight,
     run_record,
     save_insights,
 )
@@ -59,7 +59,7 @@ def test_a_model_is_found_in_the_working_folder_and_the_path_is_left_alone(folde
 def test_what_was_learned_is_recorded(folder):
     model = tellwhy.fit("models_of_insight_test:score", kind="insight", top=2, **SHORT)
     result = tellwhy.judge(model, folder / "rows.npz")
-    run = insights_of_result(result)
+    run = read_insights(result)
     assert (run.model, run.n_rows) == ("models_of_insight_test:score", 90)
     assert run.source == str(folder / "rows.npz")
     record = json.loads((save_insights(run, folder / "out") / "insights.json").read_text())
@@ -80,7 +80,7 @@ def test_what_was_learned_is_recorded(folder):
     assert told["credibility"] == first.credibility
     assert [f["feature"] for f in told["features"]] == list(first.names)
     placed = replace(first, applies=[("x1", -0.5, 2.0), ("x2", 0.25, 0.75)])
-    assert insight_record(placed)["applies"] == [
+    assert record_insight(placed)["applies"] == [
         {"feature": "x1", "from": -0.5, "to": 2.0},
         {"feature": "x2", "from": 0.25, "to": 0.75},
     ]
@@ -101,12 +101,12 @@ def test_one_call_a_model_and_its_file_tell_the_same(folder):
     kept = tellwhy.load(model.save(folder / "m.tellwhy"))
     for each in (model, kept):
         result = tellwhy.judge(each, folder / "rows.npz")
-        found = insights_of_result(load_result(save_result(result, folder / "run")))
+        found = read_insights(load_result(save_result(result, folder / "run")))
         assert found.convergence == convergence
         assert found.model == "PCADetector"
         assert len(found.insights) == len(expected) == len(result.anomalies)
         for one, other in zip(found.insights, expected, strict=True):
-            assert insight_record(one) == insight_record(other)
+            assert record_insight(one) == record_insight(other)
             for name, value in vars(other).items():
                 np.testing.assert_array_equal(getattr(one, name), value)
         np.testing.assert_array_equal(result.scores, [insight.share for insight in expected])
@@ -133,4 +133,4 @@ def test_what_cannot_be_asked_or_kept_is_told(folder):
         tellwhy.judge(model, folder / "rows.npz", n_sweeps=80)
     result = tellwhy.judge(model, folder / "rows.npz")
     with pytest.raises(UnreadableFile, match="are damaged"):
-        insights_of_result(replace(result, arrays={}))
+        read_insights(replace(result, arrays={}))

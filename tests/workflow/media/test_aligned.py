@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellwhy.kinds.picture_looks import AS_THEY_ARE, Ground, ground_of
+from tellwhy.kinds.picture_looks import AS_THEY_ARE, Ground, learn_ground
 from tellwhy.workflow import explain_pictures
 
 PIECES = {"left": (20, 15), "right": (20, 60), "below": (55, 40)}
@@ -59,11 +59,11 @@ def test_textures_sizes_and_few_pictures_are_looked_at_as_they_are() -> None:
     rng = np.random.default_rng(5)
     textures = [rng.normal(100, 20, size=(40, 40)) for _ in range(8)]
     parts = [part(rng) for _ in range(8)]
-    assert ground_of(textures[:2], textures) is AS_THEY_ARE
-    assert ground_of([parts[0][:70]], parts) is AS_THEY_ARE
-    assert ground_of(parts[:1], parts[:4]) is AS_THEY_ARE
+    assert learn_ground(textures[:2], textures) is AS_THEY_ARE
+    assert learn_ground([parts[0][:70]], parts) is AS_THEY_ARE
+    assert learn_ground(parts[:1], parts[:4]) is AS_THEY_ARE
     assert AS_THEY_ARE.seen(parts[0]) is parts[0]
-    assert ground_of(parts[:1], parts).is_aligned
+    assert learn_ground(parts[:1], parts).is_aligned
 
 
 def test_odd_pictures_among_the_judged_do_not_hide_themselves() -> None:

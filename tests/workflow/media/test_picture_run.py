@@ -71,12 +71,12 @@ def test_good_pictures_are_scored_in_the_unit_of_the_model_that_judges(monkeypat
     used = []
     monkeypatch.setattr(
         picture_run,
-        "_scores",
+        "_score_pictures",
         lambda fitted, pixels, ground, **_: (
             used.append(fitted.detectors_[0].bandwidth_) or np.zeros(len(pixels))
         ),
     )
-    picture_run._ordinary(model, good, AS_THEY_ARE, [False])
+    picture_run._score_reference(model, good, AS_THEY_ARE, [False])
     assert used == [model.detectors_[0].bandwidth_] * 3
 
 

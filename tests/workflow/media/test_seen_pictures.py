@@ -6,7 +6,7 @@ import pytest
 import tellwhy
 from tellwhy.core.errors import InvalidInput, MissingExtra
 from tellwhy.kinds import pictures as picture_run
-from tellwhy.kinds.picture_looks import PictureLooks, best_of, planted
+from tellwhy.kinds.picture_looks import PictureLooks, choose_best, plant_defect
 from tellwhy.kinds.pictures import explain_pictures
 
 pytest.importorskip("torch")
@@ -91,19 +91,19 @@ def test_without_the_weights_raw_patches_are_compared_and_it_is_told_once(place,
 
 
 def test_two_looks_are_taken_only_where_they_find_clearly_more():
-    assert best_of({"network": 0.95, "filters": 0.7, "network+filters": 0.96}) == "network"
-    assert best_of({"network": 0.7, "filters": 0.9, "network+filters": 0.96}) == "network+filters"
+    assert choose_best({"network": 0.95, "filters": 0.7, "network+filters": 0.96}) == "network"
+    assert choose_best({"network": 0.7, "filters": 0.9, "network+filters": 0.96}) == "network+filters"
     near = {"network": 0.96, "filters": 0.98, "network+filters": 0.98}
-    assert best_of(near) == "filters"
-    assert best_of(near, is_same_thing=True) == "network"
-    assert best_of({**near, "network": 0.8}, is_same_thing=True) == "filters"
+    assert choose_best(near) == "filters"
+    assert choose_best(near, is_same_thing=True) == "network"
+    assert choose_best({**near, "network": 0.8}, is_same_thing=True) == "filters"
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_planted_defect_changes_a_small_part_of_a_copy(seed):
     picture = texture(1).astype(float)
     kept = picture.copy()
-    found = planted(picture, np.random.default_rng(seed))
+    found = plant_defect(picture, np.random.default_rng(seed))
     changed = found != picture
     assert 0 < changed.sum() < 0.1 * changed.size
     np.testing.assert_array_equal(picture, kept)

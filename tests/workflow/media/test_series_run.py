@@ -6,7 +6,7 @@ import pytest
 from scipy.signal import lfilter
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.kinds.windows import explain_series, peaks
+from tellwhy.kinds.windows import explain_series, find_peaks
 from tellwhy.workflow import load_run, save_run
 
 FAST = {"time": "t", "window": 20, "n_windows": 3000}
@@ -108,7 +108,7 @@ def test_runs_are_saved_and_read_again(tmp_path):
 
 def test_peaks_share_no_reading():
     scores = np.random.default_rng(0).normal(size=500)
-    found = peaks(scores, 7)
+    found = find_peaks(scores, 7)
     assert (np.diff(np.sort(found)) >= 7).all()
     assert (np.diff(scores[found]) <= 0).all()
     assert found[0] == scores.argmax()

@@ -19,7 +19,7 @@ from tellwhy.kinds.mark_file import (
     merge_marks,
     path_of_marks,
 )
-from tellwhy.kinds.marks import Mark, marks_of, row_at_line, row_of
+from tellwhy.kinds.marks import Mark, make_marks, row_at_line, row_of
 from tellwhy.storage.journal import append_lines, read_lines
 from tellwhy.views.cli import app
 from tellwhy.workflow import explain_new, fit_model
@@ -68,7 +68,7 @@ def test_a_new_level_is_held_back_whole_and_nothing_else_changes(place):
     february = orders(300, 1, status=on_hold, total={5: 90_000.0})
     found = explain_new(tellwhy.load(place), february)
     assert set(on_hold) <= alarms(found)
-    add_marks(place, marks_of(found, 41, "a new status"))
+    add_marks(place, make_marks(found, 41, "a new status"))
     after = explain_new(tellwhy.load(place), february)
     assert alarms(after) == alarms(found) - set(on_hold)
     notice = next(each for each in after.notices if each.kind == "held_back")
@@ -86,7 +86,7 @@ def test_a_new_level_is_held_back_whole_and_nothing_else_changes(place):
 
 def test_a_row_that_is_odd_for_more_is_counted_as_an_alarm_and_not_as_held_back(place):
     found = explain_new(tellwhy.load(place), orders(300, 1, status={40: "on hold"}))
-    add_marks(place, marks_of(found, 40, "a new status"))
+    add_marks(place, make_marks(found, 40, "a new status"))
     both = orders(
         300, 2, status={7: "on hold", 8: "on hold"}, price={7: 4000.0}, qty={7: 1}, total={7: 4000.0}
     )
@@ -101,7 +101,7 @@ def test_a_mark_on_a_broken_relation_does_not_silence_one_a_thousand_times_as_fa
     place, total, is_raised
 ):
     found = explain_new(tellwhy.load(place), orders(300, 3, total={9: 5000.0}))
-    add_marks(place, marks_of(found, 9, "postage"))
+    add_marks(place, make_marks(found, 9, "postage"))
     assert 9 not in alarms(explain_new(tellwhy.load(place), orders(300, 3, total={9: 5000.0})))
     later = explain_new(tellwhy.load(place), orders(300, 4, total={30: total}))
     assert (30 in alarms(later)) == is_raised

@@ -7,7 +7,7 @@ import pytest
 import tellwhy
 from tellwhy.bulk.run import explain_bulk
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.kinds.marks import marks_of, with_marks
+from tellwhy.kinds.marks import add_marks, make_marks
 from tellwhy.workflow import explain_new, fit_model
 from workflow.models.tables import orders
 
@@ -34,7 +34,7 @@ def test_a_placeholder_is_marked_by_its_value(model):
     first = month(1, age={3: 999.0, 4: 999.0})
     run = explain_new(model, first)
     assert {3, 4} <= alarms(run)
-    marked = with_marks(model, marks_of(run, 3, "unknown age"))
+    marked = add_marks(model, make_marks(run, 3, "unknown age"))
     # Another row, another month: the same placeholder is held back; another one is not.
     later = explain_new(marked, month(2, age={70: 999.0, 80: 999.0, 90: -999.0}))
     assert not alarms(later) & {70, 80}
@@ -46,7 +46,7 @@ def test_a_placeholder_is_marked_by_its_value(model):
 def test_what_the_detector_finds_is_marked_by_columns_and_side(model):
     run = explain_new(model, month(3, price={10: 900.0}, total={10: 900.0 * 3}, qty={10: 3}))
     assert 10 in alarms(run)
-    marked = with_marks(model, marks_of(run, 10, "known supplier"))
+    marked = add_marks(model, make_marks(run, 10, "known supplier"))
     again = explain_new(marked, month(3, price={10: 900.0}, total={10: 900.0 * 3}, qty={10: 3}))
     assert 10 not in alarms(again)
     assert again.n_flagged == run.n_flagged - 1
@@ -60,7 +60,7 @@ def test_what_the_detector_finds_is_marked_by_columns_and_side(model):
 
 def test_a_row_that_is_odd_for_more_than_the_mark_is_raised(model):
     run = explain_new(model, month(5, age={3: 999.0}))
-    marked = with_marks(model, marks_of(run, 3, "unknown age"))
+    marked = add_marks(model, make_marks(run, 3, "unknown age"))
     both = explain_new(marked, month(6, age={3: 999.0}, price={3: 900.0}, qty={3: 3}, total={3: 2700.0}))
     assert 3 in alarms(both)
 
@@ -69,7 +69,7 @@ def test_the_explanation_is_that_of_the_rows_that_are_told(model):
     frame = month(7, price={10: 900.0, 30: 950.0}, qty={10: 3, 30: 3}, total={10: 2700.0, 30: 2850.0})
     frame.loc[50, "age"] = 400.0
     run = explain_new(model, frame)
-    marked = with_marks(model, marks_of(run, 10, "known"))
+    marked = add_marks(model, make_marks(run, 10, "known"))
     told = explain_new(marked, frame)
     assert 30 not in alarms(told)
     assert 50 in alarms(told)
@@ -81,7 +81,7 @@ def test_the_explanation_is_that_of_the_rows_that_are_told(model):
 
 def test_marks_are_kept_in_the_file(model, tmp_path):
     run = explain_new(model, month(1, age={3: 999.0}))
-    marked = with_marks(with_marks(model, marks_of(run, 3, "one")), marks_of(run, 3, "two"))
+    marked = add_marks(add_marks(model, make_marks(run, 3, "one")), make_marks(run, 3, "two"))
     assert [mark.why for mark in marked.marks] == ["two"]
     again = tellwhy.load(tellwhy.save(marked, tmp_path / "m"))
     assert again.marks == marked.marks
@@ -89,14 +89,14 @@ def test_marks_are_kept_in_the_file(model, tmp_path):
 
 def test_rows_that_were_not_explained_cannot_be_marked(model):
     with pytest.raises(InvalidParameter, match="not among the explained rows"):
-        marks_of(explain_new(model, month(1)), 100_000, "?")
+        make_marks(explain_new(model, month(1)), 100_000, "?")
 
 
 def test_block_by_block_marks_hold_back_too(model, tmp_path):
     frame = month(8, age={3: 999.0}, price={10: 900.0}, qty={10: 3}, total={10: 2700.0})
     frame.to_parquet(tmp_path / "t.parquet", index=False)
     run = explain_new(model, frame)
-    marked = with_marks(model, [*marks_of(run, 3, "age"), *marks_of(run, 10, "price")])
+    marked = add_marks(model, [*make_marks(run, 3, "age"), *make_marks(run, 10, "price")])
     for name, one in (("plain", model), ("marked", marked)):
         tellwhy.save(one, tmp_path / name)
     before = explain_bulk(tmp_path / "t.parquet", model=tmp_path / "plain", out=tmp_path / "a")

@@ -15,7 +15,7 @@ from tellwhy.data.columns.roles import read_columns
 from tellwhy.detectors import KernelDensity
 from tellwhy.kinds import table_model
 from tellwhy.kinds.drift import compare_with_model
-from tellwhy.kinds.table import changed_request, judge
+from tellwhy.kinds.table import change_request, judge
 from tellwhy.kinds.table_model import load_table_model
 from tellwhy.workflow import explain_new, explain_table, fit_model
 from workflow.models.tables import orders
@@ -99,10 +99,10 @@ def test_scores_and_reasons_are_of_a_row_and_alarms_of_a_list(model):
 
 def test_rows_that_are_part_of_many_are_alarms_above_the_line_of_the_fitting(model):
     new = as_table(orders(200, seed=3, month=2, bad=True))
-    judged = judge(model, new, changed_request(model, {}), is_part=True)
+    judged = judge(model, new, change_request(model, {}), is_part=True)
     assert judged.ranking.threshold == model.threshold
     assert judged.ranking.alarms.over == "fit"
-    assert judge(model, new, changed_request(model, {})).ranking.alarms.over == "these rows"
+    assert judge(model, new, change_request(model, {})).ranking.alarms.over == "these rows"
 
 
 def test_the_rule_of_the_fitting_holds_until_another_is_asked_for():

@@ -16,7 +16,7 @@ from tellwhy.kinds.networks.loading import load_network  # noqa: E402
 from tellwhy.kinds.networks.network import NetworkRequest, explain_network  # noqa: E402
 from tellwhy.results.network_run import (  # noqa: E402
     load_network_run,
-    network_of_result,
+    read_network,
     run_record,
     save_network_run,
 )
@@ -199,7 +199,7 @@ def test_a_network_is_fitted_and_judges_pictures(place):
     model = tellwhy.fit("nets_for_tests:corner", kind="network", method="lrp,gradient")
     result = tellwhy.judge(model, "in")
     expected = explain_network("nets_for_tests:corner", "in", NetworkRequest(method="lrp,gradient"))
-    assert run_record(network_of_result(result)) == run_record(expected)
+    assert run_record(read_network(result)) == run_record(expected)
     assert [part.part.name for part in result.anomalies] == [item.name for item in expected.items]
     np.testing.assert_allclose(result.scores, [item.output for item in expected.items])
     np.testing.assert_allclose(result.arrays["lrp.1"], expected.items[1].values["lrp"])
@@ -222,12 +222,12 @@ def test_an_exported_network_is_kept_in_one_file(place):
     torch.export.save(program, place / "corner.pt2")
     model = tellwhy.fit(place / "corner.pt2", labels=place / "names.txt", check=False)
     assert model.kind == "network"
-    told = run_record(network_of_result(tellwhy.judge(model, "in")))
+    told = run_record(read_network(tellwhy.judge(model, "in")))
     assert told["items"][0]["explained"] == "upper"
     kept = model.save(place / "m.tellwhy")
     (place / "corner.pt2").unlink()
     (place / "names.txt").unlink()
-    assert run_record(network_of_result(tellwhy.judge(tellwhy.load(kept), "in"))) == told
+    assert run_record(read_network(tellwhy.judge(tellwhy.load(kept), "in"))) == told
 
 
 def test_the_users_network_stays_as_it_is(place):

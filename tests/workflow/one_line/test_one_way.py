@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 import tellwhy
 from tellwhy.core import progress
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.registry import explainer_cards
+from tellwhy.core.registry import list_explainers
 from tellwhy.data.graphs import chain
 from tellwhy.detectors import LCCAD, Committee, KernelDensity, OneClassSVM, PatchModel
 from tellwhy.explainers import KernelShap, Occlusion, RandomAttribution
@@ -41,7 +41,7 @@ def of_pictures(torch):
 def model_and_rows(name):
     """A model that a method of the catalogue can explain, rows, and further arguments."""
     torch = pytest.importorskip("torch")
-    role = next(c.role for c in explainer_cards() if c.name == name)
+    role = next(c.role for c in list_explainers() if c.name == name)
     if role == "network explainer":
         if name == "GradCAM":
             return of_pictures(torch), np.random.default_rng(1).random((3, 1, 8, 8)).astype(np.float32), {}
@@ -93,7 +93,7 @@ def test_every_method_of_the_catalogue_can_be_asked_for(name):
     model, rows, further = model_and_rows(name)
     by_name = tellwhy.explain(model, rows, name, **further)
     assert by_name.method == name
-    cls = next(c.cls for c in explainer_cards() if c.name == name)
+    cls = next(c.cls for c in list_explainers() if c.name == name)
     by_class = tellwhy.explain(model, rows, cls, **further)
     np.testing.assert_array_equal(by_class.values, by_name.values)
 
@@ -183,15 +183,15 @@ def test_networks_are_called_in_threads_where_that_is_asked_for():
 
 def test_methods_that_call_a_score_many_times_take_batches_and_threads():
     # all others read the model itself, and ask it for one score per row
-    batched = {c.name for c in explainer_cards() if getattr(c.cls, "calls_in_batches", False)}
+    batched = {c.name for c in list_explainers() if getattr(c.cls, "calls_in_batches", False)}
     assert batched == {*IN_BATCHES, *GRADIENTS_IN_BATCHES}
-    for each in explainer_cards():
+    for each in list_explainers():
         taken = inspect.signature(each.cls.__init__).parameters
         if each.name in batched:
             assert (taken["batch_size"].default, taken["n_jobs"].default) == (None, None)
 
 
-@pytest.mark.parametrize("card", explainer_cards(), ids=lambda c: c.name)
+@pytest.mark.parametrize("card", list_explainers(), ids=lambda c: c.name)
 def test_seeds_default_to_zero_and_names_are_the_same(card):
     taken = inspect.signature(card.cls.__init__).parameters
     if "random_state" in taken:

@@ -17,7 +17,7 @@ from tellwhy.results.result import Reason
 from tellwhy.results.schema import to_plain
 from tellwhy.storage import csv_cells as text_file
 from tellwhy.verdicts import run_io as workbook
-from tellwhy.verdicts.sheet_rows import header, named_columns, sheet_rows, shown_places
+from tellwhy.verdicts.sheet_rows import find_named_columns, list_header, list_sheet_rows, list_shown_places
 from tellwhy.workflow import explain_table, load_run, save_run
 
 FORMULA = "=1+1"
@@ -65,7 +65,7 @@ def lines_of(folder):
 
 def test_every_line_has_the_same_columns_with_the_table_last(run, folder, table):
     names = [*FIRST, "order", "price", "age", "size", "score (table)", "comment", "gap"]
-    assert header(run) == names
+    assert list_header(run) == names
     with (folder / "anomalies.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file))
     assert rows[0] == names
@@ -102,8 +102,8 @@ def test_the_workbook_has_the_same_cells_and_no_formula(run, folder):
     assert book.sheetnames == ["anomalies", "findings", "summary"]
     sheet = book["anomalies"]
     assert (sheet.freeze_panes, sheet.max_row) == ("A2", 1 + len(run.anomalies))
-    assert [cell.value for cell in sheet[1]] == header(run)
-    for told, cells in zip(sheet_rows(run), sheet.iter_rows(min_row=2), strict=True):
+    assert [cell.value for cell in sheet[1]] == list_header(run)
+    for told, cells in zip(list_sheet_rows(run), sheet.iter_rows(min_row=2), strict=True):
         for cell, value in zip(cells, told, strict=True):
             is_float = isinstance(value, float)
             assert cell.value == (
@@ -117,7 +117,7 @@ def test_the_workbook_has_the_same_cells_and_no_formula(run, folder):
 
 def test_cells_that_reasons_name_are_coloured_and_no_others(run, folder):
     sheet = openpyxl.load_workbook(folder / "anomalies.xlsx")["anomalies"]
-    names = header(run)
+    names = list_header(run)
     colored = {}
     for at, cells in enumerate(sheet.iter_rows(min_row=2)):
         found = {names[j] for j, cell in enumerate(cells) if cell.fill.fgColor.rgb == workbook.ODD_CELL}
@@ -138,7 +138,7 @@ def test_pairs_name_both_columns():
             Reason("age", 3, [], 0.1, holds=False, kind="pair", facts=beside("size")),
         )
 
-    assert named_columns(Pair, ["pay", "land", "age", "size", "and"]) == {"pay", "land"}
+    assert find_named_columns(Pair, ["pay", "land", "age", "size", "and"]) == {"pay", "land"}
 
 
 def test_findings_are_listed_with_their_lines(folder):
@@ -164,7 +164,7 @@ def test_cells_that_excel_cannot_hold(run, tmp_path):
     one = replace(run, anomalies=run.anomalies[:1], table_rows=rows)
     workbook.write_workbook(one, tmp_path / "b.xlsx")
     cells = [cell.value for cell in openpyxl.load_workbook(tmp_path / "b.xlsx")["anomalies"][2]]
-    found = dict(zip(header(one), cells, strict=True))
+    found = dict(zip(list_header(one), cells, strict=True))
     assert found["order"] == "abc"
     assert len(found["comment"]) == workbook.LONGEST_CELL
     assert (found["size"], found["age"]) == ("inf", str(10**17))
@@ -181,7 +181,7 @@ def test_rows_of_several_files_tell_which(table, tmp_path):
     found = next(each for each in load_run(made).findings if each.kind == "placeholder")
     names = [str(tmp_path / name) for name in ("a.csv", "a.csv")]
     assert (list(found.lines), list(found.files)) == ([5, 79], names)
-    assert shown_places(found, 1) == [f"{names[0]}:5"]
+    assert list_shown_places(found, 1) == [f"{names[0]}:5"]
 
 
 def test_tables_in_memory_with_cells_of_several_kinds(tmp_path):
@@ -195,7 +195,7 @@ def test_tables_in_memory_with_cells_of_several_kinds(tmp_path):
 @pytest.mark.parametrize("before", ["", " ", '"', "a;", "a; ", 'a;"', "a\t", "a\n", "a\r\n", "a|"])
 def test_no_separator_makes_a_formula_of_a_cell(start, before):
     """Where semicolons separate cells, the rest of a cell behind one is a cell: nothing of it may run."""
-    cell = text_file.neutral(f"{before}{start}1+1")
+    cell = text_file.neutralise(f"{before}{start}1+1")
     assert "1+1" in cell
     for piece in re.split(r"[;\t\n\r|]", cell):
         assert not piece.lstrip(' "').startswith(start)
@@ -203,7 +203,7 @@ def test_no_separator_makes_a_formula_of_a_cell(start, before):
 
 @pytest.mark.parametrize("text", ["a-b", "x=1", "mail@example.org", "1;2", "a; b", "3 - 4"])
 def test_what_is_no_formula_stays_as_it_is(text):
-    assert text_file.neutral(text) == text
+    assert text_file.neutralise(text) == text
 
 
 def test_there_is_one_writer_of_separated_text():

@@ -8,7 +8,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.kinds.request import Request
-from tellwhy.kinds.table_rows import as_source, read_new_rows, select
+from tellwhy.kinds.table_rows import read_new_rows, read_source, select
 from tellwhy.workflow import explain_graph, explain_table, fit_model
 
 
@@ -49,17 +49,17 @@ def test_the_same_month_is_compared_by_its_dates():
     january = orders("2024-01-01", 500, 0).sample(frac=1, random_state=0)
     again = orders("2024-01-01", 500, 1).sample(frac=1, random_state=1)
     assert "order_date" in explain_table(again, reference=january).columns
-    assert not select(as_source(again), Request()).roles["order_date"].orders
+    assert not select(read_source(again), Request()).roles["order_date"].orders
 
 
 def test_sorted_dates_only_tell_the_order():
-    found = select(as_source(orders("2024-01-01", 500, 0)), Request())
+    found = select(read_source(orders("2024-01-01", 500, 0)), Request())
     assert found.roles["order_date"].orders == "in which order the rows came"
 
 
 def test_both_tables_are_read_alike_and_said_once():
-    january = as_source(orders("2024-01-01", 300, 0))
-    february = as_source(orders("2024-02-01", 300, 1))
+    january = read_source(orders("2024-01-01", 300, 0))
+    february = read_source(orders("2024-02-01", 300, 1))
     model = fit_model(january, clean=True)
     found = read_new_rows(model, february)
     assert model.roles["price"].words == "money in $"
@@ -73,8 +73,8 @@ def test_both_tables_are_read_alike_and_said_once():
 
 
 def test_a_table_that_could_be_read_in_two_ways_is_read_like_its_reference():
-    january = as_source(pd.DataFrame({"day": ["31/01/2024", "05/01/2024"] * 20, "x": np.arange(40) % 7}))
-    february = as_source(pd.DataFrame({"day": ["03/02/2024", "05/06/2024"] * 20, "x": np.arange(40) % 7}))
+    january = read_source(pd.DataFrame({"day": ["31/01/2024", "05/01/2024"] * 20, "x": np.arange(40) % 7}))
+    february = read_source(pd.DataFrame({"day": ["03/02/2024", "05/06/2024"] * 20, "x": np.arange(40) % 7}))
     found = read_new_rows(fit_model(january, clean=True), february)
     assert found.frame["day"][0] == pd.Timestamp("2024-02-03")
     assert select(february, Request()).frame["day"][0] != pd.Timestamp("2024-02-03")
@@ -83,14 +83,14 @@ def test_a_table_that_could_be_read_in_two_ways_is_read_like_its_reference():
 def test_what_the_user_tells_of_columns():
     table = orders("2024-01-01", 300, 0).assign(note="a", ref=np.arange(300) * 7 % 300)
     found = select(
-        as_source(table),
+        read_source(table),
         Request(number=["status"], category=["weight"], text=["country"], exclude=["note"], date=["note"]),
     )
     kinds = {name: role.kind for name, role in found.roles.items()}
     assert (kinds["status"], kinds["weight"], kinds["country"]) == ("number", "category", "text")
     assert "note" not in kinds
     with pytest.raises(InvalidInput, match="no column 'pricy'"):
-        select(as_source(table), Request(number=["pricy"]))
+        select(read_source(table), Request(number=["pricy"]))
 
 
 def test_text_that_was_told_is_no_feature():
@@ -111,8 +111,8 @@ def test_a_word_among_numbers_is_missing_and_said():
 
 def test_whole_numbers_that_were_named_are_used_though_they_look_like_names():
     table = pd.DataFrame({"id": np.arange(100) * 3 + 7, "x": np.random.default_rng(0).normal(size=100)})
-    assert select(as_source(table), Request()).roles["id"].kind == "identifier"
-    assert select(as_source(table), Request(columns=["id", "x"])).roles["id"].kind == "number"
+    assert select(read_source(table), Request()).roles["id"].kind == "identifier"
+    assert select(read_source(table), Request(columns=["id", "x"])).roles["id"].kind == "number"
     assert explain_table(table, columns=["id", "x"], top=1).columns == ["id", "x"]
 
 

@@ -7,7 +7,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data import as_table
-from tellwhy.kinds.table_result import detection_of
+from tellwhy.kinds.table_result import measure_detection
 from tellwhy.workflow import explain_table
 
 SCORES = np.array([0.1, 0.9, 0.3, 0.8, 0.7, 0.2])
@@ -16,7 +16,7 @@ SCORES = np.array([0.1, 0.9, 0.3, 0.8, 0.7, 0.2])
 def detection(labels, label="label", rows=None, threshold=0.75):
     table = as_table(pd.DataFrame({"label": labels}))
     rows = np.arange(len(labels)) if rows is None else np.asarray(rows)
-    return detection_of(table, label, rows, SCORES[rows], threshold)
+    return measure_detection(table, label, rows, SCORES[rows], threshold)
 
 
 def test_both_measures_by_their_definition():
@@ -55,7 +55,7 @@ def test_a_value_that_is_named_wins():
         detection(["a", "b", "c", "a", "b", "a"])
     with pytest.raises(InvalidInput, match="say which marks anomalies, label=VALUE"):
         detection(["ok", "fraud", "attack", "ok", "ok", "ok"])  # two values by such names
-    assert detection_of(as_table(pd.DataFrame({"x": [1]})), None, np.array([0]), SCORES[:1], 0.5) is None
+    assert measure_detection(as_table(pd.DataFrame({"x": [1]})), None, np.array([0]), SCORES[:1], 0.5) is None
 
 
 def test_labels_belong_to_the_rows_that_were_scored():
@@ -103,9 +103,9 @@ def test_every_other_value_is_odd():
 def test_columns_whose_names_hold_the_signs():
     frame = pd.DataFrame({"is!": ["a", "b", "b"], "x!=y": [1, 0, 0]})
     rows = np.arange(3)
-    found = detection_of(as_table(frame), "is!=a", rows, SCORES[:3], 0.5)
+    found = measure_detection(as_table(frame), "is!=a", rows, SCORES[:3], 0.5)
     assert (found.label, found.positive, found.negated) == ("is!", "a", False)
-    found = detection_of(as_table(frame), "x!=y", rows, SCORES[:3], 0.5)
+    found = measure_detection(as_table(frame), "x!=y", rows, SCORES[:3], 0.5)
     assert (found.label, found.positive, found.negated) == ("x!=y", "1", False)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.kinds.drift_by import shared_segments
+from tellwhy.kinds.drift_by import find_shared_segments
 from tellwhy.workflow import diff_tables
 
 
@@ -45,10 +45,12 @@ def test_every_comparison_is_corrected_for_their_number():
 def test_segments_have_rows_in_both_tables_and_labels_as_people_write_them():
     old = pd.DataFrame({"plan": [1.0] * 40 + [2.0] * 40 + [np.nan] * 5, "land": ["DE"] * 60 + ["FR"] * 25})
     new = old.iloc[:62]
-    (segment,) = shared_segments(old, new, ["plan"])
+    (segment,) = find_shared_segments(old, new, ["plan"])
     assert segment.words == "plan = 1"
     assert (segment.old.tolist(), segment.new.tolist()) == (list(range(40)), list(range(40)))
-    assert [each.words for each in shared_segments(old, old, ["land", "plan"])] == ["land = DE and plan = 1"]
+    assert [each.words for each in find_shared_segments(old, old, ["land", "plan"])] == [
+        "land = DE and plan = 1"
+    ]
 
 
 def test_what_cannot_be_compared_by_is_refused():

@@ -13,10 +13,10 @@ from tellwhy.scoring import as_score
 from tellwhy.verdicts.evidence import (
     EVIDENCE_ROWS,
     OPERATIONS,
-    _affordable_rows,
-    _agreement,
+    _count_affordable_rows,
+    _measure_agreement,
     _rank_correlation,
-    evidence_of,
+    collect_evidence,
 )
 from tellwhy.views.page.page import write_report
 from tellwhy.workflow import explain_table, load_run, save_run
@@ -34,7 +34,7 @@ def explanation():
 
 @pytest.fixture(scope="module")
 def evidence(explanation):
-    return evidence_of(explanation, as_score(DETECTOR), X, second_opinions=True)
+    return collect_evidence(explanation, as_score(DETECTOR), X, second_opinions=True)
 
 
 def test_curves_are_those_of_the_explanation_and_of_a_random_order(explanation, evidence):
@@ -53,7 +53,7 @@ def test_an_explanation_that_points_the_wrong_way_is_worse_than_random(explanati
     turned = Explanation(
         values=-explanation.values, scores=explanation.scores, data=ODD, method="Wrong", kind="ranking"
     )
-    found = evidence_of(turned, as_score(DETECTOR), X)
+    found = collect_evidence(turned, as_score(DETECTOR), X)
     assert found.flipping_area["Wrong"] > found.flipping_area["RandomAttribution"]
 
 
@@ -75,7 +75,7 @@ def test_other_methods_are_asked_about_the_same_rows(explanation, evidence):
 
 
 def test_other_methods_are_asked_on_request_only(explanation, evidence):
-    found = evidence_of(explanation, as_score(DETECTOR), X)
+    found = collect_evidence(explanation, as_score(DETECTOR), X)
     assert found.agreement == []
     assert found.flipping == evidence.flipping
     assert not explain_table(ODD[:40], top=3).evidence.agreement
@@ -98,7 +98,7 @@ def test_how_much_is_tried_depends_on_the_table_alone(n_columns, is_tried):
             return np.asarray(X).sum(axis=1)
 
     told = Explanation(values=rows, scores=rows.sum(axis=1), data=rows, method="Sum")
-    found = evidence_of(told, Counted(), rows)
+    found = collect_evidence(told, Counted(), rows)
     assert bool(found.flipping) == is_tried
     n_tried = min(EVIDENCE_ROWS, 5e4 / n_columns**2)
     assert sum(asked) <= 2 * (n_tried * 16 * n_columns + len(rows) + 2 * EVIDENCE_ROWS)
@@ -107,7 +107,7 @@ def test_how_much_is_tried_depends_on_the_table_alone(n_columns, is_tried):
 def test_a_method_has_no_second_opinion_on_itself_nor_where_it_does_not_apply():
     mixture = GaussianMixture(1).fit(X)
     explained = Occlusion(mixture).fit(X).explain(ODD[:5])
-    found = evidence_of(explained, as_score(mixture), X, second_opinions=True)
+    found = collect_evidence(explained, as_score(mixture), X, second_opinions=True)
     assert [a.method for a in found.agreement] == ["GaussianNLL"]
 
 
@@ -118,7 +118,7 @@ def test_agreement_of_made_up_values():
 
     one = made([[3, 2, 1], [0, 0, 5], [1, 2, 3], [9, 1, 0]])
     other = made([[5, 4, 3], [0, 1, 5], [3, 2, 1], [9, 0, 1]])
-    told = _agreement(one, other)
+    told = _measure_agreement(one, other)
     assert told.same_top_feature == 0.75
     assert told.rank_correlation == pytest.approx(np.mean([1.0, np.sqrt(0.75), -1.0, 0.5]))
     assert _rank_correlation(np.array([1.0]), np.array([-5.0])) == 1.0
@@ -160,11 +160,13 @@ def test_a_run_of_findings_alone_has_a_page(tmp_path):
 @pytest.mark.parametrize(("n_columns", "is_told"), [(1, False), (2, True), (3, True)])
 def test_the_order_of_columns_is_tried_where_there_are_two(n_columns, is_told):
     narrow = KernelDensity().fit(X[:, :n_columns])
-    found = evidence_of(OneClassDTD(narrow).explain(ODD[:6, :n_columns]), as_score(narrow), X[:, :n_columns])
+    found = collect_evidence(
+        OneClassDTD(narrow).explain(ODD[:6, :n_columns]), as_score(narrow), X[:, :n_columns]
+    )
     assert bool(found.flipping) is is_told
 
 
 def test_occlusion_is_asked_about_as_many_rows_as_a_few_seconds_allow(explanation):
-    assert _affordable_rows("GaussianNLL", explanation, 10**9) == len(explanation)
-    assert _affordable_rows("Occlusion", explanation, 10**6) == int(OPERATIONS / (64 * 4**2 * 10**6))
-    assert _affordable_rows("Occlusion", explanation, 10**9) == 0
+    assert _count_affordable_rows("GaussianNLL", explanation, 10**9) == len(explanation)
+    assert _count_affordable_rows("Occlusion", explanation, 10**6) == int(OPERATIONS / (64 * 4**2 * 10**6))
+    assert _count_affordable_rows("Occlusion", explanation, 10**9) == 0

@@ -11,7 +11,7 @@ from tellwhy.core.params import generator
 from tellwhy.data import TableEncoder, as_table
 from tellwhy.detectors import KernelDensity, NearestNeighbours
 from tellwhy.kinds.request import Request
-from tellwhy.kinds.table_cells import TRAINING_ROWS, fit_table, make_detector, training_sample
+from tellwhy.kinds.table_cells import TRAINING_ROWS, draw_training_sample, fit_table, make_detector
 from tellwhy.kinds.table_rows import select
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.workflow import explain_table
@@ -134,12 +134,12 @@ def test_the_default_detector_and_its_words():
 
 
 def test_many_rows_are_learned_from_a_random_sample():
-    assert training_sample(TRAINING_ROWS, generator(0)).tolist() == list(range(TRAINING_ROWS))
-    some = training_sample(3 * TRAINING_ROWS, generator(0))
+    assert draw_training_sample(TRAINING_ROWS, generator(0)).tolist() == list(range(TRAINING_ROWS))
+    some = draw_training_sample(3 * TRAINING_ROWS, generator(0))
     assert len(np.unique(some)) == TRAINING_ROWS == 5_000
     assert (np.diff(some) > 0).all()
     assert abs(some.mean() / (1.5 * TRAINING_ROWS) - 1) < 0.02  # from all over the table
-    assert (some != training_sample(3 * TRAINING_ROWS, generator(1))).any()
+    assert (some != draw_training_sample(3 * TRAINING_ROWS, generator(1))).any()
 
 
 def test_rows_outside_the_sample_are_new_to_the_detector():
@@ -182,7 +182,7 @@ def test_no_method_is_tried_on_numbers_of_rows(monkeypatch):
     def refuse(*_):
         raise AssertionError("row numbers were moved")
 
-    monkeypatch.setattr(trying, "_chosen", refuse)
+    monkeypatch.setattr(trying, "_choose_by_trial", refuse)
     frame = pd.DataFrame(np.random.default_rng(1).normal(size=(120, 3)), columns=["a", "b", "c"])
     run = explain_table(frame, detector="GaussianMixture", method="auto", top=2)
     assert run.explanation.method == "AnomalyShapley"

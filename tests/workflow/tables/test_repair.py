@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tellwhy.checks import check_table
 from tellwhy.core.errors import CannotWrite, InvalidParameter
 from tellwhy.results.result import MISSING, Finding
-from tellwhy.verdicts.repair import sure_changes
+from tellwhy.verdicts.repair import find_sure_changes
 from tellwhy.views.cli import app
 from tellwhy.workflow import repair_table
 
@@ -131,20 +131,20 @@ def finding(column, probability, expected, kind="misspelling", **more):
 def test_the_most_probable_of_several_repairs_counts():
     frame = pd.DataFrame({"a": ["x", "y"], "n": [1.0, 2.0]})
     one, other = finding("a", 0.97, "u"), finding("a", 0.99, "v")
-    assert [c.new for c in sure_changes([one, other], frame)] == ["v"]
-    assert sure_changes([one, replace(other, probabilities=[0.97])], frame) == []  # nobody knows which
+    assert [c.new for c in find_sure_changes([one, other], frame)] == ["v"]
+    assert find_sure_changes([one, replace(other, probabilities=[0.97])], frame) == []  # nobody knows which
     assert (
-        sure_changes([finding("a", 0.94, "u"), finding("n", 0.99, 2)], frame) == []
+        find_sure_changes([finding("a", 0.94, "u"), finding("n", 0.99, 2)], frame) == []
     )  # unsure; nothing to do
-    assert sure_changes([finding("a", float("nan"), "u")], frame) == []
+    assert find_sure_changes([finding("a", float("nan"), "u")], frame) == []
 
 
 def test_a_placeholder_is_emptied_and_what_is_only_told_stays():
     frame = pd.DataFrame({"n": [1.0, 999.0]})
     empty = finding("n", 0.99, None, kind="placeholder", action=MISSING)
-    assert [(c.old, c.new) for c in sure_changes([empty], frame)] == [(999.0, None)]
-    assert sure_changes([replace(empty, action="told only")], frame) == []
-    assert sure_changes([finding("n", 0.99, None, kind="rare_level", action=MISSING)], frame) == []
+    assert [(c.old, c.new) for c in find_sure_changes([empty], frame)] == [(999.0, None)]
+    assert find_sure_changes([replace(empty, action="told only")], frame) == []
+    assert find_sure_changes([finding("n", 0.99, None, kind="rare_level", action=MISSING)], frame) == []
 
 
 def test_what_the_checks_themselves_are_sure_of_is_repaired(file, tmp_path):

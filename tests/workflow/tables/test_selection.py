@@ -7,8 +7,8 @@ import pytest
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data import as_table
 from tellwhy.kinds.graph_input import GraphRequest
-from tellwhy.kinds.request import Request, cell_text, check_column, rows_equal_to, split_marker
-from tellwhy.kinds.table_rows import reference_of, select
+from tellwhy.kinds.request import Request, check_column, find_rows_equal_to, split_marker, write_cell
+from tellwhy.kinds.table_rows import read_reference, select
 from tellwhy.workflow import explain_table
 
 FRAME = pd.DataFrame(
@@ -54,14 +54,14 @@ def test_a_separate_reference_has_the_columns_of_the_table_and_nothing_else_is_a
     asked = Request(
         columns=["b", "a", "id"], id_column="id", label="truth", number=["a", "truth"], by=["kind"]
     )
-    found, request = reference_of(TABLE, other, asked)
+    found, request = read_reference(TABLE, other, asked)
     assert list(found.frame.columns) == ["b", "a", "kind"]
     assert (request.id_column, request.label, request.columns) == (None, None, ["b", "a"])
     assert (request.exclude, request.number, request.by) == (["kind"], ["a"], ["kind"])
     with pytest.raises(InvalidInput, match=r"lacks the column\(s\) 'id'"):
-        reference_of(TABLE, other, Request())
+        read_reference(TABLE, other, Request())
     with pytest.raises(InvalidParameter, match="either a reference table or normal"):
-        reference_of(TABLE, other, Request(normal="kind=y"))
+        read_reference(TABLE, other, Request(normal="kind=y"))
 
 
 def test_rows_are_kept_with_their_numbers():
@@ -88,13 +88,13 @@ def test_markers():
 
 
 def test_values_are_found_as_they_are_written():
-    assert rows_equal_to(TABLE, "kind", "x").tolist() == [0, 2]  # blanks around a cell do not count
-    assert rows_equal_to(TABLE, "kind", " x").tolist() == [0, 2]
-    assert rows_equal_to(TABLE, "b", "2").tolist() == [1, 3]
-    assert rows_equal_to(TABLE, "b", "1.5").tolist() == [0]
+    assert find_rows_equal_to(TABLE, "kind", "x").tolist() == [0, 2]  # blanks around a cell do not count
+    assert find_rows_equal_to(TABLE, "kind", " x").tolist() == [0, 2]
+    assert find_rows_equal_to(TABLE, "b", "2").tolist() == [1, 3]
+    assert find_rows_equal_to(TABLE, "b", "1.5").tolist() == [0]
     with pytest.raises(InvalidInput, match="Its most common values are: "):
-        rows_equal_to(TABLE, "kind", "z")
-    assert [cell_text(c) for c in (1.0, 1.5, np.int64(2), True, " a ", np.inf)] == [
+        find_rows_equal_to(TABLE, "kind", "z")
+    assert [write_cell(c) for c in (1.0, 1.5, np.int64(2), True, " a ", np.inf)] == [
         "1",
         "1.5",
         "2",
@@ -140,4 +140,4 @@ def test_what_the_table_has_is_listed():
         check_column(wide, "c1l1")
     values = as_table(pd.DataFrame({"k": list("aaabbccccdefgh")}))
     with pytest.raises(InvalidInput, match="Its most common values are: 'c', 'a', 'b', '"):
-        rows_equal_to(values, "k", "z")
+        find_rows_equal_to(values, "k", "z")

@@ -12,10 +12,10 @@ from zoo.anomalies import odd_row
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.kinds.comparison import recommendation
 from tellwhy.results.result import Reason, Typical
-from tellwhy.storage.csv_cells import neutral
-from tellwhy.verdicts.reasons import groups_of, is_usual, usual_values
-from tellwhy.verdicts.words import plain_cell
-from tellwhy.words.numbers import number_text
+from tellwhy.storage.csv_cells import neutralise
+from tellwhy.verdicts.reasons import group_anomalies, is_usual, list_usual
+from tellwhy.verdicts.words import make_plain_cell
+from tellwhy.words.numbers import write_number
 from tellwhy.workflow import compare_table, explain_table, load_run, save_run
 
 RNG = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_anomalies_are_ranked_with_reasons(run):
     assert scores == sorted(scores, reverse=True)
     first = run.anomalies[0].reasons[0]
     assert first.feature == "b"
-    assert first.text.startswith(f"b = {number_text(first.value)} (usually ")
+    assert first.text.startswith(f"b = {write_number(first.value)} (usually ")
     assert sum(run.column_shares.values()) == pytest.approx(1)
     assert max(run.column_shares, key=run.column_shares.get) == "b"
     assert {10, 11} <= next(set(g.rows) for g in run.groups if tuple(g.features) == ("b",))
@@ -214,21 +214,21 @@ def test_comparison_of_methods(frame):
 
 
 def test_numbers_and_cells_in_words():
-    assert [number_text(v) for v in (3.0, -0.12345, 12345.678, 1e12, 0.00001)] == [
+    assert [write_number(v) for v in (3.0, -0.12345, 12345.678, 1e12, 0.00001)] == [
         "3",
         "-0.1235",
         "12346",
         "1e+12",
         "1e-05",
     ]
-    assert plain_cell(pd.NaT) is None
-    assert plain_cell(pd.Timestamp("2024-05-01")) == "2024-05-01"
-    assert plain_cell(pd.Timestamp("2024-05-01 10:00")) == "2024-05-01T10:00:00"
-    assert plain_cell(np.bool_(True)) is True
+    assert make_plain_cell(pd.NaT) is None
+    assert make_plain_cell(pd.Timestamp("2024-05-01")) == "2024-05-01"
+    assert make_plain_cell(pd.Timestamp("2024-05-01 10:00")) == "2024-05-01T10:00:00"
+    assert make_plain_cell(np.bool_(True)) is True
     number = Typical("n", "number", [0, 1, 2, 3, 4, 5, 6])
     category = Typical("k", "category", shares={"x": 0.9, "y": 0.1})
-    assert usual_values(number) == [1, 5]
-    assert usual_values(category) == ["x", "y"]
+    assert list_usual(number) == [1, 5]
+    assert list_usual(category) == ["x", "y"]
     assert is_usual(3.0, number)
     assert not is_usual(5.5, number)
     assert not is_usual(None, number)
@@ -240,7 +240,7 @@ def test_groups_need_two_rows_and_the_same_main_columns():
     def anomaly(row, *parts):
         return odd_row(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share) for name, share in parts])
 
-    found = groups_of(
+    found = group_anomalies(
         [anomaly(1, ("a", 0.6)), anomaly(2, ("a", 0.4), ("b", 0.3)), anomaly(5, ("a", 0.7), ("c", 0.2))]
     )
     assert [(g.features, g.rows) for g in found] == [(["a"], [1, 5])]
@@ -248,11 +248,11 @@ def test_groups_need_two_rows_and_the_same_main_columns():
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x"])
 def test_formulas_are_made_text(text):
-    assert neutral(text) == f"'{text}"
-    assert neutral(f"a{text}") == f"a{text}"
+    assert neutralise(text) == f"'{text}"
+    assert neutralise(f"a{text}") == f"a{text}"
 
 
 @pytest.mark.parametrize("separator", ["\t", "\r"])
 def test_so_are_formulas_in_what_a_spreadsheet_takes_for_a_cell_of_its_own(separator):
-    assert neutral(f"{separator}=1") == f"'{separator}'=1"
-    assert neutral(f"a{separator}=1") == f"a{separator}'=1"
+    assert neutralise(f"{separator}=1") == f"'{separator}'=1"
+    assert neutralise(f"a{separator}=1") == f"a{separator}'=1"

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.kinds.table_result import column_shares
+from tellwhy.kinds.table_result import average_shares
 from tellwhy.workflow import explain_table
 
 
@@ -68,8 +68,8 @@ def test_columns_are_ranked_by_their_mean_share(run):
     np.testing.assert_allclose(list(run.column_shares.values()), np.sort(mean)[::-1] / mean.sum())
     nothing = np.vstack([np.zeros(3), [[1.0, 3.0, 0.0]]])  # a row without shares takes none from the others
     halves = Explanation(values=nothing, scores=nothing.sum(axis=1), feature_names=list("abc"), method="M")
-    assert column_shares(halves) == {"b": 0.75, "a": 0.25, "c": 0.0}
-    assert list(column_shares(run.explanation[:1])) == [
+    assert average_shares(halves) == {"b": 0.75, "a": 0.25, "c": 0.0}
+    assert list(average_shares(run.explanation[:1])) == [
         run.columns[c] for c in np.argsort(-run.explanation.shares()[0])
     ]
 

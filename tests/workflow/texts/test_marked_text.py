@@ -2,11 +2,11 @@
 
 import pytest
 
-from tellwhy.kinds.marked_text import marked_text
+from tellwhy.kinds.marked_text import mark_text
 
 
 def marks(text, relevance, **settings):
-    found = marked_text(text, relevance, **settings)
+    found = mark_text(text, relevance, **settings)
     return [(piece.text, piece.relevance) for piece in found.pieces if piece.relevance], found
 
 
@@ -15,7 +15,7 @@ def marks(text, relevance, **settings):
 )
 def test_pieces_are_the_text_and_relevance_adds_up(text):
     relevance = {"moon": 1.5, "landing": -0.5, "nowhere": 0.25, "moon landing": 1.0}
-    found = marked_text(text, relevance)
+    found = mark_text(text, relevance)
     assert "".join(piece.text for piece in found.pieces) == text
     assert sum(piece.relevance for piece in found.pieces) + found.elsewhere == pytest.approx(2.25)
     assert not found.is_cut

@@ -124,5 +124,5 @@ def test_how_odd_a_text_is_is_no_number_in_the_reasons_of_others(model):
     columns = TextColumns({"mail": ["hello"]}, model.texts, np.array([-1]))
     beside = {"other": "mail", "other_value": 0.3307, "low": 16.19, "high": 23.05}
     reason = Reason("hours", 23.1, (), 0.64, kind="pair", facts=beside)
-    told = columns._without_numbers(reason).text
+    told = columns._drop_numbers(reason).text
     assert told == "hours = 23.1 with a mail as odd as this one (there usually 16.19–23.05) · 64 %"

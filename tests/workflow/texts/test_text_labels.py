@@ -13,7 +13,7 @@ import tellwhy
 from tellwhy.classifiers import LeeLinWahbaSVM, OneVsRestSVM, TextClassifier, WestonWatkinsSVM, load
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnreadableFile, UnsupportedModel
 from tellwhy.kinds.labels import read_text_columns
-from tellwhy.results.labelled_texts import labels_of_result
+from tellwhy.results.labelled_texts import read_labels
 from tellwhy.results.store import load_result, save_result
 from tellwhy.views.page.labels import render_texts
 from tellwhy.workflow import explain_texts
@@ -134,7 +134,7 @@ def table(tmp_path):
 def train(path, **settings):
     """Train, and label what was held out: the model, and what was found."""
     model = tellwhy.fit(path, text="body", label="topic", out=path.with_name("model"), **settings)
-    return model, labels_of_result(tellwhy.judge(model, path))
+    return model, read_labels(tellwhy.judge(model, path))
 
 
 @pytest.mark.parametrize("loss", ["ww", "cs", "llw", "ovr"])
@@ -239,10 +239,10 @@ def test_other_texts_are_labelled_with_or_without_labels_of_their_own(table, tmp
     other = pd.DataFrame({"mail": X, "topic": y})
     found = tellwhy.judge(model, other, text="mail")
     expected = explain_texts(model, X, y, source="pandas.DataFrame")
-    assert labels_of_result(found) == expected
+    assert read_labels(found) == expected
     scores = np.sort(model.decision_function(X), axis=1)
     np.testing.assert_allclose(found.scores, scores[:, -1] - scores[:, -2])
-    unknown = labels_of_result(tellwhy.judge(model, other.drop(columns="topic"), text="mail", top=4))
+    unknown = read_labels(tellwhy.judge(model, other.drop(columns="topic"), text="mail", top=4))
     assert (unknown.n_wrong, unknown.n_texts, len(unknown.shown)) == (None, 30, 4)
     with pytest.raises(InvalidInput, match=r"--text must name a column .*mail, topic\. Got 'body'"):
         tellwhy.judge(model, other)
@@ -256,7 +256,7 @@ def test_a_classifier_that_was_fitted_to_lists_judges_too(tmp_path):
     X, y = texts(60)
     model = tellwhy.load(TextClassifier().fit(X, y).save(tmp_path / "m.tellwhy"))
     assert (model.kind, model.source) == ("labels", "texts")
-    assert labels_of_result(tellwhy.judge(model, X[:5])) == explain_texts(model, X[:5])
+    assert read_labels(tellwhy.judge(model, X[:5])) == explain_texts(model, X[:5])
     found = tellwhy.judge(
         model, pd.DataFrame({"body": X, "topic": np.roll(y, 1)}), text="body", label="topic"
     )
@@ -277,16 +277,16 @@ def test_what_was_found_is_read_by_every_form_and_comes_back_from_its_folder(tab
     assert result.n_flagged == 0
     assert len(result.scores) == 27
     words = result.anomalies[0].reasons
-    assert [r.feature for r in words] == [w for w, v in labels_of_result(result).shown[0].words if v > 0]
+    assert [r.feature for r in words] == [w for w, v in read_labels(result).shown[0].words if v > 0]
     assert f"“{words[0].feature}”" in tellwhy.tell(result)
     assert f"labelled {found.shown[0].label}" in tellwhy.tell(tellwhy.judge(model, table))
-    assert tellwhy.tell(result, "html") == render_texts(labels_of_result(result))
+    assert tellwhy.tell(result, "html") == render_texts(read_labels(result))
     again = load_result(save_result(result, tmp_path / "run"))
-    assert labels_of_result(again) == labels_of_result(result)
+    assert read_labels(again) == read_labels(result)
     assert tellwhy.tell(again, "json") == tellwhy.tell(result, "json")
     broken = replace(result, own={"labels": {"shown": []}})
     with pytest.raises(UnreadableFile, match=r"The labels of mails\.csv are damaged"):
-        labels_of_result(broken)
+        read_labels(broken)
 
 
 @pytest.mark.parametrize("held", [{"held": np.array([0.5])}, {"n_texts": "many"}, {"text": 3}])

@@ -11,14 +11,14 @@ import tellwhy
 from tellwhy.kinds.labels import (
     WORDS_OF_CLASS,
     WORDS_OF_TEXT,
-    _chosen,
-    _held,
-    _labels_and_leads,
+    _choose_texts,
+    _find_labels_and_leads,
+    _hold_out,
     _order_words,
-    _told,
+    _tell_held,
     read_text_columns,
 )
-from tellwhy.results.labelled_texts import labels_of_result
+from tellwhy.results.labelled_texts import read_labels
 from tellwhy.workflow import explain_texts
 
 WORDS = {"a": [f"apple{i}" for i in range(12)], "b": [f"brick{i}" for i in range(12)]}
@@ -99,7 +99,7 @@ def test_counts_on_the_page(model, found):
 
 def test_leads_are_those_of_the_label_over_the_runner_up(model):
     texts, _ = made()
-    labels, leads = _labels_and_leads(model[:-1], model[-1], texts)
+    labels, leads = _find_labels_and_leads(model[:-1], model[-1], texts)
     np.testing.assert_array_equal(labels, model.predict(texts))
     np.testing.assert_allclose(leads, np.abs(model.decision_function(texts)))
 
@@ -108,13 +108,13 @@ class TestWhichTexts:
     leads = np.array([5.0, 1.0, 4.0, 2.0, 3.0, 9.0])
 
     def test_all_of_few_in_the_order_they_came(self):
-        assert _chosen(6, np.array([3, 5]), self.leads, 6).tolist() == [0, 1, 2, 3, 4, 5]
+        assert _choose_texts(6, np.array([3, 5]), self.leads, 6).tolist() == [0, 1, 2, 3, 4, 5]
 
     def test_wrong_ones_the_surest_first_then_the_closest(self):
         wrong = np.array([1, 2, 3])
-        assert _chosen(6, wrong, self.leads, 5).tolist() == [2, 3, 1, 4, 0]
-        assert _chosen(6, wrong, self.leads, 2).tolist() == [2, 3]
-        assert _chosen(6, None, self.leads, 3).tolist() == [1, 3, 4]
+        assert _choose_texts(6, wrong, self.leads, 5).tolist() == [2, 3, 1, 4, 0]
+        assert _choose_texts(6, wrong, self.leads, 2).tolist() == [2, 3]
+        assert _choose_texts(6, None, self.leads, 3).tolist() == [1, 3, 4]
 
     @pytest.mark.parametrize(
         ("n_wrong", "n_shown", "words"),
@@ -145,19 +145,19 @@ class TestTraining:
         return folder / "mails.csv"
 
     def test_the_share_held_out(self):
-        assert len(_held(100, 0.1, 0)) == 10
-        assert len(_held(500_000, 0.5, 0)) == 10_000
-        assert len(_held(10, 0.9, 0)) == 8  # two are left to learn from
-        assert len(_held(100, 0.0, 0)) == 0
-        held = _held(1_000, 0.2, 3)
+        assert len(_hold_out(100, 0.1, 0)) == 10
+        assert len(_hold_out(500_000, 0.5, 0)) == 10_000
+        assert len(_hold_out(10, 0.9, 0)) == 8  # two are left to learn from
+        assert len(_hold_out(100, 0.0, 0)) == 0
+        held = _hold_out(1_000, 0.2, 3)
         assert (np.diff(held) > 0).all()
         assert held.min() < 50 < 950 < held.max()  # from all over the table
-        assert (held != _held(1_000, 0.2, 4)).any()
+        assert (held != _hold_out(1_000, 0.2, 4)).any()
 
     def test_what_is_counted_is_said(self, tmp_path):
         path = self.table(tmp_path)
         model = tellwhy.fit(path, text="body", label="topic", seed=1, held_out=0.2)
-        found = labels_of_result(tellwhy.judge(model, path))
+        found = read_labels(tellwhy.judge(model, path))
         assert len(model.trained_on_.held) == found.n_texts == 20
         assert found.source == "mails.csv"
         assert found.notes == (
@@ -172,7 +172,7 @@ class TestTraining:
             assert reasons.truth == frame["topic"][reasons.row]
 
     def test_with_nothing_held_out_errors_are_said_to_be_too_few(self):
-        assert _told(0, 1_234) == (
+        assert _tell_held(0, 1_234) == (
             "Trained on 1,234 texts, the same that are counted and shown here: errors on new texts will be more."
         )
 

@@ -5,7 +5,7 @@ import pandas as pd
 from zoo.anomalies import odd_row
 
 from tellwhy.results.result import Finding, Reason, Typical
-from tellwhy.verdicts.headline import count_causes, entries_of
+from tellwhy.verdicts.headline import count_causes, group_entries
 from tellwhy.workflow import explain_table
 
 USUAL = {"size": Typical("size", "number", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])}
@@ -27,7 +27,7 @@ def rows_of(entries):
 def test_rows_with_one_cause_are_one_entry_at_the_place_of_the_oddest():
     reasons = [size(99.0), by_rule(999, 70), size(7.0), size(-3.0), by_rule(999, 70), by_rule(0, 1)]
     anomalies = [odd_row(row, reasons=[reason]) for row, reason in enumerate(reasons)]
-    entries = entries_of(anomalies, USUAL)
+    entries = group_entries(anomalies, USUAL)
     assert rows_of(entries) == [[0, 2], [1, 4], [3], [5]]  # high, 999, low, 0
     assert [entry.n_rows for entry in entries] == [2, 70, 1, 1]
     assert count_causes(anomalies, USUAL) == 4
@@ -36,7 +36,7 @@ def test_rows_with_one_cause_are_one_entry_at_the_place_of_the_oddest():
 def test_verified_and_unverified_rows_and_rows_below_the_line_are_apart():
     anomalies = [odd_row(0, reasons=[size(9.0)]), odd_row(1, reasons=[size(9.0, holds=False)])]
     anomalies += [odd_row(row, is_alarm=False, reasons=[size(9.0)]) for row in (2, 3)]
-    assert rows_of(entries_of(anomalies, USUAL)) == [[0], [1], [2], [3]]
+    assert rows_of(group_entries(anomalies, USUAL)) == [[0], [1], [2], [3]]
     assert count_causes(anomalies, USUAL) == 2
 
 
@@ -47,7 +47,7 @@ def test_sixty_rows_with_a_new_status_are_one_entry():
     )
     orders.loc[1000:, "status"] = "on hold"
     run = explain_table(orders.iloc[1000:], reference=orders.iloc[:1000], top=60)
-    (entry,) = entries_of([a for a in run.anomalies if a.is_alarm], run.usual)
+    (entry,) = group_entries([a for a in run.anomalies if a.is_alarm], run.usual)
     assert (entry.n_rows, len(entry.anomalies)) == (60, 60)
     assert run.headline[0].startswith("60 of 60 rows are alarms, all by one cause (")
 
@@ -64,5 +64,7 @@ def test_rows_of_one_finding_crowd_nobody_out():
     assert told >= set(range(8000, 8005))
     scores = [anomaly.score for anomaly in run.anomalies]
     assert scores == sorted(scores, reverse=True)
-    counts = {entry.first.reasons[0].feature: entry.n_rows for entry in entries_of(run.anomalies, run.usual)}
+    counts = {
+        entry.first.reasons[0].feature: entry.n_rows for entry in group_entries(run.anomalies, run.usual)
+    }
     assert counts["a"] == 300

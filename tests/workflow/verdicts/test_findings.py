@@ -5,7 +5,13 @@ import pandas as pd
 import pytest
 
 from tellwhy.results.result import Finding
-from tellwhy.verdicts.findings import LEAST_ADDED, MOST_ADDED, RowFindings, addition, column_parts
+from tellwhy.verdicts.findings import (
+    LEAST_ADDED,
+    MOST_ADDED,
+    RowFindings,
+    measure_addition,
+    share_among_columns,
+)
 from tellwhy.workflow import explain_table
 
 
@@ -101,11 +107,11 @@ def test_a_finding_adds_less_the_more_rows_it_has_and_never_too_little():
     def finding(n_rows, surprise):
         return Finding("placeholder", ("a",), tuple(range(n_rows)), surprise=surprise)
 
-    assert addition(finding(1, 100.0)) == MOST_ADDED
-    assert addition(finding(20, 100.0)) == pytest.approx(MOST_ADDED - np.log(20))
-    assert addition(finding(10**6, 100.0)) == LEAST_ADDED
-    assert addition(finding(5, 0.0)) == 0.0
-    assert addition(finding(0, 100.0)) == 0.0
+    assert measure_addition(finding(1, 100.0)) == MOST_ADDED
+    assert measure_addition(finding(20, 100.0)) == pytest.approx(MOST_ADDED - np.log(20))
+    assert measure_addition(finding(10**6, 100.0)) == LEAST_ADDED
+    assert measure_addition(finding(5, 0.0)) == 0.0
+    assert measure_addition(finding(0, 100.0)) == 0.0
     found = RowFindings.of([finding(2, 100.0), finding(1, 100.0)], 4)
     assert found.added.tolist() == pytest.approx(
         [2 * MOST_ADDED - np.log(2), MOST_ADDED - np.log(2), 0.0, 0.0]
@@ -123,8 +129,10 @@ def test_rows_are_counted_anew_when_some_are_left_out():
 
 
 def test_the_guilty_column_has_the_largest_part():
-    assert column_parts(Finding("x", ("a",), ())) == {"a": 1.0}
-    assert column_parts(Finding("x", ("a", "b", "c"), ())) == pytest.approx({"a": 0.6, "b": 0.2, "c": 0.2})
+    assert share_among_columns(Finding("x", ("a",), ())) == {"a": 1.0}
+    assert share_among_columns(Finding("x", ("a", "b", "c"), ())) == pytest.approx(
+        {"a": 0.6, "b": 0.2, "c": 0.2}
+    )
 
 
 def test_rows_with_gaps_that_are_dropped_are_the_tables_own(table):

@@ -6,7 +6,7 @@ import pytest
 from zoo.anomalies import odd_row
 
 from tellwhy.results.result import AlarmRule, Finding, Notice, Reason
-from tellwhy.verdicts.headline import headline_of
+from tellwhy.verdicts.headline import make_headline
 
 RULE = "at most 10 % false alarms expected"
 
@@ -46,7 +46,7 @@ def alarm(row, known_by, column):
 def test_how_many_and_how_sure(known_by, told):
     words = {"v": "verified", "r": "rule", "u": "unverified"}
     alarms = [alarm(row, words[sign], "age") for row, sign in enumerate(known_by)]
-    many, foremost, sure = headline_of(800, AlarmRule(RULE, len(alarms), 0.2), alarms, {}).sentences
+    many, foremost, sure = make_headline(800, AlarmRule(RULE, len(alarms), 0.2), alarms, {}).sentences
     counted = "1 of 800 rows is an alarm" if len(alarms) == 1 else f"{len(alarms)} of 800 rows are alarms"
     assert many.startswith(counted)
     assert f" ({RULE})" in many
@@ -67,7 +67,7 @@ def test_how_many_and_how_sure(known_by, told):
 def test_causes_are_counted_as_people_count_them():
     def first(n_flagged, columns):
         alarms = [alarm(row, "verified", column) for row, column in enumerate(columns)]
-        return headline_of(800, AlarmRule(RULE, n_flagged, 0.2), alarms, {}).sentences[0]
+        return make_headline(800, AlarmRule(RULE, n_flagged, 0.2), alarms, {}).sentences[0]
 
     assert first(10, "abcdefghij").startswith("10 of 800 rows are alarms, by 10 different causes (")
     assert first(3, "aab").startswith("3 of 800 rows are alarms, by 2 different causes (")
@@ -80,7 +80,7 @@ def test_rows_that_are_odd_in_many_columns_are_counted_among_the_unverified():
     alarms = [alarm(row, "unverified", "age") for row in range(3)]
     many = Notice("odd_in_many", {"n": 5, "most": 3})
     alarms[1:] = [replace(each, doubt=many) for each in alarms[1:]]
-    sure = headline_of(800, AlarmRule(RULE, 3, 0.2), alarms, {}).sentences[2]
+    sure = make_headline(800, AlarmRule(RULE, 3, 0.2), alarms, {}).sentences[2]
     assert sure == (
         "The reasons for all 3 alarms could not be verified: 2 are odd in more than 3 columns at once."
     )

@@ -10,11 +10,11 @@ from tellwhy.core.params import generator
 from tellwhy.data import TableEncoder, as_table
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_cells import fit_table
-from tellwhy.kinds.table_model import checked_selection
+from tellwhy.kinds.table_model import check_selection
 from tellwhy.kinds.table_rows import select
 from tellwhy.scoring.distance_scores import points_of
-from tellwhy.verdicts.words import plain_cell
-from tellwhy.words.numbers import plain_words
+from tellwhy.verdicts.words import make_plain_cell
+from tellwhy.words.numbers import write_plain
 from tellwhy.workflow import explain_table
 
 
@@ -67,7 +67,7 @@ def test_every_odd_row_has_a_suggestion_about_what_is_odd(run):
 @pytest.fixture(scope="module")
 def fitted(table):
     source = as_table(table)
-    selection, _ = checked_selection(source, select(source, Request()), "impute")
+    selection, _ = check_selection(source, select(source, Request()), "impute")
     return fit_table(selection, TableEncoder(compress=False).fit(selection.frame), "auto", generator(0))
 
 
@@ -92,7 +92,7 @@ def test_a_row_with_the_shown_values_put_into_it_is_normal(table, run, fitted):
         version = table.iloc[[row]].copy()
         assert score_without(row, fitted, version) > run.threshold
         for name, value in suggested(run)[row].items():
-            version[name] = [read_back(plain_words(value), table[name])]
+            version[name] = [read_back(write_plain(value), table[name])]
         assert score_without(row, fitted, version) <= run.threshold
 
 
@@ -100,7 +100,7 @@ def test_suggested_cells_occur_in_other_rows(table, run):
     for row, changes in suggested(run).items():
         others = table.drop(index=row)
         for name, value in changes.items():
-            cells = {plain_cell(cell) for cell in others[name]}
+            cells = {make_plain_cell(cell) for cell in others[name]}
             assert value in cells
             assert isinstance(value, {"n": int, "k": str, "flag": bool, "when": str}.get(name, (int, float)))
 
@@ -109,7 +109,7 @@ def test_they_are_taken_from_one_row(table, run):
     for changes in suggested(run).values():
         is_source = np.ones(len(table), dtype=bool)
         for name, value in changes.items():
-            is_source &= (table[name].map(plain_cell) == value).to_numpy()
+            is_source &= (table[name].map(make_plain_cell) == value).to_numpy()
         assert is_source.any()
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.kinds.request import Request
-from tellwhy.verdicts.alarms import EXPLAINED_ROWS, Calibration, _threshold, draw_alarms, ranking_of
+from tellwhy.verdicts.alarms import EXPLAINED_ROWS, Calibration, _find_threshold, draw_alarms, rank_rows
 from tellwhy.workflow import explain_table
 
 
@@ -12,7 +12,7 @@ def ranked(scores, reference=None, *, top=10, **rule):
     """Rank scores that are surprises already."""
     scores = np.asarray(scores, dtype=float)
     reference = scores if reference is None else np.asarray(reference, dtype=float)
-    return ranking_of(scores, Calibration(), reference, Request(top=top, **rule))
+    return rank_rows(scores, Calibration(), reference, Request(top=top, **rule))
 
 
 def test_the_highest_scores_come_first_and_equal_ones_in_the_order_of_the_table():
@@ -67,7 +67,7 @@ def test_a_p_value_is_the_exponential_of_minus_the_surprise():
 
 
 def test_findings_stand_beside_a_p_value():
-    found = ranking_of(
+    found = rank_rows(
         np.array([0.1, 2.0]), Calibration(), np.arange(5.0), Request(top=2), np.array([12.0, 0.0])
     )
     assert found.positions.tolist() == [0, 1]
@@ -83,7 +83,7 @@ def test_the_threshold_separates_alarms_of_any_score():
     calibration = Calibration.learn(scores, is_clean=False)
     surprises = calibration.surprises(scores)
     for rule in ({"alarms": 7}, {"contamination": 0.03}, {"fdr": 0.5}):
-        found = ranking_of(scores, calibration, scores, Request(top=5, **rule))
+        found = rank_rows(scores, calibration, scores, Request(top=5, **rule))
         assert ((scores > found.threshold) == (surprises > draw_alarms(surprises, **rule).level)).all()
 
 
@@ -92,20 +92,20 @@ def test_what_findings_add_makes_alarms_and_lets_no_other_row_pass():
     surprises = -np.log(np.random.default_rng(0).uniform(size=2_000))
     added = np.zeros(2_000)
     added[:200] = 15.0
-    without = ranking_of(surprises, Calibration(), surprises, Request())
-    found = ranking_of(surprises, Calibration(), surprises, Request(), added)
+    without = rank_rows(surprises, Calibration(), surprises, Request())
+    found = rank_rows(surprises, Calibration(), surprises, Request(), added)
     assert found.threshold == pytest.approx(without.threshold)
     assert (found.scores > found.threshold)[:200].all()
     assert not (found.scores > found.threshold)[200:].any()
     assert (found.model_scores == surprises).all()
-    budget = ranking_of(surprises, Calibration(), surprises, Request(alarms=50), added)
+    budget = rank_rows(surprises, Calibration(), surprises, Request(alarms=50), added)
     assert budget.n_above == 50
 
 
 def test_the_line_is_not_below_a_row_that_is_no_alarm():
     scores = np.array([1.0, 3.0, 2.0, 9.0])
     is_alarm = np.array([False, False, False, True])
-    assert _threshold(scores, is_alarm, 0.5) == 3.0
-    assert _threshold(scores, is_alarm, 5.0) == 5.0
-    assert _threshold(scores, is_alarm, 12.0) == pytest.approx(9.0)
-    assert _threshold(scores, is_alarm, 12.0) < 9.0
+    assert _find_threshold(scores, is_alarm, 0.5) == 3.0
+    assert _find_threshold(scores, is_alarm, 5.0) == 5.0
+    assert _find_threshold(scores, is_alarm, 12.0) == pytest.approx(9.0)
+    assert _find_threshold(scores, is_alarm, 12.0) < 9.0

@@ -9,9 +9,9 @@ from zoo.anomalies import odd_row
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.results.result import Reason, Typical
-from tellwhy.verdicts.reasons import groups_of, is_usual, reason_of_cell, reasons_of
-from tellwhy.verdicts.words import plain_cell
-from tellwhy.words.numbers import number_text
+from tellwhy.verdicts.reasons import group_anomalies, is_usual, list_reasons, make_cell_reason
+from tellwhy.verdicts.words import make_plain_cell
+from tellwhy.words.numbers import write_number
 from tellwhy.workflow import explain_table
 
 NAMES = list("abcde")
@@ -29,7 +29,7 @@ def told(values, cells, *, kind="attribution", typical=USUAL):
         method="M",
         kind=kind,
     )
-    return reasons_of(e, typical)[0]
+    return list_reasons(e, typical)[0]
 
 
 def test_the_main_columns_are_named_the_largest_share_first():
@@ -69,7 +69,7 @@ def test_the_first_reason_is_told_however_usual_its_value():
         data=pd.DataFrame(np.zeros((1, 8)), columns=many),
         method="M",
     )
-    (found,) = reasons_of(replace(e, feature_names=many), dict.fromkeys(many, USUAL["a"]))
+    (found,) = list_reasons(replace(e, feature_names=many), dict.fromkeys(many, USUAL["a"]))
     assert [(r.feature, r.share) for r in found] == [("a", 0.125)]  # too small a share for any but the first
 
 
@@ -107,7 +107,7 @@ def test_words_of_all_kinds_of_cells():
 
 
 def usual_words(usual):
-    return reason_of_cell("k", "v", usual, 0.5, is_share=False).text
+    return make_cell_reason("k", "v", usual, 0.5, is_share=False).text
 
 
 def test_what_is_called_usual_is_usual():
@@ -125,7 +125,7 @@ def anomaly(row, *parts):
 
 
 def test_groups_share_the_columns_that_make_up_half_of_the_score():
-    found = groups_of(
+    found = group_anomalies(
         [
             anomaly(1, ("a", 0.6), ("b", 0.4)),
             anomaly(2, ("a", 0.3), ("b", 0.25), ("c", 0.2)),
@@ -142,7 +142,7 @@ def test_groups_share_the_columns_that_make_up_half_of_the_score():
 def test_numbers_have_four_digits_and_whole_parts_stay_whole():
     numbers = (0.0, 3.0, -0.12345, 1.0005, 12.345, 12345.678, -9999999.0, 1e12, 0.00012346, 0.00001)
     written = ["0", "3", "-0.1235", "1", "12.35", "12346", "-9999999", "1e+12", "0.0001235", "1e-05"]
-    assert [number_text(v) for v in numbers] == written
+    assert [write_number(v) for v in numbers] == written
 
 
 def test_cells_as_json_has_them():
@@ -156,8 +156,8 @@ def test_cells_as_json_has_them():
         None,
         pd.Timestamp("2024-05-01"),
     ]
-    assert [plain_cell(c) for c in cells] == [3, 2.5, False, "x", None, None, None, "2024-05-01"]
-    assert [type(plain_cell(c)) for c in cells[:3]] == [int, float, bool]
+    assert [make_plain_cell(c) for c in cells] == [3, 2.5, False, "x", None, None, None, "2024-05-01"]
+    assert [type(make_plain_cell(c)) for c in cells[:3]] == [int, float, bool]
 
 
 def test_a_verified_number_that_is_ten_times_a_usual_one_is_told_as_a_slip():

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.kinds.table_result import _ordinary_level, groups_of_columns
+from tellwhy.kinds.table_result import _find_ordinary_level, group_columns
 from tellwhy.results.result import Notice
 from tellwhy.verdicts.alarms import Calibration
-from tellwhy.verdicts.causes import Cause, Trials, causes_of
-from tellwhy.verdicts.headline import doubt_of
-from tellwhy.verdicts.repair import nearest_normals
+from tellwhy.verdicts.causes import Cause, Trials, find_causes
+from tellwhy.verdicts.headline import find_doubt
+from tellwhy.verdicts.repair import find_nearest_normals
 from tellwhy.workflow import explain_table
 
 
@@ -43,7 +43,7 @@ def test_one_column_far_out_is_the_cause_even_if_the_shares_name_another(rows):
     rows[0, 2] = 9.0
     wrong = np.array([[3.0, 2.0, 1.0, 0.0]])
     for values in (np.array([[0.0, 0.0, 9.0, 0.0]]), wrong):
-        found = causes_of(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
+        found = find_causes(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
         assert found.columns == (2,)
         assert found.holds
 
@@ -51,7 +51,7 @@ def test_one_column_far_out_is_the_cause_even_if_the_shares_name_another(rows):
 def test_a_column_that_contradicts_another_is_named_with_it(rows):
     rows[0] = [1.0, -1.0, 0.0, 0.0]  # each value is usual
     values = np.array([[2.0, 3.0, 0.1, 0.1]])
-    found = causes_of(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
+    found = find_causes(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
     assert set(found.columns) == {0, 1}
     assert found.holds
 
@@ -59,7 +59,7 @@ def test_a_column_that_contradicts_another_is_named_with_it(rows):
 def test_two_columns_that_are_far_out_independently_are_both_named(rows):
     rows[0, 2:] = [9.0, -9.0]
     values = np.array([[0.0, 0.0, 5.0, 4.0]])
-    found = causes_of(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
+    found = find_causes(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
     assert found.columns == (2, 3)
     assert found.holds
 
@@ -67,11 +67,13 @@ def test_two_columns_that_are_far_out_independently_are_both_named(rows):
 def test_nothing_holds_where_no_three_columns_are_enough():
     X = np.random.default_rng(0).normal(size=(100, 6))
     X[0] = 9.0
-    found = causes_of(trials_of(X, [0], lambda Z: np.abs(Z).max(axis=1)), np.ones((1, 6)), np.array([4.0]))[0]
+    found = find_causes(trials_of(X, [0], lambda Z: np.abs(Z).max(axis=1)), np.ones((1, 6)), np.array([4.0]))[
+        0
+    ]
     assert not found.is_sufficient
     assert not found.holds
     assert set(found.changed) == set(range(6))  # what would make it ordinary is told all the same
-    assert doubt_of(found) == Notice("odd_in_many", {"n": 6, "most": 3})
+    assert find_doubt(found) == Notice("odd_in_many", {"n": 6, "most": 3})
 
 
 def test_columns_that_move_together_are_one_cause():
@@ -79,15 +81,15 @@ def test_columns_that_move_together_are_one_cause():
     X = rng.normal(size=(300, 9))
     X[:, :5] = X[:, :1] + 0.1 * rng.normal(size=(300, 5))  # five columns that say the same
     X[0, :5] = 7.0
-    groups = groups_of_columns(X[1:], np.arange(9))
+    groups = group_columns(X[1:], np.arange(9))
     assert groups == ((0, 1, 2, 3, 4),)
 
     def score(Z):
         return np.abs(Z[:, :5]).max(axis=1)
 
     trials = trials_of(X, [0], score)
-    assert not causes_of(trials, np.ones((1, 9)), np.array([4.0]))[0].holds
-    found = causes_of(trials, np.ones((1, 9)), np.array([4.0]), groups)[0]
+    assert not find_causes(trials, np.ones((1, 9)), np.array([4.0]))[0].holds
+    found = find_causes(trials, np.ones((1, 9)), np.array([4.0]), groups)[0]
     assert found.holds
     assert (found.groups, set(found.columns)) == (groups, set(range(5)))
 
@@ -96,7 +98,7 @@ def test_a_row_that_one_column_explains_names_no_group():
     X = np.random.default_rng(0).normal(size=(100, 6))
     X[0, 2] = 9.0
     trials = trials_of(X, [0], lambda Z: np.abs(Z).max(axis=1))
-    found = causes_of(trials, np.ones((1, 6)), np.array([4.0]), ((0, 1, 2), (3, 4, 5)))[0]
+    found = find_causes(trials, np.ones((1, 6)), np.array([4.0]), ((0, 1, 2), (3, 4, 5)))[0]
     assert (found.columns, found.groups) == ((2,), ())
 
 
@@ -106,9 +108,9 @@ def test_groups_are_found_whatever_the_direction_and_not_by_chance():
     X[:, 1] = -np.exp(X[:, 0])  # falls as the first rises
     X[:, 2] = X[:, 0] ** 3
     X[:, 3] = 5.0  # does not move
-    assert groups_of_columns(X, np.arange(8)) == ((0, 1, 2),)
-    assert groups_of_columns(X, np.array([0, 0, 1, 2, 3, 4, 5, 6])) == ()  # two of them are one column
-    assert groups_of_columns(rng.normal(size=(40, 30)), np.arange(30)) == ()
+    assert group_columns(X, np.arange(8)) == ((0, 1, 2),)
+    assert group_columns(X, np.array([0, 0, 1, 2, 3, 4, 5, 6])) == ()  # two of them are one column
+    assert group_columns(rng.normal(size=(40, 30)), np.arange(30)) == ()
 
 
 def test_a_large_thing_is_told_as_large_in_all_its_measures():
@@ -130,7 +132,7 @@ def test_what_is_changed_is_taken_from_an_ordinary_row_and_makes_the_row_ordinar
     rows[1] = [1.0, -1.0, 0.0, 0.0]
     values = np.array([[0.0, 0.0, 9.0, 0.0], [2.0, 3.0, 0.1, 0.1]])
     levels = np.array([4.0, 4.0])
-    for row, found in enumerate(causes_of(trials_of(rows, [0, 1], oddness), values, levels)):
+    for row, found in enumerate(find_causes(trials_of(rows, [0, 1], oddness), values, levels)):
         assert found.donor > 1
         changed = rows[row].copy()
         changed[list(found.changed)] = rows[found.donor, list(found.changed)]
@@ -156,7 +158,7 @@ def test_the_nearest_of_the_rows_that_would_do_is_taken():
     ],
 )
 def test_a_doubt_has_its_reason(cause, doubt):
-    assert doubt_of(cause) == doubt
+    assert find_doubt(cause) == doubt
 
 
 def test_a_table_names_a_repeated_placeholder():
@@ -214,13 +216,15 @@ def test_a_calm_table_says_so():
 @pytest.mark.parametrize(("line", "level"), [(3.0, 3.0), (9.0, -np.log(0.01))])
 def test_a_row_is_ordinary_below_the_line_and_where_one_ordinary_row_in_a_hundred_is(line, level):
     judged = SimpleNamespace(line=line, calibration=Calibration())
-    assert _ordinary_level(judged) == pytest.approx(level)
+    assert _find_ordinary_level(judged) == pytest.approx(level)
 
 
 def test_the_first_row_may_say_what_would_look_normal():
     X = np.array([[0.0, 0.5], [9.0, 0.5]])
-    found = causes_of(trials_of(X, [1], lambda Z: np.abs(Z).max(axis=1)), np.ones((1, 2)), np.array([4.0]))[0]
+    found = find_causes(trials_of(X, [1], lambda Z: np.abs(Z).max(axis=1)), np.ones((1, 2)), np.array([4.0]))[
+        0
+    ]
     assert (found.donor, found.changed) == (0, (0,))
     known = SimpleNamespace(known_rows=lambda numbers: pd.DataFrame(X[numbers], columns=["a", "b"]))
     ranking = SimpleNamespace(scores=np.abs(X).max(axis=1), positions=np.array([1]), threshold=4.0)
-    assert nearest_normals(known, ranking, [found]) == [{"a": 0.0}]
+    assert find_nearest_normals(known, ranking, [found]) == [{"a": 0.0}]

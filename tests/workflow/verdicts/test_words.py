@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.results.result import Reason
-from tellwhy.verdicts.words import pair_facts
+from tellwhy.verdicts.words import measure_pair
 
 
 def cell(feature, value):
@@ -14,7 +14,7 @@ def cell(feature, value):
 
 
 def pair_words(one, other, rows):
-    return replace(one, kind="pair", facts=pair_facts(one, other, rows), is_share=False).text
+    return replace(one, kind="pair", facts=measure_pair(one, other, rows), is_share=False).text
 
 
 def test_labels_are_counted_together():

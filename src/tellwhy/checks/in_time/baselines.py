@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 
 TO_SIGMA = 1.4826  # times the median distance from the median: the standard deviation of a normal variable
@@ -154,7 +154,7 @@ class Baseline:
         known = np.flatnonzero(np.isfinite(values) & (segments >= 0))
         for group in small_groups(segments[known]):
             rows = known[group]
-            for some in row_batches(len(rows), 8 * rows.shape[1] ** 2):
+            for some in cut_batches(len(rows), 8 * rows.shape[1] ** 2):
                 own = values[rows[some]]
                 middle, scale = self.prior.posterior(_without_each(own))
                 found[rows[some]] = (own - middle) / scale

@@ -35,7 +35,7 @@ from tellwhy.classifiers.svm.problem import (
     with_intercept,
 )
 from tellwhy.classifiers.svm.solver import Engine, Progress, Settings, is_done, solve
-from tellwhy.core.arrays import column_names, not_a_number
+from tellwhy.core.arrays import list_columns, not_a_number
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import takes_old_names
@@ -56,7 +56,7 @@ from tellwhy.core.params import (
     validate_value,
 )
 from tellwhy.core.registry import card
-from tellwhy.core.running import n_threads, tracked_batches
+from tellwhy.core.running import n_threads, track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.storage.model_file import SavedModel
 
@@ -95,7 +95,7 @@ def checked_rows_and_labels(model: BaseEstimator, X: Any, y: Any, *, takes_sets:
 
 def _finite(rows: Any, X: Any) -> Any:
     rows = sparse.csr_array(rows)
-    check_entries(rows, column_names(X))
+    check_entries(rows, list_columns(X))
     return rows
 
 
@@ -105,7 +105,7 @@ def _rows_words(X: Any, error: ValueError) -> str:
         return str(error)
     if np.ndim(X) == 1:
         return "X holds texts; expected rows of numbers. TextClassifier learns from texts."
-    return not_a_number(np.asarray(X), column_names(X), error)
+    return not_a_number(np.asarray(X), list_columns(X), error)
 
 
 def read_labels(y: Any, *, takes_sets: bool, owner: str) -> ReadLabels:
@@ -346,7 +346,7 @@ class LinearScores(ClassifierMixin, BaseEstimator):
         rows = checked_rows(self, X)
         # Products would bring the weights into this order again for each batch.
         by_feature = weights_by_feature(self.coef_)
-        batches = tracked_batches(rows.shape[0], rows.data.itemsize * len(self.intercept_), "scoring rows")
+        batches = track_batches(rows.shape[0], rows.data.itemsize * len(self.intercept_), "scoring rows")
         return np.concatenate([compute(self._scores_of(rows[batch], by_feature)) for batch in batches])
 
 
@@ -540,7 +540,7 @@ class MulticlassSVM(SavedModel, LinearScores):
         for name in ("temperature_", "centre_"):
             self.__dict__.pop(name, None)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         if not any(name.endswith("_") for name in vars(self)):
             return  # a parameter of another model, which fits a copy of it
         shape = (len(self.classes_), self.n_features_in_)

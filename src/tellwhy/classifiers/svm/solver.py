@@ -25,7 +25,7 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.progress import track
 from tellwhy.core.score import Integers
 from tellwhy.storage.documents import Arrays, Format, read_arrays, write_arrays
-from tellwhy.storage.folders import remove_folder, standing
+from tellwhy.storage.folders import find_standing, remove_folder
 
 SWITCH_AFTER = 20  # epochs: then Lee–Lin–Wahba, whose plain steps creep, tries another method
 SLOW_AFTER = 100  # epochs, and twice, four times … as many: the others do where those left will not suffice
@@ -391,7 +391,7 @@ def _write_part(work: Path, rank: int, rows: Integers, duals: Any) -> None:
 
 def read(folder: Path, rows: Integers, n_classes: int, settings: dict[str, Any]) -> tuple[Any, Progress]:
     """Variables of the given rows × all classes, and how far the training had come."""
-    folder = standing(folder)
+    folder = find_standing(folder)
     head = FORMAT.read_head(folder)
     _check_settings(folder, head["settings"], settings)
     parts = [_read_part(folder / f"rank-{rank}.npz", n_classes) for rank in range(head["ranks"])]

@@ -43,7 +43,7 @@ from scipy.special import ndtri
 
 from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.columns.dates import Dates, dates_from_days, days_since_1970
+from tellwhy.data.columns.dates import Dates, days_since_1970, make_dates
 from tellwhy.data.columns.reading import MISSING_LABEL, OTHER_LABEL, Labels, Values
 
 LARGEST = 1e100  # keeps squared distances finite
@@ -51,19 +51,19 @@ _NORMAL_RANGE = 3.29  # from 5 % to 95 % of a normal distribution, in standard d
 _LINEAR = 3.0  # beyond so many standard deviations, z grows like its root
 
 
-def robust_scale(values: Floats) -> tuple[float, float]:
+def measure_scale(values: Floats) -> tuple[float, float]:
     """Return the median, and the range from 5 % to 95 % in standard deviations of a normal distribution.
 
     Where that range is empty, the standard deviation takes its place.
 
     Examples
     --------
-    >>> robust_scale(np.arange(101.0))
+    >>> measure_scale(np.arange(101.0))
     (50.0, 27.3...)
     """
     size = float(np.abs(values).max())
     if size > LARGEST:  # where differences and squares would overflow
-        centre, scale = robust_scale(values / size)
+        centre, scale = measure_scale(values / size)
         return centre * size, scale * size
     quantiles = np.quantile(values, [0.05, 0.5, 0.95])
     middle = float(quantiles[1])
@@ -90,14 +90,14 @@ def compressed(z: Floats) -> Floats:
     return np.where(beyond, np.copysign(tail, z), z)
 
 
-def expanded(u: Floats) -> Floats:
+def expand(u: Floats) -> Floats:
     """Return the z that `compressed` maps to u."""
     size = np.abs(u)
     tail = _LINEAR * ((np.maximum(size, _LINEAR) / _LINEAR + 1.0) / 2.0) ** 2
     return np.where(size > _LINEAR, np.copysign(tail, u), u)
 
 
-def rarity(shares: Floats) -> Floats:
+def measure_rarity(shares: Floats) -> Floats:
     """Return the distance Φ⁻¹(1 − p/2) that a share p of a normal distribution exceeds."""
     return np.asarray(-ndtri(np.asarray(shares) / 2), dtype=np.float64)
 
@@ -113,7 +113,7 @@ _CYCLES = {  # name: (days, least variance on the unit circle; 1 January moves a
 _PARTS = {"time of day": 24, "day of week": 7, "day of year": 12}  # in which the most common place is sought
 
 
-def _bounded(values: Floats) -> Floats:
+def _bound_values(values: Floats) -> Floats:
     return np.clip(values, -LARGEST, LARGEST)
 
 
@@ -134,7 +134,7 @@ class NumberCode:
     @classmethod
     def learn(cls, values: Floats, sample: Sample, *, compress: bool = True) -> NumberCode:
         """Estimate centre and scale from the filled cells of the sampled rows."""
-        return cls(*robust_scale(_filled(values, sample)), compress)
+        return cls(*measure_scale(_fill_from_sample(values, sample)), compress)
 
     @classmethod
     def around_constant(cls, constant: float, seen: Floats, n: int, *, compress: bool = True) -> NumberCode:
@@ -145,7 +145,7 @@ class NumberCode:
         deviations = np.abs(seen[np.isfinite(seen)] - constant)
         typical = float(np.median(deviations[deviations > 0])) if (deviations > 0).any() else 1.0
         # Half a row in n: the share that is given to what was not seen, as for the label '(other)'.
-        return cls(constant, typical / float(rarity(np.array(0.5 / (n + 0.5)))), compress)
+        return cls(constant, typical / float(measure_rarity(np.array(0.5 / (n + 0.5)))), compress)
 
     def names(self, column: str) -> list[str]:
         """Name the encoded columns."""
@@ -156,15 +156,15 @@ class NumberCode:
         with np.errstate(over="ignore"):
             encoded = (values - self.centre) / self.scale
         if not np.isfinite(encoded.sum()):  # one sum is cheaper than a look at every cell
-            encoded = np.where(np.isnan(encoded), 0.0, _bounded(encoded))
+            encoded = np.where(np.isnan(encoded), 0.0, _bound_values(encoded))
         out[:, 0] = compressed(encoded) if self.compress else encoded
 
     def decode(self, block: Floats) -> Floats:
         """Return the numbers that encode to a block."""
-        z = expanded(block[:, 0]) if self.compress else block[:, 0]
+        z = expand(block[:, 0]) if self.compress else block[:, 0]
         return np.asarray(z * self.scale + self.centre)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "centre", are_finite(self.centre), True
         yield "scale", are_finite(self.scale) and self.scale > 0, True
         yield "compress", isinstance(self.compress, bool), True
@@ -182,9 +182,9 @@ class BooleanCode:
     @classmethod
     def learn(cls, values: Floats) -> BooleanCode:
         """Estimate the share of true cells among the filled ones."""
-        filled = _filled(values)
+        filled = _fill_from_sample(values)
         share = (np.sum(filled) + 0.5) / (len(filled) + 1)  # never 0 or 1: what was not seen has a distance
-        return cls(float(share > 0.5), float(np.linalg.norm(rarity(np.array([share, 1 - share])))))
+        return cls(float(share > 0.5), float(np.linalg.norm(measure_rarity(np.array([share, 1 - share])))))
 
     def names(self, column: str) -> list[str]:
         """Name the encoded columns."""
@@ -192,13 +192,13 @@ class BooleanCode:
 
     def write(self, values: Floats, out: Floats) -> None:
         """Write the encoded values into a block of encoded columns."""
-        out[:, 0] = _bounded(np.where(np.isnan(values), 0.0, (values - self.usual) * self.distance))
+        out[:, 0] = _bound_values(np.where(np.isnan(values), 0.0, (values - self.usual) * self.distance))
 
     def decode(self, block: Floats) -> NDArray[np.bool_]:
         """Return the booleans nearest to a block."""
         return np.asarray(block[:, 0] / self.distance + self.usual > 0.5)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "usual", self.usual in (0.0, 1.0), True
         yield "distance", are_finite(self.distance) and self.distance > 0, True
 
@@ -228,7 +228,7 @@ class CategoryCode:
             kept[MISSING_LABEL] = kept.get(MISSING_LABEL, 0) + n_missing
         n_other = len(values) - sum(kept.values())
         shares = np.array([*kept.values(), n_other + 0.5]) / (len(values) + 0.5)
-        scales = rarity(shares)
+        scales = measure_rarity(shares)
         # Many labels together would outweigh a number: their total variance is at most 1.
         variance = float(np.sum(shares * (1 - shares) * scales**2))
         scales = scales / max(np.sqrt(variance), 1.0)
@@ -254,7 +254,7 @@ class CategoryCode:
         distance = np.sum(block**2, axis=1)[:, None] - 2 * block * scales + scales**2
         return np.array(self.labels, dtype=object)[np.argmin(distance, axis=1)]
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "labels", len(self.labels) > 0 and are_texts(*self.labels), True
         yield "scales", len(self.scales), len(self.labels)
         yield "scales", are_finite(*self.scales) and min(self.scales) >= 0, True
@@ -278,17 +278,17 @@ class DateCode:
     @classmethod
     def learn(cls, values: Dates, sample: Sample, *, compress: bool = True) -> DateCode:
         """Estimate the scale of the days, and find the cycles."""
-        days = _filled(days_since_1970(values), sample)
+        days = _fill_from_sample(days_since_1970(values), sample)
         found = {}
         for name, (period, least) in _CYCLES.items():
-            centre = _on_circle(days, name).mean(axis=0)
+            centre = _place_on_circle(days, name).mean(axis=0)
             spread = 1 - float(centre @ centre)  # total variance on the unit circle
             if np.ptp(days) >= 2 * period and spread > least and not _is_chance(name, days):
-                usual = _on_circle(_usual_place(days, name), name)[0]
+                usual = _place_on_circle(_find_usual_place(days, name), name)[0]
                 found[name] = (spread, (float(usual[0]), float(usual[1])))
         radius = tuple(1 / np.sqrt(spread * len(found)) for spread, _ in found.values())
         middles = tuple(middle for _, middle in found.values())
-        return cls(NumberCode(*robust_scale(days), compress), tuple(found), radius, middles)
+        return cls(NumberCode(*measure_scale(days), compress), tuple(found), radius, middles)
 
     def names(self, column: str) -> list[str]:
         """Name the encoded columns."""
@@ -302,15 +302,15 @@ class DateCode:
         self.days.write(days, out[:, :1])
         for i, cycle in enumerate(self.cycles):
             block = out[:, 1 + 2 * i : 3 + 2 * i]
-            block[:] = _on_circle(np.where(is_missing, 0.0, days), cycle)
+            block[:] = _place_on_circle(np.where(is_missing, 0.0, days), cycle)
             block[is_missing] = self.middle[i]
             block *= self.radius[i]
 
     def decode(self, block: Floats) -> Dates:
         """Return the dates at those days; the cycles are not used."""
-        return dates_from_days(self.days.decode(block))
+        return make_dates(self.days.decode(block))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "days", isinstance(self.days, NumberCode), True
         yield "cycles", set(self.cycles) <= {"time of day", "day of week", "day of year"}, True
         yield "radius", len(self.radius), len(self.cycles)
@@ -322,20 +322,20 @@ class DateCode:
 Code = NumberCode | BooleanCode | CategoryCode | DateCode
 
 
-def _filled(values: Floats, sample: Sample = slice(None)) -> Floats:
+def _fill_from_sample(values: Floats, sample: Sample = slice(None)) -> Floats:
     values = values[sample]
     filled = values[~np.isnan(values)]
     return filled if len(filled) else np.zeros(1)
 
 
-def _on_circle(days: Floats, cycle: str) -> Floats:
+def _place_on_circle(days: Floats, cycle: str) -> Floats:
     """Return sine and cosine of the position in a cycle, shape (n, 2); whole days for the longer cycles."""
     position = days if cycle == "time of day" else np.floor(days)
     angle = 2 * np.pi * (position / _CYCLES[cycle][0] % 1.0)
     return np.column_stack([np.sin(angle), np.cos(angle)])
 
 
-def _usual_place(days: Floats, cycle: str) -> Floats:
+def _find_usual_place(days: Floats, cycle: str) -> Floats:
     """A date at the most common place of a cycle: in the middle of its fullest hour, weekday or month."""
     period, n_parts = _CYCLES[cycle][0], _PARTS[cycle]
     position = days if cycle == "time of day" else np.floor(days)
@@ -350,7 +350,7 @@ def _is_chance(cycle: str, days: Floats) -> bool:
     """Tell whether a cycle follows from another one: dates once a month fall on any day of the week."""
     if cycle != "day of week":
         return False
-    dates = dates_from_days(days).astype("datetime64[D]")
+    dates = make_dates(days).astype("datetime64[D]")
     return len(np.unique(dates - dates.astype("datetime64[M]").astype("datetime64[D]"))) == 1
 
 

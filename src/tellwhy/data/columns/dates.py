@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit, words_fit
 from tellwhy.core.score import Integers
 
@@ -56,7 +56,7 @@ def find_layout(text: pd.Series) -> str | None:
     True
     """
     filled = text.dropna()
-    probe = [str(cell) for cell in filled.iloc[evenly_spread(len(filled), _PROBE)]]
+    probe = [str(cell) for cell in filled.iloc[spread_evenly(len(filled), _PROBE)]]
     probe = [cell for cell in probe if cell[:1].isdigit()]
     for layout, (pattern, _) in _LAYOUTS.items():
         n_matches = sum(re.match(pattern, cell) is not None for cell in probe)
@@ -84,7 +84,7 @@ def parse_dates(text: pd.Series, layout: str) -> Dates:
     return parsed.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
 
 
-def told_by_order(dates: Dates, reference: Dates | None = None) -> str:
+def describe_order(dates: Dates, reference: Dates | None = None) -> str:
     """Return what dates tell of the order of rows alone, in words; '' where they tell more than that.
 
     With a reference, they tell the order when one date in twenty or more lies beyond its dates: a period that
@@ -93,15 +93,15 @@ def told_by_order(dates: Dates, reference: Dates | None = None) -> str:
     Examples
     --------
     >>> january = np.arange("2024-01-01", "2024-02-01", dtype="datetime64[D]")
-    >>> told_by_order(january + 31, january)
+    >>> describe_order(january + 31, january)
     'that these rows are later than the reference'
-    >>> told_by_order(january), told_by_order(january[[3, 1, 9, 0, 7, 2, 8, 4]])
+    >>> describe_order(january), describe_order(january[[3, 1, 9, 0, 7, 2, 8, 4]])
     ('in which order the rows came', '')
     """
     filled = dates[~np.isnat(dates)]
     if len(filled) < _SHORTEST_ORDER:
         return ""
-    if reference is not None and (side := _beyond(filled, reference[~np.isnat(reference)])):
+    if reference is not None and (side := _find_side_beyond(filled, reference[~np.isnat(reference)])):
         return f"that these rows are {side} than the reference"
     steps = np.diff(filled.astype("datetime64[us]").astype(np.int64))
     share = max(float((steps >= 0).mean()), float((steps <= 0).mean()))
@@ -109,7 +109,7 @@ def told_by_order(dates: Dates, reference: Dates | None = None) -> str:
     return "in which order the rows came" if is_order else ""
 
 
-def _beyond(dates: Dates, reference: Dates) -> str:
+def _find_side_beyond(dates: Dates, reference: Dates) -> str:
     """Return 'later' or 'earlier' where more dates lie beyond a reference's than chance puts there, or ''."""
     from scipy.stats import betabinom  # a heavy import, needed only where there is a reference
 
@@ -151,14 +151,14 @@ def days_since_1970(dates: Dates) -> NDArray[np.float64]:
     return days
 
 
-def dates_from_days(days: NDArray[np.float64]) -> Dates:
+def make_dates(days: NDArray[np.float64]) -> Dates:
     """Return the date-times that lie so many days after 1970-01-01, to the second."""
     # Days are floats: without rounding, 08:30:00 comes back as 08:29:59.
     seconds = np.round(np.asarray(days, dtype=np.float64) * 86_400).astype("timedelta64[s]")
     return (np.datetime64("1970-01-01", "s") + seconds).astype("datetime64[us]")
 
 
-def iso_texts(dates: Dates) -> list[str]:
+def write_iso(dates: Dates) -> list[str]:
     """Return ISO texts, without the time of day when it is midnight everywhere."""
     has_time = bool((dates != dates.astype("datetime64[D]")).any())
     return [str(text) for text in np.datetime_as_string(dates, unit="s" if has_time else "D")]
@@ -223,14 +223,14 @@ class WrittenDates:
     def read(self, text: pa.Array) -> Dates:
         """Return date-times (UTC where the text has an offset), NaT for a cell that is not written so."""
         if self.layout not in _PATTERNS:
-            return _by_format(text, self.layout)
-        if (moments := _day_and_time(text, self)) is not None:
+            return _read_by_format(text, self.layout)
+        if (moments := _read_day_and_time(text, self)) is not None:
             return moments
         found = pc.extract_regex(text, pattern=_PATTERNS[self.layout] + _TIME_OF_DATE)
-        day = _calendar_day(found, is_named="name" in self.layout)
+        day = _read_calendar_day(found, is_named="name" in self.layout)
         return np.add(day.astype("datetime64[us]"), _time_of_day(found))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         return words_fit(self)
 
 
@@ -247,7 +247,7 @@ def find_dates(cells: Sequence[str], name_is_date: bool = False) -> WrittenDates
     >>> find_dates(["03/04/2024", "03/28/2024"]).layout
     'month first'
     """
-    if not name_is_date and 2 * sum(map(_looks_like_a_version, cells)) > len(cells):
+    if not name_is_date and 2 * sum(map(_look_like_version, cells)) > len(cells):
         return None
     text = pa.array(cells, pa.string())
     dates = {layout: WrittenDates(layout).read(text) for layout in _PATTERNS}
@@ -258,22 +258,22 @@ def find_dates(cells: Sequence[str], name_is_date: bool = False) -> WrittenDates
     # With points between, no country writes the month first.
     is_open = n_read["month first"] == n_read["day first"] and not any("." in cell[:3] for cell in cells)
     if best == "day first" and is_open:
-        return _by_the_column(dates["day first"], dates["month first"])
+        return _decide_day_or_month(dates["day first"], dates["month first"])
     return WrittenDates(best)
 
 
-def _looks_like_a_version(cell: str) -> bool:
+def _look_like_version(cell: str) -> bool:
     """1.2.14 may be a version as well as a date; 01.02.14 is more likely a date."""
     return _VERSION.match(cell) is not None and _PADDED.match(cell) is None
 
 
-def _by_the_column(day_first: Dates, month_first: Dates) -> WrittenDates:
+def _decide_day_or_month(day_first: Dates, month_first: Dates) -> WrittenDates:
     """Decide between two readings of which every cell allows both."""
     is_sorted = [_is_sorted(dates) for dates in (day_first, month_first)]
     if is_sorted[0] != is_sorted[1]:
         return WrittenDates("day first" if is_sorted[0] else "month first")
     # In the right reading days vary more than months: a table rarely covers more months than days.
-    n_days = [len(np.unique(_day_of_month(dates))) for dates in (day_first, month_first)]
+    n_days = [len(np.unique(_find_day_of_month(dates))) for dates in (day_first, month_first)]
     if max(n_days) >= 2 * min(n_days):
         return WrittenDates("day first" if n_days[0] > n_days[1] else "month first")
     return WrittenDates("month first", is_certain=False)
@@ -284,12 +284,12 @@ def _is_sorted(dates: Dates) -> bool:
     return len(steps) >= 5 and bool((steps >= 0).all() or (steps <= 0).all()) and bool(steps.any())
 
 
-def _day_of_month(dates: Dates) -> NDArray[np.int64]:
+def _find_day_of_month(dates: Dates) -> NDArray[np.int64]:
     days = dates[~np.isnat(dates)].astype("datetime64[D]")
     return (days - days.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64)
 
 
-def _day_and_time(text: pa.Array, dates: WrittenDates) -> Dates | None:
+def _read_day_and_time(text: pa.Array, dates: WrittenDates) -> Dates | None:
     """Read day and time of many cells apart, each distinct one once; None where they do not come in two.
 
     Cutting a million moments into their parts takes seconds; there are few days, and few times of day.
@@ -312,16 +312,16 @@ def _day_and_time(text: pa.Array, dates: WrittenDates) -> Dates | None:
     parts = [pa.scalar(sign, time.dictionary.type) for sign in ("2000-01-01", " ")]
     written = pc.binary_join_element_wise(parts[0], time.dictionary, parts[1])
     of_first = WrittenDates("year first").read(written)
-    return np.add(_taken(days, day), _taken(of_first, time) - first)
+    return np.add(_take_dates(days, day), _take_dates(of_first, time) - first)
 
 
-def _taken(values: Dates, coded: pa.DictionaryArray) -> Dates:
+def _take_dates(values: Dates, coded: pa.DictionaryArray) -> Dates:
     """Return the values that codes stand for, NaT for a missing cell."""
     with_gap = np.append(values, np.datetime64("NaT", "us"))
     return with_gap[np.asarray(pc.fill_null(coded.indices, len(values)))]
 
 
-def _part(found: pa.StructArray, name: str, empty: int) -> Integers:
+def _read_group(found: pa.StructArray, name: str, empty: int) -> Integers:
     """Return one group of digits as whole numbers; `empty` where the group took no part."""
     if found.type.get_field_index(name) < 0:
         return np.full(len(found), empty, dtype=np.int64)
@@ -330,13 +330,13 @@ def _part(found: pa.StructArray, name: str, empty: int) -> Integers:
     return np.asarray(pc.fill_null(filled.cast(pa.int64()), empty).to_numpy(zero_copy_only=False))
 
 
-def _calendar_day(found: pa.StructArray, *, is_named: bool) -> Dates:
+def _read_calendar_day(found: pa.StructArray, *, is_named: bool) -> Dates:
     """Return the days that the calendar has; 31 February is none."""
-    year = _part(found, "year", -1)
-    is_short = np.asarray(pc.fill_null(pc.equal(pc.utf8_length(_text(found, "year")), 2), False))
+    year = _read_group(found, "year", -1)
+    is_short = np.asarray(pc.fill_null(pc.equal(pc.utf8_length(_read_text(found, "year")), 2), False))
     year = np.where(is_short, np.where(year < 69, 2000, 1900) + year, year)  # as strptime has it
-    month = _named_month(found) if is_named else _part(found, "month", 0)
-    day = _part(found, "day", 1)
+    month = _read_named_month(found) if is_named else _read_group(found, "month", 0)
+    day = _read_group(found, "day", 1)
     is_month = (month >= 1) & (month <= 12) & (year >= 1)
     first = (np.where(is_month, year, 1970) - 1970) * 12 + np.where(is_month, month, 1) - 1
     first_day = first.astype("datetime64[M]").astype("datetime64[D]")
@@ -345,12 +345,12 @@ def _calendar_day(found: pa.StructArray, *, is_named: bool) -> Dates:
     return np.where(is_day, first_day + (day - 1).astype("timedelta64[D]"), np.datetime64("NaT", "D"))
 
 
-def _text(found: pa.StructArray, name: str) -> pa.Array:
+def _read_text(found: pa.StructArray, name: str) -> pa.Array:
     return pc.struct_field(found, name)
 
 
-def _named_month(found: pa.StructArray) -> Integers:
-    names = pc.fill_null(pc.utf8_lower(_text(found, "month")), "").dictionary_encode()
+def _read_named_month(found: pa.StructArray) -> Integers:
+    names = pc.fill_null(pc.utf8_lower(_read_text(found, "month")), "").dictionary_encode()
     numbers = [
         _MONTH_NUMBER.get(name[:4], _MONTH_NUMBER.get(name[:3], 0)) for name in names.dictionary.to_pylist()
     ]
@@ -359,30 +359,30 @@ def _named_month(found: pa.StructArray) -> Integers:
 
 def _time_of_day(found: pa.StructArray) -> NDArray[np.timedelta64]:
     """Return the time since midnight (before it, where an offset says so), NaT for a time that is none."""
-    hour = _part(found, "hour", 0)
-    half = pc.fill_null(pc.utf8_lower(_text(found, "half")), "")
+    hour = _read_group(found, "hour", 0)
+    half = pc.fill_null(pc.utf8_lower(_read_text(found, "half")), "")
     is_half = np.asarray(pc.not_equal(half, ""))
     is_late = np.asarray(pc.equal(half, "p"))
     is_time = np.where(is_half, (hour >= 1) & (hour <= 12), hour <= 23)
     hour = np.where(is_half, hour % 12 + 12 * is_late, hour)
-    minute = _part(found, "minute", 0)
-    second = _part(found, "second", 0)
+    minute = _read_group(found, "minute", 0)
+    second = _read_group(found, "second", 0)
     is_time &= (minute <= 59) & (second <= 60)
-    micro = ((hour * 60 + minute) * 60 + second) * 1_000_000 + _microseconds(found)
-    return np.where(is_time, micro - _offset(found), np.iinfo(np.int64).min) * _MICRO
+    micro = ((hour * 60 + minute) * 60 + second) * 1_000_000 + _read_microseconds(found)
+    return np.where(is_time, micro - _read_offset(found), np.iinfo(np.int64).min) * _MICRO
 
 
-def _microseconds(found: pa.StructArray) -> Integers:
-    part = pc.fill_null(_text(found, "part"), "")
+def _read_microseconds(found: pa.StructArray) -> Integers:
+    part = pc.fill_null(_read_text(found, "part"), "")
     if not pc.any(pc.not_equal(part, "")).as_py():
         return np.zeros(len(found), dtype=np.int64)
     padded = pc.utf8_slice_codeunits(pc.utf8_rpad(part, 6, "0"), 0, 6)
     return np.asarray(padded.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
-def _offset(found: pa.StructArray) -> Integers:
+def _read_offset(found: pa.StructArray) -> Integers:
     """Return the offset of the zone from UTC, in microseconds."""
-    zones = pc.fill_null(_text(found, "zone"), "").dictionary_encode()
+    zones = pc.fill_null(_read_text(found, "zone"), "").dictionary_encode()
     minutes = []
     for zone in zones.dictionary.to_pylist():
         digits = re.sub(r"\D", "", zone)
@@ -391,7 +391,7 @@ def _offset(found: pa.StructArray) -> Integers:
     return np.array(minutes, dtype=np.int64)[zones.indices.to_numpy()] * 60_000_000
 
 
-def _by_format(text: pa.Array, layout: str) -> Dates:
+def _read_by_format(text: pa.Array, layout: str) -> Dates:
     import pandas as pd
 
     parsed = pd.to_datetime(pd.Series(text.to_pandas()), format=layout, errors="coerce", utc=True)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import (
     Fit,
@@ -41,22 +41,22 @@ from tellwhy.data.columns.codes import (
 from tellwhy.data.columns.kinds import (
     CONSTANT,
     Verdict,
-    chosen_columns,
+    choose_columns,
+    judge_by_role,
     judge_column,
-    judged_by_role,
-    no_column_left,
+    refuse_no_column,
 )
-from tellwhy.data.columns.names import listed
-from tellwhy.data.columns.notices import left_out_notices, missing_notices, novel_notices
-from tellwhy.data.columns.reading import Role, Values, booleans_of, dates_of, labels_of, numbers_of
+from tellwhy.data.columns.names import list_names
+from tellwhy.data.columns.notices import tell_left_out, tell_missing, tell_novel
+from tellwhy.data.columns.reading import Role, Values, read_booleans, read_dates, read_labels, read_numbers
 from tellwhy.data.places import place_of
 from tellwhy.data.table import TableLike, as_frame
 
 SCALE_ROWS = 1_000_000  # from which scales are estimated; quantiles of more rows take long and say the same
 _READERS: dict[str, Callable[[pd.DataFrame, str], Values]] = {
-    "number": numbers_of,
-    "boolean": booleans_of,
-    "category": labels_of,
+    "number": read_numbers,
+    "boolean": read_booleans,
+    "category": read_labels,
 }
 _several_names = instance_of(list, tuple, set, words="a list of column names")
 
@@ -175,28 +175,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if len(table) == 0:
             raise InvalidInput("The table has no rows; expected at least two, to learn what is usual.")
         others = None if scored is None else as_frame(scored)
-        names = chosen_columns(table, self.columns, self.exclude)
+        names = choose_columns(table, self.columns, self.exclude)
         verdicts = {name: self._judge(table, name) for name in names}
-        novel = {} if others is None else self._novel(verdicts, table, others)
+        novel = {} if others is None else self._find_novel(verdicts, table, others)
         verdicts.update(novel)
         self.left_out_ = {name: verdict.reason for name, verdict in verdicts.items() if verdict.reason}
         self.verdicts_ = {name: verdict for name, verdict in verdicts.items() if not verdict.reason}
         if not self.verdicts_:
-            raise no_column_left(len(table), self.left_out_, were_named=self.columns is not None)
+            raise refuse_no_column(len(table), self.left_out_, were_named=self.columns is not None)
         self.columns_ = list(self.verdicts_)
         self.kinds_ = {name: verdict.kind for name, verdict in self.verdicts_.items()}
         values = self._read(table)
-        self._learn(values, self._kept(table, values))
+        self._learn(values, self._find_kept(table, values))
         if others is not None:
             self._scale_novel(novel, others, len(table))
         self.notices_ = [
-            *left_out_notices(self.left_out_),
-            *novel_notices(novel),
-            *missing_notices(values, self.kinds_, self.missing),
+            *tell_left_out(self.left_out_),
+            *tell_novel(novel),
+            *tell_missing(values, self.kinds_, self.missing),
         ]
         return self
 
-    def _novel(
+    def _find_novel(
         self, verdicts: dict[str, Verdict], frame: pd.DataFrame, scored: pd.DataFrame
     ) -> dict[str, Verdict]:
         """Return the columns that are constant in `frame` and vary in the scored rows, with what they are."""
@@ -211,7 +211,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for name in novel:
             code = self.codes_[name]
             if isinstance(code, NumberCode):
-                seen = numbers_of(scored, name)
+                seen = read_numbers(scored, name)
                 self.codes_[name] = NumberCode.around_constant(code.centre, seen, n, compress=self.compress)
 
     def transform(self, frame: TableLike) -> Floats:
@@ -223,7 +223,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         table = as_frame(frame)
         values = self._read(table)
-        rows = self._kept(table, values)
+        rows = self._find_kept(table, values)
         encoded = np.empty((len(table) if rows is None else len(rows), len(self.owner_)))
         start = 0
         for name, code in self.codes_.items():
@@ -248,7 +248,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return the 0-based positions of the rows that `transform` returns: all, unless missing='drop'."""
         check_is_fitted(self)
         table = as_frame(frame)
-        rows = self._kept(table, self._read(table)) if self.missing == "drop" else None
+        rows = self._find_kept(table, self._read(table)) if self.missing == "drop" else None
         return np.arange(len(table)) if rows is None else rows
 
     def missing_in(self, frame: TableLike, emptied: Mapping[str, int] | None = None) -> list[str]:
@@ -257,7 +257,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Of each column, as many as `emptied` says are not counted: they were not missing in the user's table.
         """
         check_is_fitted(self)
-        return missing_notices(self._read(as_frame(frame)), self.kinds_, self.missing, emptied)
+        return tell_missing(self._read(as_frame(frame)), self.kinds_, self.missing, emptied)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the encoded columns, for scikit-learn."""
@@ -266,7 +266,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _judge(self, frame: pd.DataFrame, name: str) -> Verdict:
         role = None if self.roles is None else self.roles.get(name)
-        told = None if role is None else judged_by_role(frame[name], role)
+        told = None if role is None else judge_by_role(frame[name], role)
         return told or judge_column(
             frame,
             name,
@@ -279,18 +279,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         absent = [name for name in self.columns_ if name not in frame.columns]
         if absent:
             raise InvalidInput(
-                f"The table lacks {len(absent)} column(s) that were there in fitting: {listed(absent)}. It "
-                f"has: {listed(list(frame.columns))}."
+                f"The table lacks {len(absent)} column(s) that were there in fitting: {list_names(absent)}. "
+                f"It has: {list_names(list(frame.columns))}."
             )
         values: dict[str, Values] = {}
         for name, verdict in self.verdicts_.items():
             if verdict.kind == "date":
-                values[name] = dates_of(frame, name, verdict.layout)
+                values[name] = read_dates(frame, name, verdict.layout)
             else:
                 values[name] = _READERS[verdict.kind](frame, name)
         return values
 
-    def _kept(self, frame: pd.DataFrame, values: dict[str, Values]) -> Integers | None:
+    def _find_kept(self, frame: pd.DataFrame, values: dict[str, Values]) -> Integers | None:
         """Return the positions of complete rows for missing='drop', None for all rows; raise for 'error'."""
         if self.missing == "impute":
             return None
@@ -300,7 +300,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not is_incomplete.any():
             return None
         if self.missing == "error":
-            raise self._missing_cell(frame, values, int(np.argmax(is_incomplete)))
+            raise self._refuse_missing_cell(frame, values, int(np.argmax(is_incomplete)))
         if is_incomplete.all():
             n_missing = {name: int(is_missing(column).sum()) for name, column in values.items()}
             worst = max(n_missing, key=lambda name: n_missing[name])
@@ -310,7 +310,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         return np.flatnonzero(~is_incomplete)
 
-    def _missing_cell(self, frame: pd.DataFrame, values: dict[str, Values], row: int) -> InvalidInput:
+    def _refuse_missing_cell(self, frame: pd.DataFrame, values: dict[str, Values], row: int) -> InvalidInput:
         column = next(name for name, column in values.items() if is_missing(column)[row])
         n = sum(int(is_missing(column).sum()) for column in values.values())
         return InvalidInput(
@@ -323,7 +323,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         n_rows = len(next(iter(columns.values())))
         sample: Sample = slice(None)
         if n_rows > SCALE_ROWS:  # a slice of everything is cheaper than an index of everything
-            sample = random_sample(n_rows, SCALE_ROWS, generator(self.random_state))
+            sample = draw_sample(n_rows, SCALE_ROWS, generator(self.random_state))
         self.codes_: dict[str, Code] = {
             name: learn_code(
                 self.kinds_[name],
@@ -338,7 +338,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.owner_ = np.repeat(np.arange(len(widths)), widths)
         self.encoded_names_ = [encoded for name, code in self.codes_.items() for encoded in code.names(name)]
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         names = list(self.columns_)
         yield "columns_", len(names) > 0 and are_texts(*names), True
         for part in ("kinds_", "codes_", "verdicts_"):

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats
 from tellwhy.data.columns.dates import find_layout
-from tellwhy.data.columns.names import has_id_name, listed
-from tellwhy.data.columns.reading import Role, labels_of, numbers_of, numeric_text, stored_kind
+from tellwhy.data.columns.names import has_id_name, list_names
+from tellwhy.data.columns.reading import Role, find_stored_kind, read_labels, read_numbers, read_numeric_text
 
 MOSTLY = 0.9  # share of numbers from which text in a column is taken for a mistake
 _PROBE = 500
@@ -43,7 +43,7 @@ class Verdict:
     layout: str = "iso"
     reason: str = ""
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "kind", are_texts(self.kind, self.layout, self.reason), True
 
 
@@ -58,19 +58,19 @@ def judge_column(
     series = frame[column]
     if series.isna().all():
         return Verdict(reason=EMPTY)
-    kind = stored_kind(series)
+    kind = find_stored_kind(series)
     if kind == "text":
-        kind, layout = _kind_of_text(frame, column)
+        kind, layout = _choose_kind_of_text(frame, column)
         if kind == "date":
-            return _unless_constant(series, Verdict("date", layout))
+            return _check_constant(series, Verdict("date", layout))
     if kind == "category":
         return judge_labels(frame, column, max_categories, missing_is_label)
     if kind == "number":
-        return judge_numbers(column, numbers_of(frame, column), keep_numbering)
-    return _unless_constant(series, Verdict(kind))
+        return judge_numbers(column, read_numbers(frame, column), keep_numbering)
+    return _check_constant(series, Verdict(kind))
 
 
-def judged_by_role(series: pd.Series, role: Role) -> Verdict | None:
+def judge_by_role(series: pd.Series, role: Role) -> Verdict | None:
     """Return what follows from a column's role alone, None where its cells must be looked at."""
     if role.orders:
         return Verdict(reason=f"it only tells {role.orders}")
@@ -81,18 +81,18 @@ def judged_by_role(series: pd.Series, role: Role) -> Verdict | None:
     return Verdict("category") if is_category else None
 
 
-def _unless_constant(series: pd.Series, verdict: Verdict) -> Verdict:
+def _check_constant(series: pd.Series, verdict: Verdict) -> Verdict:
     return Verdict(reason=CONSTANT) if series.nunique(dropna=True) == 1 else verdict
 
 
-def _kind_of_text(frame: pd.DataFrame, column: str) -> tuple[str, str]:
+def _choose_kind_of_text(frame: pd.DataFrame, column: str) -> tuple[str, str]:
     series = frame[column]
     filled = series.dropna()
-    probe = filled.iloc[evenly_spread(len(filled), _PROBE)]
+    probe = filled.iloc[spread_evenly(len(filled), _PROBE)]
     if not any(_DIGIT.search(str(cell)) for cell in probe):
         return "category", ""
-    if np.isfinite(numeric_text(probe)).mean() >= MOSTLY / 2 and _share_of_numbers(filled) >= MOSTLY:
-        numbers_of(frame, column)  # raises with the first cell that is no number: a mistake, not a label
+    if np.isfinite(read_numeric_text(probe)).mean() >= MOSTLY / 2 and _share_of_numbers(filled) >= MOSTLY:
+        read_numbers(frame, column)  # raises with the first cell that is no number: a mistake, not a label
         return "number", ""
     if pd.api.types.infer_dtype(probe) == "string" and (layout := find_layout(filled.astype("string"))):
         return "date", layout
@@ -100,7 +100,7 @@ def _kind_of_text(frame: pd.DataFrame, column: str) -> tuple[str, str]:
 
 
 def _share_of_numbers(filled: pd.Series) -> float:
-    return float((~np.isnan(numeric_text(filled))).mean())
+    return float((~np.isnan(read_numeric_text(filled))).mean())
 
 
 def judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict:
@@ -135,14 +135,14 @@ def _is_numbering(column: str, filled: Floats) -> bool:
 
 def judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing_is_label: bool) -> Verdict:
     """Decide whether labels are categories, or nothing that tells what is odd."""
-    labels = labels_of(frame, column)
+    labels = read_labels(frame, column)
     n_filled = int((labels.codes >= 0).sum())
     n_distinct = len(labels.counts())
     if n_distinct == 1:
         varies = missing_is_label and n_filled < len(labels)  # one label, or none
         return Verdict("category") if varies else Verdict(reason=CONSTANT)
     # A column that its owner stored as a category is one, even if every row has its own label.
-    is_given = stored_kind(frame[column]) == "category" and n_distinct <= max_categories
+    is_given = find_stored_kind(frame[column]) == "category" and n_distinct <= max_categories
     reason = ""
     if n_distinct == n_filled and not is_given:
         reason = IDENTIFIER
@@ -153,12 +153,12 @@ def judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing_
     return Verdict(reason=reason) if reason else Verdict("category")
 
 
-def chosen_columns(frame: pd.DataFrame, columns: Sequence[str] | None, exclude: Sequence[str]) -> list[str]:
+def choose_columns(frame: pd.DataFrame, columns: Sequence[str] | None, exclude: Sequence[str]) -> list[str]:
     """Return the names in the order asked for, each once; a name that is not there raises.
 
     Examples
     --------
-    >>> chosen_columns(pd.DataFrame({"a": [1], "b": [2], "c": [3]}), ["c", "a"], ["a"])
+    >>> choose_columns(pd.DataFrame({"a": [1], "b": [2], "c": [3]}), ["c", "a"], ["a"])
     ['c']
     """
     present = list(frame.columns)
@@ -166,18 +166,18 @@ def chosen_columns(frame: pd.DataFrame, columns: Sequence[str] | None, exclude: 
     excluded = {str(name) for name in exclude}
     for name in [*asked, *sorted(excluded)]:
         if name not in frame.columns:
-            raise unknown_column(name, present)
+            raise refuse_unknown_column(name, present)
     return [name for name in dict.fromkeys(asked) if name not in excluded]
 
 
-def unknown_column(name: str, present: Sequence[str]) -> InvalidParameter:
+def refuse_unknown_column(name: str, present: Sequence[str]) -> InvalidParameter:
     """Return the error for a name that no column has, with the nearest ones."""
     close = " or ".join(map(repr, difflib.get_close_matches(name, present, n=3)))
-    hint = f"Did you mean {close}?" if close else f"There are: {listed(present)}."
+    hint = f"Did you mean {close}?" if close else f"There are: {list_names(present)}."
     return InvalidParameter(f"There is no column {name!r}. {hint}")
 
 
-def no_column_left(n_rows: int, left_out: Mapping[str, str], *, were_named: bool) -> InvalidInput:
+def refuse_no_column(n_rows: int, left_out: Mapping[str, str], *, were_named: bool) -> InvalidInput:
     """Return the error for a table of which no column can be used, with the reasons of the first five."""
     if n_rows == 1:
         return InvalidInput(

@@ -47,7 +47,7 @@ class WrittenBooleans:
             values[np.asarray(pc.fill_null(pc.equal(lower, word), False))] = value
         return values
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         return words_fit(self)
 
 
@@ -110,7 +110,7 @@ def would_be_equal(cells: pa.Array | pa.ChunkedArray) -> bool:
         return False
     long = pc.filter(cells, pc.fill_null(pc.greater_equal(lengths, _DIGITS), False))
     whole = pc.filter(long, pc.ascii_is_decimal(pc.utf8_ltrim(long, characters="+-")))
-    return _become_equal(pc.unique(whole)) if len(whole) else False
+    return _has_equal_floats(pc.unique(whole)) if len(whole) else False
 
 
 def numbers_would_be_equal(numbers: pa.Array | pa.ChunkedArray) -> bool:
@@ -121,7 +121,7 @@ def numbers_would_be_equal(numbers: pa.Array | pa.ChunkedArray) -> bool:
     >>> numbers_would_be_equal(pa.array([2**60, 2**60 + 1])), numbers_would_be_equal(pa.array([7, 8]))
     (True, False)
     """
-    return are_beyond(numbers, EXACT) and _become_equal(pc.unique(pc.drop_null(numbers)))
+    return are_beyond(numbers, EXACT) and _has_equal_floats(pc.unique(pc.drop_null(numbers)))
 
 
 def are_beyond(numbers: pa.Array | pa.ChunkedArray, limit: int) -> bool:
@@ -130,6 +130,6 @@ def are_beyond(numbers: pa.Array | pa.ChunkedArray, limit: int) -> bool:
     return ends["max"] is not None and max(-ends["min"], ends["max"]) >= limit
 
 
-def _become_equal(distinct: pa.Array) -> bool:
+def _has_equal_floats(distinct: pa.Array) -> bool:
     floats = pc.cast(distinct, pa.float64(), safe=False)
     return len(pc.unique(floats)) < len(distinct)

@@ -20,21 +20,21 @@ _TIMES = {
 }
 
 
-def words_of(column: str) -> list[str]:
+def split_name(column: str) -> list[str]:
     """Return the words of a column's name, in lower case.
 
     Examples
     --------
-    >>> words_of("orderDate"), words_of("HTTP status-code"), words_of("created_at")
+    >>> split_name("orderDate"), split_name("HTTP status-code"), split_name("created_at")
     (['order', 'date'], ['http', 'status', 'code'], ['created', 'at'])
     """
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", column)
     return [word for word in re.split(r"[^a-z0-9]+", spaced.lower()) if word]
 
 
-def _last_word(column: str) -> str:
+def _find_last_word(column: str) -> str:
     """Return the word that says what a column is: 'class size' is a size, 'size class 2' a class."""
-    return next((word for word in reversed(words_of(column)) if not word.isdigit()), "")
+    return next((word for word in reversed(split_name(column)) if not word.isdigit()), "")
 
 
 def names_a_time(column: str) -> bool:
@@ -45,7 +45,7 @@ def names_a_time(column: str) -> bool:
     >>> names_a_time("created_at"), names_a_time("eventTs"), names_a_time("sometimes"), names_a_time("at")
     (True, True, False, False)
     """
-    words = words_of(column)
+    words = split_name(column)
     return not _TIMES.isdisjoint(words) or (words[-1:] == ["at"] and len(words) > 1)
 
 
@@ -57,18 +57,18 @@ def names_a_kind(column: str) -> bool:
     >>> names_a_kind("status"), names_a_kind("class_2"), names_a_kind("class_size")
     (True, True, False)
     """
-    return _last_word(column) in _CODES
+    return _find_last_word(column) in _CODES
 
 
 def names_a_place(column: str) -> bool:
     """Tell whether a column's name says that it holds postal codes."""
-    words = words_of(column)
-    return _last_word(column) in _PLACES or (words[-1:] == ["code"] and not _PLACES.isdisjoint(words))
+    words = split_name(column)
+    return _find_last_word(column) in _PLACES or (words[-1:] == ["code"] and not _PLACES.isdisjoint(words))
 
 
 def names_things(column: str) -> bool:
     """Tell whether a column's name says that its numbers are names of things, of which there may be many."""
-    return _last_word(column) in _THINGS
+    return _find_last_word(column) in _THINGS
 
 
 def names_identifiers(column: str) -> bool:
@@ -79,7 +79,7 @@ def names_identifiers(column: str) -> bool:
     >>> names_identifiers("customer_id"), names_identifiers("IBAN"), names_identifiers("paid")
     (True, True, False)
     """
-    return not _IDENTIFIERS.isdisjoint(words_of(column)) or names_things(column)
+    return not _IDENTIFIERS.isdisjoint(split_name(column)) or names_things(column)
 
 
 def are_zero_led(cells: Sequence[str], column: str) -> bool:
@@ -113,15 +113,15 @@ def has_id_name(column: str) -> bool:
     >>> has_id_name("customerId"), has_id_name("row index"), has_id_name("paid")
     (True, True, False)
     """
-    return not _ROW_NAMES.isdisjoint(words_of(column))
+    return not _ROW_NAMES.isdisjoint(split_name(column))
 
 
-def listed(names: Sequence[str], limit: int = 20) -> str:
+def list_names(names: Sequence[str], limit: int = 20) -> str:
     """Name columns for an error, and say how many there are where they are many.
 
     Examples
     --------
-    >>> listed(["a", "b"]), listed(["a", "b", "c"], 2)
+    >>> list_names(["a", "b"]), list_names(["a", "b", "c"], 2)
     ("'a', 'b'", "'a', 'b', … (3 in all)")
     """
     more = f", … ({len(names)} in all)" if len(names) > limit else ""

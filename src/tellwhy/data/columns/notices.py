@@ -12,12 +12,12 @@ from tellwhy.data.columns.reading import Values
 _EACH = 10  # up to so many columns with the same reason get a sentence each
 
 
-def left_out_notices(left_out: Mapping[str, str]) -> list[str]:
+def tell_left_out(left_out: Mapping[str, str]) -> list[str]:
     """Return a sentence per column left out, or one for all with the same reason when they are many.
 
     Examples
     --------
-    >>> left_out_notices({"id": "every row has its own value (an identifier)"})
+    >>> tell_left_out({"id": "every row has its own value (an identifier)"})
     ["Left out 'id': every row has its own value (an identifier)."]
     """
     by_reason: dict[str, list[str]] = {}
@@ -25,21 +25,21 @@ def left_out_notices(left_out: Mapping[str, str]) -> list[str]:
         by_reason.setdefault(reason, []).append(name)
     single = [f"Left out {n!r}: {r}." for n, r in left_out.items() if len(by_reason[r]) <= _EACH]
     joined = [
-        f"Left out {len(names)} columns, of which {reason}: {_some(names)}."
+        f"Left out {len(names)} columns, of which {reason}: {_list_some(names)}."
         for reason, names in by_reason.items()
         if len(names) > _EACH
     ]
     return single + joined
 
 
-def novel_notices(names: Collection[str]) -> list[str]:
+def tell_novel(names: Collection[str]) -> list[str]:
     """Return a sentence on columns that vary in the scored rows, but not in the reference rows."""
     if not names:
         return []
-    return [f"Never varied in the reference rows, but does in the scored ones: {_some(list(names))}."]
+    return [f"Never varied in the reference rows, but does in the scored ones: {_list_some(list(names))}."]
 
 
-def missing_notices(
+def tell_missing(
     values: Mapping[str, Values],
     kinds: Mapping[str, str],
     missing: str,
@@ -57,7 +57,7 @@ def missing_notices(
     if missing == "drop":
         # Rows are left out, cells are counted: a row with two gaps is one row.
         n_rows = int(np.any([is_missing(column) for column in values.values()], axis=0).sum())
-        return [f"Left out {n_rows} rows with missing cells: {_counted(counts)}."]
+        return [f"Left out {n_rows} rows with missing cells: {_count_in_words(counts)}."]
     fills = {
         "number": "Filled in missing numbers by the median",
         "boolean": "Filled in missing booleans by the more common value",
@@ -65,14 +65,14 @@ def missing_notices(
         "category": "Missing categories count as a label of their own",
     }
     grouped = {kind: {name: n for name, n in counts.items() if kinds[name] == kind} for kind in fills}
-    return [f"{fills[kind]}: {_counted(group)}." for kind, group in grouped.items() if group]
+    return [f"{fills[kind]}: {_count_in_words(group)}." for kind, group in grouped.items() if group]
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _count_in_words(counts: Mapping[str, int]) -> str:
     shown = [f"{name!r} ({n})" for name, n in list(counts.items())[:20]]
     rest = list(counts.values())[20:]
     return ", ".join(shown) + (f" and {len(rest)} more columns ({sum(rest)} cells)" if rest else "")
 
 
-def _some(names: Sequence[str]) -> str:
+def _list_some(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:5]) + (", …" if len(names) > 5 else "")

@@ -160,14 +160,14 @@ _US = "."
 _EUROPEAN = ","
 
 
-def _alternatives(signs: Sequence[str]) -> str:
+def _match_any_sign(signs: Sequence[str]) -> str:
     """Return a pattern of any of the signs, the longest first: 'kg' must not be read as 'k'."""
     return "|".join(re.escape(sign) for sign in sorted(signs, key=len, reverse=True))
 
 
 _BODY = rf"\d[\d.,'’{_SPACES}]*\d|\d[.,]?|[.,]\d+"
 _CELL = re.compile(
-    rf"^(?P<lead>\(?{_SIGN}){_GAP}(?P<before>{_alternatives(list(CURRENCIES))})?{_GAP}(?P<sign>{_SIGN})"
+    rf"^(?P<lead>\(?{_SIGN}){_GAP}(?P<before>{_match_any_sign(list(CURRENCIES))})?{_GAP}(?P<sign>{_SIGN})"
     rf"(?P<body>{_BODY})(?P<power>[eE][-+]?\d+)?"
     rf"(?P<gap>{_GAP})(?P<after>[^\d\s()+.,'’-][^\d()]*?[23]?)?(?P<trail>{_MINUS}?\)?)$"
 )
@@ -176,7 +176,7 @@ _TELEPHONE = re.compile(r"\d{8,}$|.*[ \u00a0\u202f]")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}$")
 
 
-def _body_pattern(decimal: str) -> str:
+def _make_body_pattern(decimal: str) -> str:
     """Return the pattern of a number with that decimal sign, and any usual separator of thousands."""
     mark = re.escape(decimal)
     other = re.escape("," if decimal == "." else ".")
@@ -187,7 +187,7 @@ def _body_pattern(decimal: str) -> str:
 
 
 _GROUPS = {_US: (*_SPACES, "'", "’", ","), _EUROPEAN: (*_SPACES, "'", "’", ".")}
-_BODIES = {decimal: re.compile(_body_pattern(decimal)) for decimal in (_US, _EUROPEAN)}
+_BODIES = {decimal: re.compile(_make_body_pattern(decimal)) for decimal in (_US, _EUROPEAN)}
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class WrittenNumbers:
         # Matching is fast and cutting groups out of a match is not: what is matched is trimmed instead.
         is_written = pc.match_substring_regex(text, self._pattern())
         cells = pc.if_else(is_written, text, None)
-        plain = pc.utf8_trim(self._without_odd_signs(cells), characters=self._edges())
+        plain = pc.utf8_trim(self._drop_odd_signs(cells), characters=self._edges())
         for sign in _GROUPS[self.decimal]:
             if pc.any(pc.match_substring(plain, sign)).as_py():
                 plain = pc.replace_substring(plain, sign, "")
@@ -230,22 +230,22 @@ class WrittenNumbers:
             plain = pc.replace_substring(plain, ",", ".")
         numbers = np.array(pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
         numbers[self._is_negative(cells)] *= -1
-        return self._converted(numbers, cells)
+        return self._convert_numbers(numbers, cells)
 
     def is_converted(self, text: pa.Array) -> NDArray[np.bool_]:
         """Tell which cells have a sign behind them that multiplies them: 1.2 kg in a column of g."""
         own = [sign for sign in self.after if self.factors.get(sign, 1.0) == 1.0]
         if len(own) == len(self.after):
             return np.zeros(len(text), dtype=bool)
-        plain = rf"\d[.,]?{_GAP}(?:{_alternatives(own)})?[-)\x{{2212}}]*$"
+        plain = rf"\d[.,]?{_GAP}(?:{_match_any_sign(own)})?[-)\x{{2212}}]*$"
         is_other = pc.invert(pc.match_substring_regex(text, plain))
         return np.asarray(pc.fill_null(is_other, False), dtype=bool)
 
     def _pattern(self) -> str:
-        before = f"(?:{_alternatives(self.before)})?" if self.before else ""
-        after = f"(?:{_alternatives(self.after)})?" if self.after else ""
+        before = f"(?:{_match_any_sign(self.before)})?" if self.before else ""
+        after = f"(?:{_match_any_sign(self.after)})?" if self.after else ""
         power = "" if self.before or self.after else r"(?:[eE][-+]?\d+)?"
-        body = f"{_body_pattern(self.decimal)}{power}"
+        body = f"{_make_body_pattern(self.decimal)}{power}"
         return rf"^\(?{_SIGN}{_GAP}{before}{_GAP}{_SIGN}{body}{_GAP}{after}{_MINUS}?\)?$"
 
     def _edges(self) -> str:
@@ -256,7 +256,7 @@ class WrittenNumbers:
             {sign for sign in f"{signs}{_SPACES}()+-\u2212" if not sign.isdigit() and sign != kept}
         )
 
-    def _without_odd_signs(self, cells: pa.Array) -> pa.Array:
+    def _drop_odd_signs(self, cells: pa.Array) -> pa.Array:
         """Take away signs whose last character may belong to a number (m2, Fr.), before edges are trimmed."""
         for sign in dict.fromkeys((*self.before, *self.after)):
             if sign[-1].isdigit() or sign[-1] in ".,":
@@ -268,13 +268,13 @@ class WrittenNumbers:
         is_negative = pc.match_substring_regex(cells, pattern)
         return np.asarray(pc.fill_null(is_negative, False), dtype=bool)
 
-    def _converted(self, numbers: Floats, cells: pa.Array) -> Floats:
+    def _convert_numbers(self, numbers: Floats, cells: pa.Array) -> Floats:
         is_other = self.is_converted(cells) if self.factors else np.zeros(1, dtype=bool)
         if not is_other.any():
             return numbers
         others = [sign for sign in self.after if self.factors.get(sign, 1.0) != 1.0]
         found = pc.extract_regex(
-            cells.filter(pa.array(is_other)), rf"(?P<sign>{_alternatives(others)})[-)\x{{2212}}]*$"
+            cells.filter(pa.array(is_other)), rf"(?P<sign>{_match_any_sign(others)})[-)\x{{2212}}]*$"
         )
         signs = pc.struct_field(found, "sign").to_pylist()
         factors = np.array([self.factors[sign] for sign in signs])
@@ -283,7 +283,7 @@ class WrittenNumbers:
         numbers[is_other] = np.where(factors < 1, some / np.round(1 / factors, 9), some * factors)
         return numbers
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "words", are_texts(self.words, self.decimal, *self.before, *self.after), True
         yield "decimal", self.decimal in (".", ","), True
         yield "factors", are_texts(*self.factors) and are_finite(*self.factors.values()), True
@@ -310,14 +310,14 @@ def find_numbers(cells: Sequence[str]) -> WrittenNumbers | None:
     >>> find_numbers(["$5", "7 €"]) is None
     True
     """
-    parts = [part for cell in cells if (part := _parts(cell)) is not None]
+    parts = [part for cell in cells if (part := _split_cell(cell)) is not None]
     if len(parts) < 0.9 * len(cells) or not parts or _are_addresses(parts):
         return None
     signs = Counter(CURRENCIES.get(part.before, "") or part.after for part in parts)
     signs.pop("", None)
     is_money = any(part.before for part in parts) or any(sign in CURRENCIES for sign in signs)
-    decimal = _decimal_sign([part.body for part in parts], is_money=is_money)
-    found = _found(parts, signs, decimal, is_money=is_money)
+    decimal = _choose_decimal_sign([part.body for part in parts], is_money=is_money)
+    found = _find_writing(parts, signs, decimal, is_money=is_money)
     if found is None or not _could_be_either(parts, is_money=is_money):
         return found
     body = parts[0].body
@@ -325,15 +325,15 @@ def find_numbers(cells: Sequence[str]) -> WrittenNumbers | None:
     return replace(found, words=f"{found.words}, {body} taken for {meant}")
 
 
-def mixed_signs(cells: Sequence[str]) -> list[str]:
+def find_mixed_signs(cells: Sequence[str]) -> list[str]:
     """Return the currencies or units that numbers mix and that cannot be converted, most common first.
 
     Examples
     --------
-    >>> mixed_signs(["$5", "7 €", "$6"]), mixed_signs(["5 g", "1 kg"]), mixed_signs(["a", "b"])
+    >>> find_mixed_signs(["$5", "7 €", "$6"]), find_mixed_signs(["5 g", "1 kg"]), find_mixed_signs(["a", "b"])
     (['$', '€'], [], [])
     """
-    parts = [part for cell in cells if (part := _parts(cell)) is not None]
+    parts = [part for cell in cells if (part := _split_cell(cell)) is not None]
     if not parts or len(parts) < 0.9 * len(cells) or _are_addresses(parts):
         return []
     signs = Counter(CURRENCIES.get(part.before) or CURRENCIES.get(part.after) or part.after for part in parts)
@@ -341,17 +341,17 @@ def mixed_signs(cells: Sequence[str]) -> list[str]:
     return [sign for sign, _ in signs.most_common() if sign] if len(set(kinds.values())) > 1 else []
 
 
-def _found(
+def _find_writing(
     parts: Sequence[_Cell], signs: Counter[str], decimal: str, *, is_money: bool
 ) -> WrittenNumbers | None:
     """Return the way of writing, once the decimal sign is known."""
     if not signs:
         written = next((part.body for part in parts if not _PLAIN.fullmatch(part.body)), "")
         return WrittenNumbers(f"numbers written as {written}" if written else "numbers", decimal)
-    return _with_money(parts, decimal) if is_money else _with_unit(signs, len(parts), decimal)
+    return _find_currency(parts, decimal) if is_money else _find_unit(signs, len(parts), decimal)
 
 
-def _parts(cell: str) -> _Cell | None:
+def _split_cell(cell: str) -> _Cell | None:
     found = _CELL.match(cell.strip())
     if found is None or (found["power"] and (found["before"] or found["after"])):
         return None
@@ -373,7 +373,7 @@ def _are_addresses(parts: Sequence[_Cell]) -> bool:
     return 2 * n > len(parts)
 
 
-def _with_money(parts: Sequence[_Cell], decimal: str) -> WrittenNumbers | None:
+def _find_currency(parts: Sequence[_Cell], decimal: str) -> WrittenNumbers | None:
     found = Counter(CURRENCIES.get(part.before) or CURRENCIES.get(part.after) or "" for part in parts)
     bare = found.pop("", 0)
     sign, n = found.most_common(1)[0]
@@ -384,7 +384,7 @@ def _with_money(parts: Sequence[_Cell], decimal: str) -> WrittenNumbers | None:
     return WrittenNumbers(f"money in {sign}", decimal, thousands, tuple(same), (*same, *thousands))
 
 
-def _with_unit(signs: Counter[str], n_cells: int, decimal: str) -> WrittenNumbers | None:
+def _find_unit(signs: Counter[str], n_cells: int, decimal: str) -> WrittenNumbers | None:
     main, _ = signs.most_common(1)[0]
     own = UNITS[main]
     alike = {
@@ -405,7 +405,7 @@ def _could_be_either(parts: Sequence[_Cell], *, is_money: bool) -> bool:
     return not is_money and all(re.fullmatch(r"[1-9]\d{0,2},\d{3}", part.body) for part in parts)
 
 
-def _decimal_sign(bodies: Sequence[str], *, is_money: bool) -> str:
+def _choose_decimal_sign(bodies: Sequence[str], *, is_money: bool) -> str:
     """Decide by the column as a whole whether a comma or a point is the decimal sign."""
     fits = {sign: sum(p.fullmatch(body) is not None for body in bodies) for sign, p in _BODIES.items()}
     if fits[_US] != fits[_EUROPEAN]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats, Integers
@@ -31,8 +31,8 @@ from tellwhy.data.columns.dates import (
 from tellwhy.data.columns.labels import EXACT, WrittenBooleans
 from tellwhy.data.columns.numbers import WrittenNumbers, find_numbers
 from tellwhy.data.columns.times import Compact, Epoch, WrittenTimes, find_epoch
-from tellwhy.data.places import bad_cell, shown
-from tellwhy.data.reading.cells import MISSING_WORDS, text_array
+from tellwhy.data.places import refuse_cell, show_cell
+from tellwhy.data.reading.cells import MISSING_WORDS, make_text
 
 MISSING_LABEL = "(missing)"
 OTHER_LABEL = "(other)"
@@ -55,23 +55,23 @@ class Labels:
         """How often each label occurs, the most common first, equal ones in alphabetical order."""
         n = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
         found = [(name, int(k)) for name, k in zip(self.names, n, strict=True) if k]
-        return dict(sorted(found, key=_by_count))
+        return dict(sorted(found, key=_order_by_count))
 
 
-def _by_count(item: tuple[str, int]) -> tuple[int, str]:
+def _order_by_count(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
 
 
 Values = Floats | Dates | Labels
 
 
-def stored_kind(series: pd.Series) -> str:
+def find_stored_kind(series: pd.Series) -> str:
     """Return 'number', 'boolean', 'date', 'category' or 'text': what the column's type says it is.
 
     Examples
     --------
-    >>> stored_kind(pd.Series([1, 2])), stored_kind(pd.Series([True, None])), stored_kind(pd.Series(["a"]))
-    ('number', 'boolean', 'text')
+    >>> [find_stored_kind(pd.Series(cells)) for cells in ([1, 2], [True, None], ["a"])]
+    ['number', 'boolean', 'text']
     """
     types = pd.api.types
     dtype = series.dtype
@@ -87,10 +87,10 @@ def stored_kind(series: pd.Series) -> str:
         return "number"
     if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
         return "date"
-    return _kind_of_objects(series) if types.is_object_dtype(dtype) else "text"
+    return _find_kind_of_objects(series) if types.is_object_dtype(dtype) else "text"
 
 
-def _kind_of_objects(series: pd.Series) -> str:
+def _find_kind_of_objects(series: pd.Series) -> str:
     inferred = pd.api.types.infer_dtype(series, skipna=True)
     kinds = {
         "boolean": ("boolean",),
@@ -100,39 +100,41 @@ def _kind_of_objects(series: pd.Series) -> str:
     return next((kind for kind, names in kinds.items() if inferred in names), "text")
 
 
-def numbers_of(frame: pd.DataFrame, column: str) -> Floats:
+def read_numbers(frame: pd.DataFrame, column: str) -> Floats:
     """Return a column as float64, NaN where it is missing; text and infinities raise with their cell."""
     series = frame[column]
-    values = _as_numbers(series)
-    if stored_kind(series) not in ("number", "boolean"):
+    values = _convert_to_numbers(series)
+    if find_stored_kind(series) not in ("number", "boolean"):
         is_bad = np.isnan(values) & series.notna().to_numpy()
         if is_bad.any():
-            expected = _expected_number(is_bad, series)
-            raise bad_cell(frame, column, int(np.argmax(is_bad)), expected=expected, advice=_advice(column))
+            expected = _refuse_no_number(is_bad, series)
+            raise refuse_cell(
+                frame, column, int(np.argmax(is_bad)), expected=expected, advice=_advise_on_numbers(column)
+            )
     # A finite sum proves every cell finite, at a fraction of the cost of looking at each one.
     with np.errstate(over="ignore", invalid="ignore"):
         looks_finite = np.isfinite(values.sum())
     if not looks_finite and (is_infinite := np.isinf(values)).any():
         first = int(np.argmax(is_infinite))
-        raise bad_cell(frame, column, first, expected="a finite number", advice=_advice(column))
+        raise refuse_cell(frame, column, first, expected="a finite number", advice=_advise_on_numbers(column))
     return values
 
 
-def numbers_or_missing(series: pd.Series) -> Floats:
+def read_numbers_or_missing(series: pd.Series) -> Floats:
     """Return a column as float64, NaN where it is missing or no number."""
-    return _as_numbers(series)
+    return _convert_to_numbers(series)
 
 
-def _expected_number(is_bad: NDArray[np.bool_], series: pd.Series) -> str:
+def _refuse_no_number(is_bad: NDArray[np.bool_], series: pd.Series) -> str:
     share = 1 - is_bad.sum() / max(int(series.notna().sum()), 1)
     return f"a number, as in the other {share:.1%} of its cells" if share > 0 else "a number"
 
 
-def _advice(column: str) -> str:
+def _advise_on_numbers(column: str) -> str:
     return f"Fix or empty such cells, or leave the column out (exclude {column!r})."
 
 
-def _as_numbers(series: pd.Series) -> Floats:
+def _convert_to_numbers(series: pd.Series) -> Floats:
     dtype = series.dtype
     if pd.api.types.is_timedelta64_dtype(dtype):
         return np.asarray(series.dt.total_seconds(), dtype=np.float64)
@@ -142,31 +144,31 @@ def _as_numbers(series: pd.Series) -> Floats:
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     if pd.api.types.is_datetime64_any_dtype(dtype):  # pandas would give nanoseconds since 1970
         return np.full(len(series), np.nan)
-    return numeric_text(series)
+    return read_numeric_text(series)
 
 
-def numeric_text(series: pd.Series) -> Floats:
+def read_numeric_text(series: pd.Series) -> Floats:
     """Return text as numbers, NaN for cells that are none."""
     cells = series.astype(object)
     return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
 
 
-def booleans_of(frame: pd.DataFrame, column: str) -> Floats:
+def read_booleans(frame: pd.DataFrame, column: str) -> Floats:
     """Return a column of booleans (or of numbers) as float64: 0, 1, NaN where it is missing."""
     series = frame[column]
-    if stored_kind(series) == "boolean":
+    if find_stored_kind(series) == "boolean":
         return np.asarray(
             series.astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64
         )
-    return numbers_of(frame, column)
+    return read_numbers(frame, column)
 
 
-def dates_of(frame: pd.DataFrame, column: str, layout: str) -> Dates:
+def read_dates(frame: pd.DataFrame, column: str, layout: str) -> Dates:
     """Return a column as date-times; text that is no date is missing, unless it is more than 5 %."""
     series = frame[column]
     if isinstance(series.dtype, pd.PeriodDtype):
         series = series.dt.to_timestamp()
-    kind = stored_kind(series)
+    kind = find_stored_kind(series)
     if kind == "date":
         is_stored = pd.api.types.is_datetime64_any_dtype(series.dtype)
         stamps = series if is_stored else pd.to_datetime(series, errors="coerce")
@@ -179,11 +181,13 @@ def dates_of(frame: pd.DataFrame, column: str, layout: str) -> Dates:
     is_bad = np.isnat(dates) & series.notna().to_numpy()
     if is_bad.sum() > (1 - ENOUGH_of_dates) * series.notna().sum():
         first = int(np.argmax(is_bad))
-        raise bad_cell(frame, column, first, expected=f"a date ({layout})", advice=_advice(column))
+        raise refuse_cell(
+            frame, column, first, expected=f"a date ({layout})", advice=_advise_on_numbers(column)
+        )
     return dates
 
 
-def labels_of(frame: pd.DataFrame, column: str) -> Labels:
+def read_labels(frame: pd.DataFrame, column: str) -> Labels:
     """Return a column as labels."""
     series = frame[column]
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -246,7 +250,7 @@ class Role:
     reading: Reading | None = field(default=None, repr=False, compare=False)
     orders: str = ""
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "kind", self.kind in ROLE_KINDS, True
         yield "words", are_texts(self.words, self.orders), True
         known = (WrittenNumbers, WrittenTimes, WrittenBooleans, WrittenDates, Epoch, Compact)
@@ -262,19 +266,19 @@ class Outcome:
     notice: str = ""
 
 
-def text_of(series: pd.Series) -> pa.Array:
+def trim_text(series: pd.Series) -> pa.Array:
     """Return a column as trimmed text, null where it is missing or says so in words."""
     if pd.api.types.is_string_dtype(series.dtype) and not pd.api.types.is_object_dtype(series.dtype):
         cells = pa.array(series.array, from_pandas=True)
     else:
         gaps = series.isna()
-        cells = text_array([None if gap else str(cell) for cell, gap in zip(series, gaps, strict=True)])
+        cells = make_text([None if gap else str(cell) for cell, gap in zip(series, gaps, strict=True)])
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
-    return _blanked(cells.cast(pa.large_string()))
+    return _blank_missing_words(cells.cast(pa.large_string()))
 
 
-def _blanked(cells: pa.Array) -> pa.Array:
+def _blank_missing_words(cells: pa.Array) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(cells)
     words = pa.array(MISSING_WORDS, pa.large_string())
     is_short = pc.less_equal(pc.utf8_length(trimmed), max(map(len, MISSING_WORDS)))
@@ -286,7 +290,7 @@ def _blanked(cells: pa.Array) -> pa.Array:
 def sample_of(cells: pa.Array) -> list[str]:
     """Return up to 2,000 filled cells, evenly spread."""
     filled = pc.drop_null(cells)
-    return list(filled.take(pa.array(evenly_spread(len(filled), _SAMPLE))).to_pylist()) if len(filled) else []
+    return list(filled.take(pa.array(spread_evenly(len(filled), _SAMPLE))).to_pylist()) if len(filled) else []
 
 
 def read_text(cells: pa.Array, reading: Reading) -> NDArray[Any]:
@@ -326,12 +330,12 @@ class Typed:
     is_converted: NDArray[np.bool_] | None = None
 
 
-def typed(series: pd.Series, reading: Reading, cells: pa.Array | None = None) -> Typed:
+def read_typed(series: pd.Series, reading: Reading, cells: pa.Array | None = None) -> Typed:
     """Read a column in one way; `cells` are its cells as text, where they are known already."""
     if isinstance(reading, (Epoch, Compact)):
-        values: NDArray[Any] = reading.read(numbers_or_missing(series))
+        values: NDArray[Any] = reading.read(read_numbers_or_missing(series))
         return Typed(values, is_none(values) & series.notna().to_numpy())
-    cells = text_of(series) if cells is None else cells
+    cells = trim_text(series) if cells is None else cells
     values = read_text(cells, reading)
     is_bad = is_none(values) & np.asarray(cells.is_valid())
     if not isinstance(reading, WrittenNumbers) or not reading.factors:
@@ -339,38 +343,38 @@ def typed(series: pd.Series, reading: Reading, cells: pa.Array | None = None) ->
     return Typed(values, is_bad, reading.is_converted(cells) & ~is_bad)
 
 
-def outcome_of(series: pd.Series, reading: Reading, read: Typed) -> Outcome:
+def make_outcome(series: pd.Series, reading: Reading, read: Typed) -> Outcome:
     """Return the outcome of a reading that was found to fit."""
     kind = KINDS[type(reading)]
     filled = read.values[~is_none(read.values)]
     is_constant = len(filled) > 0 and bool((filled == filled[0]).all())
     role = Role("constant" if is_constant else kind, reading.words, reading)
-    column = _booleans(read.values) if kind == "boolean" else read.values
-    return Outcome(role, pd.Series(column, index=series.index), said(series, kind, reading, read))
+    column = _read_written_booleans(read.values) if kind == "boolean" else read.values
+    return Outcome(role, pd.Series(column, index=series.index), tell_reading(series, kind, reading, read))
 
 
-def _booleans(values: NDArray[Any]) -> Any:
+def _read_written_booleans(values: NDArray[Any]) -> Any:
     is_missing = np.isnan(values)
     flags = np.where(is_missing, 0, values).astype(bool)
     return pd.arrays.BooleanArray(flags, is_missing) if is_missing.any() else flags
 
 
-def said(series: pd.Series, kind: str, reading: Reading, read: Typed) -> str:
+def tell_reading(series: pd.Series, kind: str, reading: Reading, read: Typed) -> str:
     """Return the sentence on how a column was read; none for what stands there as everyone writes it."""
     told = reading.words if kind == "date" else f"{reading.words}, read as {kind}s"
     parts = [told.removeprefix("numbers, ")]
     if read.is_converted is not None and read.is_converted.any():
-        parts.append(f"{_such(series, read.is_converted)} converted")
+        parts.append(f"{_describe_such(series, read.is_converted)} converted")
     if read.is_bad.any():
-        parts.append(f"{_such(series, read.is_bad)} not written so and taken as missing")
+        parts.append(f"{_describe_such(series, read.is_bad)} not written so and taken as missing")
     is_plain = reading.words in ("numbers", "dates, year first", "true or false")
     return "" if is_plain and len(parts) == 1 else "; ".join(parts) + "."
 
 
-def _such(series: pd.Series, is_such: NDArray[np.bool_]) -> str:
+def _describe_such(series: pd.Series, is_such: NDArray[np.bool_]) -> str:
     """'3 cells such as '1,2 kg' are', for a sentence that goes on with what they are."""
     n = int(is_such.sum())
-    example = shown(series.iloc[int(np.argmax(is_such))], 30)
+    example = show_cell(series.iloc[int(np.argmax(is_such))], 30)
     return f"one cell, {example}, is" if n == 1 else f"{n:,} cells such as {example} are"
 
 
@@ -378,26 +382,30 @@ def reread(series: pd.Series, known: Role) -> Outcome:
     """Read a column as one of the same name was read before."""
     reading = known.reading
     if reading is None:
-        return _as_labels(series, known) if known.kind == "category" else Outcome(known)
+        return _make_labels(series, known) if known.kind == "category" else Outcome(known)
     if _is_typed(series, KINDS[type(reading)]):
         return Outcome(known)
-    return outcome_of(series, reading, typed(series, reading))
+    return make_outcome(series, reading, read_typed(series, reading))
 
 
 def _is_typed(series: pd.Series, kind: str) -> bool:
     """Tell whether a column is stored as what its reading would make of it (money that has no sign here)."""
-    stored = stored_kind(series)
+    stored = find_stored_kind(series)
     return stored == kind and not (kind == "date" and stored == "number")
 
 
-def _as_labels(series: pd.Series, role: Role) -> Outcome:
+def _make_labels(series: pd.Series, role: Role) -> Outcome:
     """Make numbers that name things a pandas category, which says so wherever the column goes."""
-    return Outcome(role, labelled(series)) if stored_kind(series) in ("number", "boolean") else Outcome(role)
+    return (
+        Outcome(role, make_category(series))
+        if find_stored_kind(series) in ("number", "boolean")
+        else Outcome(role)
+    )
 
 
-def labelled(series: pd.Series) -> pd.Series:
+def make_category(series: pd.Series) -> pd.Series:
     """Return numbers as a pandas category; whole ones stay whole where cells are missing (404, not 404.0)."""
-    values = numbers_or_missing(series)
+    values = read_numbers_or_missing(series)
     filled = values[~np.isnan(values)]
     is_exact = (filled == np.round(filled)) & (np.abs(filled) <= EXACT)
     is_whole = pd.api.types.is_float_dtype(series.dtype) and bool(is_exact.all())
@@ -410,35 +418,35 @@ def read_as(series: pd.Series, kind: str, layout: str) -> Outcome:
     if kind == "text":
         return Outcome(Role("text", "text, as requested"))
     if kind == "category":
-        return _as_labels(series, Role("category", "categories, as requested"))
+        return _make_labels(series, Role("category", "categories, as requested"))
     if _is_typed(series, kind) and not layout:
         return Outcome(Role(kind, f"{kind}s, as requested"))
-    reading = _told_number(series) if kind == "number" else _told_date(series, layout)
-    read = typed(series, reading)
+    reading = _learn_told_number(series) if kind == "number" else _learn_told_date(series, layout)
+    read = read_typed(series, reading)
     if is_none(read.values).all() and not series.isna().all():
-        raise _not_read(series, kind, layout)
-    found = outcome_of(series, reading, read)
+        raise _refuse_unread(series, kind, layout)
+    found = make_outcome(series, reading, read)
     return Outcome(Role(kind, reading.words, reading), found.values, found.notice)
 
 
-def _told_number(series: pd.Series) -> Reading:
-    probe = sample_of(text_of(series))
+def _learn_told_number(series: pd.Series) -> Reading:
+    probe = sample_of(trim_text(series))
     readable = [cell for cell in probe if find_numbers([cell]) is not None]
     return find_numbers(readable) or WrittenNumbers("numbers", ".")
 
 
-def _told_date(series: pd.Series, layout: str) -> Reading:
+def _learn_told_date(series: pd.Series, layout: str) -> Reading:
     if layout:
         return WrittenDates(layout)
-    if stored_kind(series) == "number":
-        return find_epoch(numbers_or_missing(series)) or Epoch("seconds")
-    probe = sample_of(text_of(series))
+    if find_stored_kind(series) == "number":
+        return find_epoch(read_numbers_or_missing(series)) or Epoch("seconds")
+    probe = sample_of(trim_text(series))
     dated = [cell for cell in probe if find_dates([cell], name_is_date=True) is not None]
     return find_dates(dated, name_is_date=True) or WrittenDates("year first")
 
 
-def _not_read(series: pd.Series, kind: str, layout: str) -> InvalidInput:
-    example = shown(series.dropna().iloc[0], 40)
+def _refuse_unread(series: pd.Series, kind: str, layout: str) -> InvalidInput:
+    example = show_cell(series.dropna().iloc[0], 40)
     how = f" written {layout}" if layout else ""
     advice = "Give its format, such as '%d.%m.%Y'." if kind == "date" else "Leave it out, or read it as text."
     return InvalidInput(

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.score import Floats
 from tellwhy.data.columns.dates import WrittenDates, find_dates
-from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, judge_numbers, unknown_column
+from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, judge_numbers, refuse_unknown_column
 from tellwhy.data.columns.labels import EXACT, WrittenBooleans, find_booleans, keep_digits
 from tellwhy.data.columns.names import (
     are_zero_led,
@@ -29,23 +29,23 @@ from tellwhy.data.columns.names import (
     names_a_place,
     names_a_time,
     names_things,
-    words_of,
+    split_name,
 )
-from tellwhy.data.columns.numbers import WrittenNumbers, find_numbers, mixed_signs
+from tellwhy.data.columns.numbers import WrittenNumbers, find_mixed_signs, find_numbers
 from tellwhy.data.columns.reading import (
     ENOUGH,
     Outcome,
     Reading,
     Role,
-    labelled,
-    numbers_or_missing,
-    outcome_of,
+    find_stored_kind,
+    make_category,
+    make_outcome,
     read_as,
+    read_numbers_or_missing,
+    read_typed,
     reread,
     sample_of,
-    stored_kind,
-    text_of,
-    typed,
+    trim_text,
 )
 from tellwhy.data.columns.times import find_epoch, find_times
 from tellwhy.data.table import TableLike, as_frame
@@ -55,30 +55,30 @@ _HTTP = {*range(100, 104), *range(200, 209), 226, *range(300, 309), *range(400, 
 _HTTP_NAMES = {"http", "status", "response", "code", "rc"}
 
 
-def role_of_numbers(series: pd.Series) -> Outcome:
+def find_role_of_numbers(series: pd.Series) -> Outcome:
     """Find out what a column of numbers is; only codes and points in time change its cells."""
     name = str(series.name)
-    values = numbers_or_missing(series)
+    values = read_numbers_or_missing(series)
     filled = values[np.isfinite(values)]
     if not len(filled):
         return Outcome(Role("number", "numbers"))
-    return _long_names(series, values) or _role_of_quantities(series, name, filled)
+    return _find_long_names(series, values) or _find_role_of_quantities(series, name, filled)
 
 
-def _role_of_quantities(series: pd.Series, name: str, filled: Floats) -> Outcome:
+def _find_role_of_quantities(series: pd.Series, name: str, filled: Floats) -> Outcome:
     verdict = judge_numbers(name, filled, keep_numbering=False)
     if verdict.reason == CONSTANT:
         return Outcome(Role("constant", "one number"))
     if verdict.kind == "boolean":
         return Outcome(Role("boolean", "0 or 1"))
     if names_a_time(name) and (reading := find_epoch(filled)) is not None:
-        return outcome_of(series, reading, typed(series, reading))
+        return make_outcome(series, reading, read_typed(series, reading))
     if verdict.reason == IDENTIFIER:
         return Outcome(Role("identifier", "a number of its own for every row"))
-    return _codes(series, name, filled) or Outcome(Role("number", _words(name, filled)))
+    return _find_codes(series, name, filled) or Outcome(Role("number", _describe_number(name, filled)))
 
 
-def _long_names(series: pd.Series, values: Floats) -> Outcome | None:
+def _find_long_names(series: pd.Series, values: Floats) -> Outcome | None:
     """Return whole numbers of so many digits that some are equal as floats as what they are: names."""
     if not pd.api.types.is_integer_dtype(series.dtype):
         return None
@@ -89,10 +89,10 @@ def _long_names(series: pd.Series, values: Floats) -> Outcome | None:
     if 2 * n_distinct > len(filled):
         return Outcome(Role("identifier", "numbers that name things"))
     role = Role("category", "numbers that name things")
-    return Outcome(role, labelled(series), f"{role.words}, used as categories.")
+    return Outcome(role, make_category(series), f"{role.words}, used as categories.")
 
 
-def _codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:
+def _find_codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:
     """Return whole numbers that name things as categories; None for numbers that measure or count."""
     is_kind = names_a_kind(name)
     if not (is_kind or names_a_place(name) or names_things(name)) or not _are_whole(filled):
@@ -103,8 +103,8 @@ def _codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:
         return None
     if 2 * len(distinct) > len(filled) and len(filled) >= 10:
         return None if is_kind else Outcome(Role("identifier", "numbers that name things"))
-    role = Role("category", _code_words(name, distinct))
-    return Outcome(role, labelled(series), f"{role.words}, used as categories.")
+    role = Role("category", _describe_codes(name, distinct))
+    return Outcome(role, make_category(series), f"{role.words}, used as categories.")
 
 
 def _are_whole(filled: Floats) -> bool:
@@ -112,18 +112,18 @@ def _are_whole(filled: Floats) -> bool:
     return bool((filled[:100] == np.round(filled[:100])).all() and (filled == np.round(filled)).all())
 
 
-def _code_words(name: str, distinct: Floats) -> str:
+def _describe_codes(name: str, distinct: Floats) -> str:
     if names_a_place(name):
         return "postal codes"
-    if not _HTTP_NAMES.isdisjoint(words_of(name)) and all(int(code) in _HTTP for code in distinct):
+    if not _HTTP_NAMES.isdisjoint(split_name(name)) and all(int(code) in _HTTP for code in distinct):
         return "HTTP status codes"
     return "numbers that name things" if names_things(name) else "codes"
 
 
-def _words(name: str, filled: Floats) -> str:
+def _describe_number(name: str, filled: Floats) -> str:
     if not _are_whole(filled):
         return "numbers"
-    if words_of(name)[-1:] in (["year"], ["jahr"]) and filled.min() >= 1500 and filled.max() <= 2200:
+    if split_name(name)[-1:] in (["year"], ["jahr"]) and filled.min() >= 1500 and filled.max() <= 2200:
         return "years"
     return "whole numbers"
 
@@ -135,14 +135,14 @@ _LETTERS = re.compile(r"^[A-Za-z]{1,2}$")
 _SENTENCE = 3  # words from which a text of its own in every row is one that was written, not a name
 
 
-def role_of_text(series: pd.Series) -> Outcome:
+def find_role_of_text(series: pd.Series) -> Outcome:
     """Find out what a column of text is, and read it."""
-    cells = text_of(series)
+    cells = trim_text(series)
     probe = sample_of(cells)
     if probe and (outcome := _read(series, cells, probe)) is not None:
         return outcome
-    role = _role_of_labels(cells, probe, str(series.name))
-    if role.kind in ("constant", "identifier") or not (signs := mixed_signs(probe)):
+    role = _find_role_of_labels(cells, probe, str(series.name))
+    if role.kind in ("constant", "identifier") or not (signs := find_mixed_signs(probe)):
         return Outcome(role)
     words = f"amounts in {', '.join(signs[:3])}{' …' if len(signs) > 3 else ''}"
     notice = (
@@ -151,7 +151,7 @@ def role_of_text(series: pd.Series) -> Outcome:
     return Outcome(Role(role.kind, words), notice=notice)
 
 
-def _role_of_labels(cells: pa.Array, probe: Sequence[str], name: str) -> Role:
+def _find_role_of_labels(cells: pa.Array, probe: Sequence[str], name: str) -> Role:
     """Tell categories, names of rows and sentences apart, by the same counts as an encoder does."""
     n_filled = len(cells) - cells.null_count
     n_distinct = pc.count_distinct(cells).as_py()
@@ -180,22 +180,22 @@ def _read(series: pd.Series, cells: pa.Array, probe: Sequence[str]) -> Outcome |
     reading = find_reading(probe, str(series.name))
     if reading is None:
         return None
-    read = typed(series, reading, cells)
+    read = read_typed(series, reading, cells)
     n_filled = len(cells) - cells.null_count
     # A third word beside yes and no is a label of its own, not a mistake.
     allowed = 0.01 if isinstance(reading, WrittenBooleans) else 1 - ENOUGH
     if read.is_bad.sum() > allowed * n_filled:
         return None
-    outcome = outcome_of(series, reading, read)
+    outcome = make_outcome(series, reading, read)
     is_plain = isinstance(reading, WrittenNumbers) and reading.is_plain
     if is_plain and not names_a_time(str(series.name)) and keep_digits(cells, str(series.name)):
         return None  # names of things: as numbers, some would be equal that are not
-    return _told_by_numbers(outcome, str(series.name)) if is_plain else outcome
+    return _ask_numbers(outcome, str(series.name)) if is_plain else outcome
 
 
-def _told_by_numbers(read: Outcome, name: str) -> Outcome:
+def _ask_numbers(read: Outcome, name: str) -> Outcome:
     """Ask of plain numbers in text what is asked of numbers: they may be codes, flags or points in time."""
-    found = role_of_numbers(read.values.rename(name))
+    found = find_role_of_numbers(read.values.rename(name))
     if found.role.kind == "number":
         return read
     values = read.values if found.values is None else found.values
@@ -289,10 +289,10 @@ def read_columns(
     'status: HTTP status codes, used as categories.'
     """
     given = as_frame(frame)
-    asked = _asked(given, {"category": category, "number": number, "date": date, "text": text})
+    asked = _collect_asked(given, {"category": category, "number": number, "date": date, "text": text})
     known = roles or {}
     found = {name: _read_one(given, name, asked, known.get(name)) for name in given.columns}
-    found = _agreed_on_dates(given, found)
+    found = _agree_on_dates(given, found)
     typed = given.copy(deep=False)
     for name, outcome in found.items():
         if outcome.values is not None:
@@ -301,7 +301,7 @@ def read_columns(
     return ReadColumns(typed, {name: outcome.role for name, outcome in found.items()}, notices)
 
 
-def _asked(frame: pd.DataFrame, given: Mapping[str, Sequence[str]]) -> _Asked:
+def _collect_asked(frame: pd.DataFrame, given: Mapping[str, Sequence[str]]) -> _Asked:
     kinds: dict[str, str] = {}
     formats: dict[str, str] = {}
     for kind, entries in given.items():
@@ -309,7 +309,7 @@ def _asked(frame: pd.DataFrame, given: Mapping[str, Sequence[str]]) -> _Asked:
             parts = [entry] if entry in frame.columns else entry.rsplit("=", maxsplit=1)
             name = parts[0]
             if name not in frame.columns:
-                raise unknown_column(name, list(frame.columns))
+                raise refuse_unknown_column(name, list(frame.columns))
             if kinds.get(name, kind) != kind:
                 raise InvalidParameter(f"Column {name!r} cannot be both {kinds[name]} and {kind}; name one.")
             kinds[name] = kind
@@ -326,15 +326,15 @@ def _read_one(frame: pd.DataFrame, name: str, asked: _Asked, known: Role | None)
         return Outcome(Role("empty", "no values"))
     if known is not None and known.kind != "empty":
         return reread(series, known)
-    kind = stored_kind(series)
+    kind = find_stored_kind(series)
     if kind == "number":
-        return role_of_numbers(series)
+        return find_role_of_numbers(series)
     if kind == "text":
-        return role_of_text(series)
-    return _role_of_typed(series, kind)
+        return find_role_of_text(series)
+    return _find_role_of_typed(series, kind)
 
 
-def _role_of_typed(series: pd.Series, kind: str) -> Outcome:
+def _find_role_of_typed(series: pd.Series, kind: str) -> Outcome:
     """Return the role of a column whose type says what it is."""
     words = {"boolean": "yes or no", "date": "dates", "category": "categories"}[kind]
     if series.nunique(dropna=True) == 1:
@@ -342,7 +342,7 @@ def _role_of_typed(series: pd.Series, kind: str) -> Outcome:
     return Outcome(Role(kind, words))
 
 
-def _agreed_on_dates(frame: pd.DataFrame, found: dict[str, Outcome]) -> dict[str, Outcome]:
+def _agree_on_dates(frame: pd.DataFrame, found: dict[str, Outcome]) -> dict[str, Outcome]:
     """Read dates that could be day or month first as the certain ones of the same table are."""
     readings = {n: o.role.reading for n, o in found.items() if isinstance(o.role.reading, WrittenDates)}
     certain = {

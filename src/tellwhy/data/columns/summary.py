@@ -9,8 +9,14 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.data.columns.dates import dates_from_days, days_since_1970, find_layout, iso_texts
-from tellwhy.data.columns.reading import MISSING_LABEL, dates_of, labels_of, numbers_of, stored_kind
+from tellwhy.data.columns.dates import days_since_1970, find_layout, make_dates, write_iso
+from tellwhy.data.columns.reading import (
+    MISSING_LABEL,
+    find_stored_kind,
+    read_dates,
+    read_labels,
+    read_numbers,
+)
 
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _MOST_LABELS = 10
@@ -45,37 +51,37 @@ def describe_column(series: pd.Series, kind: str) -> ColumnSummary:
     name = str(series.name)
     frame = series.to_frame(name)
     if kind == "number":
-        return ColumnSummary(kind, _quantiles(numbers_of(frame, name)))
+        return ColumnSummary(kind, _compute_quantiles(read_numbers(frame, name)))
     if kind == "date":
         return _describe_dates(frame, name)
     if kind in ("category", "boolean"):
-        return ColumnSummary(kind, shares=_shares(labels_of(frame, name).counts(), len(frame)))
+        return ColumnSummary(kind, shares=_compute_shares(read_labels(frame, name).counts(), len(frame)))
     raise InvalidParameter(
         f"A column's kind must be 'number', 'date', 'category' or 'boolean'. Got {kind!r} instead."
     )
 
 
-def _quantiles(values: np.ndarray) -> tuple[float, ...]:
+def _compute_quantiles(values: np.ndarray) -> tuple[float, ...]:
     filled = values[~np.isnan(values)]
     return tuple(np.quantile(filled, LEVELS).tolist()) if len(filled) else ()
 
 
 def _describe_dates(frame: pd.DataFrame, name: str) -> ColumnSummary:
-    is_text = stored_kind(frame[name]) == "text"
+    is_text = find_stored_kind(frame[name]) == "text"
     layout = find_layout(frame[name].astype("string")) if is_text else None
-    dates = dates_of(frame, name, layout or "iso")
-    quantiles = _quantiles(days_since_1970(dates))
+    dates = read_dates(frame, name, layout or "iso")
+    quantiles = _compute_quantiles(days_since_1970(dates))
     if not quantiles:
         return ColumnSummary("date")
-    found = dates_from_days(np.array(quantiles))
+    found = make_dates(np.array(quantiles))
     filled = dates[~np.isnat(dates)]
     # Quantiles may lie between two days although no date has a time of day: then they are told as days.
     has_time = bool((filled != filled.astype("datetime64[D]")).any())
-    labels = iso_texts(found if has_time else found.astype("datetime64[D]"))
+    labels = write_iso(found if has_time else found.astype("datetime64[D]"))
     return ColumnSummary("date", quantiles, tuple(labels))
 
 
-def _shares(counts: Mapping[str, int], n_rows: int) -> dict[str, float]:
+def _compute_shares(counts: Mapping[str, int], n_rows: int) -> dict[str, float]:
     counts = dict(counts)
     n_missing = n_rows - sum(counts.values())
     if n_missing:  # a cell may also say '(missing)': both are one label

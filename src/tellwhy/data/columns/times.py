@@ -44,7 +44,7 @@ class Epoch:
         micro = np.round(np.where(is_time, seconds, 0.0) * 1e6).astype(np.int64)
         return np.where(is_time, micro.astype("datetime64[us]"), np.datetime64("NaT", "us"))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "unit", self.unit in ("seconds", "milliseconds", "microseconds"), True
 
 
@@ -62,7 +62,7 @@ class Compact:
         text = pd.Series(filled).astype("str").where(filled >= 1e7)
         return pd.to_datetime(text, format="%Y%m%d", errors="coerce").to_numpy(dtype="datetime64[us]")
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         return words_fit(self)
 
 
@@ -97,18 +97,18 @@ class WrittenTimes:
     def read(self, text: pa.Array) -> Floats:
         """Return hours, NaN for what is no time of day."""
         found = pc.extract_regex(text, pattern=_TIME_ALONE)
-        hour = _digits(found, "hour")
+        hour = _read_digits(found, "hour")
         half = pc.fill_null(pc.utf8_lower(pc.struct_field(found, "half")), "")
         is_late = np.asarray(pc.equal(half, "p"))
         hour = np.where(np.asarray(pc.not_equal(half, "")), hour % 12 + 12 * is_late, hour)
-        hours = hour + _digits(found, "minute") / 60 + _digits(found, "second") / 3600
+        hours = hour + _read_digits(found, "minute") / 60 + _read_digits(found, "second") / 3600
         return np.where(hours < 24, hours, np.nan)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         return words_fit(self)
 
 
-def _digits(found: pa.StructArray, name: str) -> Floats:
+def _read_digits(found: pa.StructArray, name: str) -> Floats:
     cells = pc.struct_field(found, name)
     numbers = pc.if_else(pc.equal(cells, ""), "0", cells).cast(pa.float64())
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -18,7 +18,7 @@ def frame_from_arrow(table: pa.Table) -> pd.DataFrame:
     """Return numbers, booleans, dates, text and categories; nested ones become text or columns."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
-    columns = [_plain_array(column) for column in table.columns]
+    columns = [_make_plain_array(column) for column in table.columns]
     names = list(table.column_names)
     # Pandas makes objects of booleans with gaps; its own type 'boolean' knows missing cells.
     with_gaps = [i for i, c in enumerate(columns) if pa.types.is_boolean(c.type) and c.null_count]
@@ -32,46 +32,46 @@ def frame_from_arrow(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
-def plain_column(series: pd.Series) -> pd.Series:
+def make_plain_column(series: pd.Series) -> pd.Series:
     """Return an Arrow-backed pandas column as one of the plain types."""
     frame = frame_from_arrow(pa.table({"column": pa.chunked_array(pa.array(series))}))
     return frame.iloc[:, 0].set_axis(series.index)
 
 
-def _plain_array(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _make_plain_array(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _plain_array(pc.cast(column, kind.storage_type))
+        return _make_plain_array(pc.cast(column, kind.storage_type))
     if pa.types.is_dictionary(kind):
-        return column if _is_text(kind.value_type) else _plain_array(column.cast(kind.value_type))
+        return column if _is_text(kind.value_type) else _make_plain_array(column.cast(kind.value_type))
     if pa.types.is_nested(kind):
-        return _as_text(column, lambda cell: json.dumps(cell, default=str, ensure_ascii=False))
+        return _convert_to_text(column, lambda cell: json.dumps(cell, default=str, ensure_ascii=False))
     if _is_bytes(kind):
-        return _as_text(column, lambda cell: cell.decode("utf-8", errors="replace"))
-    return _plain_values(column)
+        return _convert_to_text(column, lambda cell: cell.decode("utf-8", errors="replace"))
+    return _make_plain_values(column)
 
 
-def _plain_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _make_plain_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_decimal(kind):
-        return _from_decimals(column)
+        return _convert_decimals(column)
     if pa.types.is_null(kind) or pa.types.is_float16(kind):
         return column.cast(pa.float64())
     if has_unknown_zone(kind):
         return column.cast(pa.timestamp(kind.unit))  # the hour in UTC, which is what is stored
     if pa.types.is_interval(kind):  # months, days and nanoseconds, which only databases have
-        column = _as_text(column, str)
+        column = _convert_to_text(column, str)
     # Pandas makes floats of whole numbers with gaps: long identifiers would run into one another.
     is_long = pa.types.is_integer(kind) and column.null_count > 0 and numbers_would_be_equal(column)
     is_worded = pa.types.is_time(kind) or str(kind) == "string_view"
     return column.cast(pa.string()) if is_long or is_worded else column
 
 
-def _from_decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _convert_decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Decimals without places after the point are whole numbers, and may be identifiers of many digits."""
     if column.type.scale <= 0:
         with suppress(pa.ArrowInvalid):
-            return _plain_values(column.cast(pa.int64()))
+            return _make_plain_values(column.cast(pa.int64()))
         text = column.cast(pa.string())
         if would_be_equal(text):
             return text
@@ -97,6 +97,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
 
 
-def _as_text(column: pa.ChunkedArray, words: Callable[[Any], str]) -> pa.ChunkedArray:
+def _convert_to_text(column: pa.ChunkedArray, words: Callable[[Any], str]) -> pa.ChunkedArray:
     cells = (None if cell is None else words(cell) for cell in column.to_pylist())
     return pa.chunked_array([pa.array(cells, type=pa.string())])

@@ -50,11 +50,11 @@ class ByteSource:
         # What is not packed cannot surprise anybody by its size.
         limit = sys.maxsize if self.packing == "none" else LARGEST_UNPACKED
         with ExitStack() as stack:
-            with _reading_errors(self.path):
-                inner = stack.enter_context(self._unpacked(stack))
+            with _name_reading_errors(self.path):
+                inner = stack.enter_context(self._unpack(stack))
             yield io.BufferedReader(_Guarded(inner, self.path, limit), buffer_size=2**20)
 
-    def _unpacked(self, stack: ExitStack) -> IO[bytes]:
+    def _unpack(self, stack: ExitStack) -> IO[bytes]:
         if self.packing == "gzip":
             return cast(IO[bytes], gzip.GzipFile(self.path, "rb"))
         if self.packing == "zip":
@@ -64,7 +64,7 @@ class ByteSource:
     def blocks(self) -> Iterator[bytes]:
         """Yield the unpacked content in blocks of a few megabytes."""
         if self.packing == "none":  # without a detour, which would copy every byte once more
-            with _reading_errors(self.path), self.path.open("rb", buffering=0) as file:
+            with _name_reading_errors(self.path), self.path.open("rb", buffering=0) as file:
                 while block := file.read(_BLOCK):
                     yield block
             return
@@ -90,17 +90,17 @@ class _Guarded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        with _reading_errors(self._path):
+        with _name_reading_errors(self._path):
             block = self._inner.read(len(buffer))
         buffer[: len(block)] = block
         self._left -= len(block)
         if self._left < 0:
-            raise too_large(self._path)
+            raise refuse_too_large(self._path)
         return len(block)
 
 
 @contextmanager
-def _reading_errors(path: Path) -> Iterator[None]:
+def _name_reading_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except _UNPACKING_ERRORS as error:
@@ -112,7 +112,7 @@ def _reading_errors(path: Path) -> Iterator[None]:
         raise UnreadableFile(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def too_large(path: Path, limit: int | None = None) -> UnreadableFile:
+def refuse_too_large(path: Path, limit: int | None = None) -> UnreadableFile:
     """Return the error for content that unpacks to more than the limit."""
     return UnreadableFile(
         f"{path} unpacks to more than {(limit or LARGEST_UNPACKED) / 2**30:g} GiB, the most that is "
@@ -139,7 +139,7 @@ def locate(path: Path) -> ByteSource:
 
 def check_is_file(path: Path) -> None:
     """Raise for a folder, a pipe, a device, an empty file, and where there is nothing."""
-    with _reading_errors(path):
+    with _name_reading_errors(path):
         if path.is_dir():
             raise UnreadableFile(f"{path} is a folder; expected a file. Name one file inside it.")
         if not path.exists():
@@ -160,7 +160,7 @@ def _locate_in_zip(path: Path) -> ByteSource:
         raise UnreadableFile(f"{path} is a damaged zip file ({error}). Fetch it again.") from error
     if any(entry.filename == "xl/workbook.xml" for entry in entries):  # an .xlsx file is a zip archive
         if sum(entry.file_size for entry in entries) > LARGEST_WORKBOOK:
-            raise too_large(path, LARGEST_WORKBOOK)
+            raise refuse_too_large(path, LARGEST_WORKBOOK)
         return ByteSource(path, path.with_suffix(".xlsx").name)
     names = [e.filename for e in entries if not e.filename.startswith("__MACOSX/")]
     names = [name for name in names if not name.endswith((".DS_Store", "Thumbs.db"))]

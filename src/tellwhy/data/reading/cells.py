@@ -31,12 +31,12 @@ _PROBE = 200
 _SPACES = (" ", "\u00a0", "\u202f", "'", "’")
 
 
-def missing_spellings() -> list[str]:
+def list_missing_spellings() -> list[str]:
     """Return every spelling of the missing words, for readers that compare letter by letter.
 
     Examples
     --------
-    >>> "N/a" in missing_spellings(), "nil" in missing_spellings()
+    >>> "N/a" in list_missing_spellings(), "nil" in list_missing_spellings()
     (True, False)
     """
     spelled = []
@@ -47,17 +47,17 @@ def missing_spellings() -> list[str]:
 
 def blank_missing(table: pa.Table) -> pa.Table:
     """Trim the cells of text columns, and make those missing that hold a missing word."""
-    columns = [_blanked(c) if pa.types.is_string(c.type) else c for c in table.columns]
+    columns = [_blank_cells(c) if pa.types.is_string(c.type) else c for c in table.columns]
     return pa.table(columns, names=table.column_names)
 
 
-def _blanked(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _blank_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     trimmed = pc.utf8_trim_whitespace(column)
     is_missing = pc.is_in(pc.utf8_lower(trimmed), value_set=pa.array(MISSING_WORDS))
     return pc.if_else(is_missing, None, trimmed)
 
 
-def unmixed(table: pa.Table, codec: str) -> tuple[pa.Table, list[str]]:
+def separate_encodings(table: pa.Table, codec: str) -> tuple[pa.Table, list[str]]:
     """Read the cells and names as UTF-8 that are, in text that as a whole is not; return also notices.
 
     Such files are made by joining others. Words of another encoding are next to never valid UTF-8 by chance:
@@ -68,11 +68,11 @@ def unmixed(table: pa.Table, codec: str) -> tuple[pa.Table, list[str]]:
     n_read = 0
     for column in table.columns:
         found, n_cells = (
-            _unmixed_cells(column, codec, read) if pa.types.is_string(column.type) else (column, 0)
+            _separate_cells(column, codec, read) if pa.types.is_string(column.type) else (column, 0)
         )
         columns.append(found)
         n_read += n_cells
-    names = [as_utf8(name, codec) or name for name in table.column_names]
+    names = [read_as_utf8(name, codec) or name for name in table.column_names]
     if not read and names == table.column_names:
         return table, []
     examples = [*read.values(), *(name for name in names if name not in table.column_names)]
@@ -80,11 +80,11 @@ def unmixed(table: pa.Table, codec: str) -> tuple[pa.Table, list[str]]:
     return pa.table(columns, names=names), [notice]
 
 
-def _unmixed_cells(column: pa.ChunkedArray, codec: str, read: dict[str, str]) -> tuple[pa.ChunkedArray, int]:
+def _separate_cells(column: pa.ChunkedArray, codec: str, read: dict[str, str]) -> tuple[pa.ChunkedArray, int]:
     """The column with the cells read as UTF-8 that are, and their number; `read` gets what was read."""
     is_plain = pc.fill_null(pc.string_is_ascii(column), True)
     odd = pc.unique(column.filter(pc.invert(is_plain))).to_pylist()
-    known = {text: meant for text in odd if (meant := as_utf8(text, codec)) is not None}
+    known = {text: meant for text in odd if (meant := read_as_utf8(text, codec)) is not None}
     if not known:
         return column, 0
     read.update(known)
@@ -93,7 +93,7 @@ def _unmixed_cells(column: pa.ChunkedArray, codec: str, read: dict[str, str]) ->
     return pc.coalesce(meant, column), len(column) - place.null_count
 
 
-def as_utf8(text: str, codec: str) -> str | None:
+def read_as_utf8(text: str, codec: str) -> str | None:
     """Read what was read by another codec as UTF-8; None where it is plain or cannot be."""
     if text.isascii():
         return None
@@ -114,8 +114,8 @@ def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Ta
     for name, column in zip(table.column_names, table.columns, strict=True):
         read = column
         if pa.types.is_string(column.type) and not keep_digits(column, name):
-            plain = _numbers(column, decimal)
-            written = None if plain is not None else _written_numbers(column, decimal, is_sure)
+            plain = _read_numbers(column, decimal)
+            written = None if plain is not None else _find_written_numbers(column, decimal, is_sure)
             if written is not None:
                 notices.append(f"Read numbers in column {name!r} as written for people: {written.example}.")
                 plain = written.numbers
@@ -124,7 +124,7 @@ def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Ta
     return pa.table(columns, names=table.column_names), notices
 
 
-def _numbers(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
+def _read_numbers(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
     # Where commas are decimal signs, a point separates thousands: 1.234 is no 1.234.
     has_points = decimal != "." and pc.any(pc.match_substring(column, ".")).as_py()
     for kind in (pa.int64(),) if has_points else (pa.int64(), pa.float64()):
@@ -144,11 +144,11 @@ class _Written:
     example: str
 
 
-def _written_numbers(column: pa.ChunkedArray, decimal: str, is_sure: bool) -> _Written | None:
+def _find_written_numbers(column: pa.ChunkedArray, decimal: str, is_sure: bool) -> _Written | None:
     other = "," if decimal == "." else "."
     for mark, group in [(decimal, other), (other, decimal), *((decimal, space) for space in _SPACES)]:
         believes = group in _SPACES or (is_sure and mark == decimal)
-        if not _all_written(column, mark, group, believes):
+        if not _read_all_written(column, mark, group, believes):
             continue
         plain = pc.replace_substring(pc.replace_substring(column, group, ""), mark, ".")
         before = pc.drop_null(column)[0].as_py()
@@ -157,7 +157,7 @@ def _written_numbers(column: pa.ChunkedArray, decimal: str, is_sure: bool) -> _W
     return None
 
 
-def _all_written(column: pa.ChunkedArray, mark: str, group: str, believes: bool) -> bool:
+def _read_all_written(column: pa.ChunkedArray, mark: str, group: str, believes: bool) -> bool:
     m = re.escape(mark)
     g = re.escape(group)
     accepted = rf"^[+-]?(\d{{1,3}}({g}\d{{3}})+|\d+)({m}\d+)?([eE][+-]?\d+)?$"
@@ -176,7 +176,7 @@ def _all_written(column: pa.ChunkedArray, mark: str, group: str, believes: bool)
 MOST_CELLS = LARGEST_UNPACKED // 8
 
 
-def frame_from_records(records: Iterable[Mapping[str, object]], place: str = "The table") -> pd.DataFrame:
+def make_frame(records: Iterable[Mapping[str, object]], place: str = "The table") -> pd.DataFrame:
     """Return one column per name, in order of first appearance; absent values are missing.
 
     A column is numbers, booleans or dates when all its values are; any mixture is kept as text. `place` is
@@ -199,28 +199,30 @@ def frame_from_records(records: Iterable[Mapping[str, object]], place: str = "Th
             if len(column) < n_rows:  # rows before lacked the name; those before its first are not held
                 column.extend([None] * (n_rows - firsts[name] - len(column)))
             # Most cells are numbers, which need no closer look.
-            column.append(value if type(value) is float or type(value) is int else _plain(value))
+            column.append(value if type(value) is float or type(value) is int else _make_plain(value))
         n_rows += 1
     arrays = {}
     for name in list(columns):
         column = columns.pop(name)  # Python's values are let go column by column: they take most memory
         before = [None] * firsts[name]
-        arrays[_whole(name)] = _typed([*before, *column, *[None] * (n_rows - len(before) - len(column))])
+        arrays[_write_whole(name)] = _make_typed(
+            [*before, *column, *[None] * (n_rows - len(before) - len(column))]
+        )
     return frame_from_arrow(pa.table(arrays))
 
 
-def _plain(value: object) -> object:
+def _make_plain(value: object) -> object:
     if isinstance(value, str):
         trimmed = value.strip()
         return None if trimmed.lower() in MISSING_WORDS else trimmed
     if isinstance(value, (dict, list)):
-        return nested_words(value)
+        return write_nested(value)
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return datetime.datetime(value.year, value.month, value.day)  # one type for days and times
     return value
 
 
-def nested_words(value: object) -> str:
+def write_nested(value: object) -> str:
     """Return a nested value as text."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
@@ -228,7 +230,7 @@ def nested_words(value: object) -> str:
         raise UnreadableFile("A value is nested too deeply to be read. Flatten it first.") from error
 
 
-def _typed(values: list[Any]) -> pa.Array:
+def _make_typed(values: list[Any]) -> pa.Array:
     # Types are compared, not asked for by isinstance: True is also an int.
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int, float} and not _would_be_equal(values):
@@ -241,7 +243,7 @@ def _typed(values: list[Any]) -> pa.Array:
         return pa.array(values, pa.timestamp("us"))
     if kinds == {datetime.timedelta}:
         return pa.array(values, pa.duration("us"))
-    return text_array([None if v is None else str(v) for v in values])
+    return make_text([None if v is None else str(v) for v in values])
 
 
 def _would_be_equal(values: list[Any]) -> bool:
@@ -253,13 +255,13 @@ def _would_be_equal(values: list[Any]) -> bool:
         return True
 
 
-def text_array(cells: list[str | None]) -> pa.Array:
+def make_text(cells: list[str | None]) -> pa.Array:
     """Return text; half of a character, which no file can hold, is written out in its code."""
     try:
         return pa.array(cells, pa.string())
     except UnicodeEncodeError:
-        return pa.array([None if cell is None else _whole(cell) for cell in cells], pa.string())
+        return pa.array([None if cell is None else _write_whole(cell) for cell in cells], pa.string())
 
 
-def _whole(text: str) -> str:
+def _write_whole(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()

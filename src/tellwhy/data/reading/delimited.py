@@ -19,15 +19,15 @@ from tellwhy.data.columns.labels import EXACT, are_beyond, would_be_equal
 from tellwhy.data.places import mark_lines
 from tellwhy.data.reading import bytes as byte_source
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
-from tellwhy.data.reading.bytes import ByteSource, too_large
-from tellwhy.data.reading.cells import blank_missing, missing_spellings, read_numbers, unmixed
+from tellwhy.data.reading.bytes import ByteSource, refuse_too_large
+from tellwhy.data.reading.cells import blank_missing, list_missing_spellings, read_numbers, separate_encodings
 from tellwhy.data.reading.dialect import Dialect, detect_dialect
 from tellwhy.data.reading.survey import (
     OPEN_QUOTE,
     SINGLE_BYTE,
     TextSurvey,
+    allow_long_cells,
     check_rows,
-    long_cells,
     survey_text,
 )
 
@@ -52,7 +52,7 @@ def read_delimited(
             f"{source.path} has a header ({len(dialect.names)} columns) but no data rows; expected at least "
             "one row."
         )
-    table = _with_every_digit(source, survey, dialect, table)
+    table = _keep_every_digit(source, survey, dialect, table)
     table, notices = _read_cells(table, dialect, survey if encoding is None else None)
     frame = frame_from_arrow(table)
     # Otherwise some rows span lines, or some lines are blank, and nobody knows the line of a row.
@@ -65,11 +65,11 @@ def read_delimited(
 
 def _read_cells(table: pa.Table, dialect: Dialect, guessed: TextSurvey | None) -> tuple[pa.Table, list[str]]:
     """Read text cells as what they are; `guessed` holds the encoding where nobody told it."""
-    table = _settled(table, dialect)
+    table = _settle_numbers(table, dialect)
     mixed: list[str] = []
     if guessed is not None and guessed.encoding in SINGLE_BYTE:
         # Before blanks are trimmed: one may be half of a letter.
-        table, mixed = unmixed(table, guessed.encoding)
+        table, mixed = separate_encodings(table, guessed.encoding)
     table, notices = read_numbers(
         blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure
     )
@@ -80,10 +80,10 @@ def _check_size(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> Non
     """Refuse packed text whose cells take more memory than is accepted: '1,' is two bytes, a number eight."""
     size = 8 * survey.n_lines * len(dialect.names)
     if source.packing != "none" and size > byte_source.LARGEST_UNPACKED:
-        raise too_large(source.path)
+        raise refuse_too_large(source.path)
 
 
-def _settled(table: pa.Table, dialect: Dialect) -> pa.Table:
+def _settle_numbers(table: pa.Table, dialect: Dialect) -> pa.Table:
     """Make numbers of the columns that might have been codes and are plain whole numbers."""
     for name in dialect.codes:
         place = table.column_names.index(name)
@@ -94,7 +94,7 @@ def _settled(table: pa.Table, dialect: Dialect) -> pa.Table:
     return table
 
 
-def _with_every_digit(source: ByteSource, survey: TextSurvey, dialect: Dialect, table: pa.Table) -> pa.Table:
+def _keep_every_digit(source: ByteSource, survey: TextSurvey, dialect: Dialect, table: pa.Table) -> pa.Table:
     """Return the table with text where whole numbers of many digits became floats, and some of them equal."""
     long = [
         name
@@ -116,7 +116,7 @@ def _parse(
     """Read all columns, or as text some of them."""
     parse = arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=survey.has_quotes)
     convert = arrow_csv.ConvertOptions(
-        null_values=missing_spellings(),
+        null_values=list_missing_spellings(),
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
         decimal_point=dialect.decimal,
@@ -131,18 +131,18 @@ def _parse(
             block_size=block_size,
         )
         try:
-            with _arrow_stream(source) as stream:
+            with _open_stream(source) as stream:
                 return arrow_csv.read_csv(
                     stream, read_options=read, parse_options=parse, convert_options=convert
                 )
         except pa.ArrowInvalid as error:
             if "straddling" not in str(error) or block_size == _LONGEST_LINE:
-                raise _explained(source, survey, dialect, error) from error
+                raise _explain_error(source, survey, dialect, error) from error
     raise AssertionError("unreachable")
 
 
 @contextmanager
-def _arrow_stream(source: ByteSource) -> Iterator[pa.NativeFile | BinaryIO]:
+def _open_stream(source: ByteSource) -> Iterator[pa.NativeFile | BinaryIO]:
     """Give the content to Arrow; a file that is not packed, without a detour through Python."""
     if source.packing == "none":
         with pa.OSFile(os.fsencode(source.path)) as file:
@@ -152,14 +152,16 @@ def _arrow_stream(source: ByteSource) -> Iterator[pa.NativeFile | BinaryIO]:
             yield stream
 
 
-def _explained(source: ByteSource, survey: TextSurvey, dialect: Dialect, error: Exception) -> UnreadableFile:
+def _explain_error(
+    source: ByteSource, survey: TextSurvey, dialect: Dialect, error: Exception
+) -> UnreadableFile:
     """Find the first row with another number of fields than the header, by the standard library's reader.
 
     It is slower than Arrow's, but knows the line.
     """
     expected = len(dialect.names)
     line = 0  # where the row before ended
-    with source.open() as stream, long_cells():
+    with source.open() as stream, allow_long_cells():
         text = io.TextIOWrapper(stream, encoding=survey.encoding, errors="replace", newline="")
         rows = csv.reader(text, delimiter=dialect.delimiter)
         try:

@@ -50,7 +50,7 @@ def detect_dialect(
     text = _sample(source, encoding)
     if delimiter is None:
         delimiter = _detect_delimiter(text)
-    rows, n_header_lines = _first_rows(source, text, delimiter)
+    rows, n_header_lines = _read_first_rows(source, text, delimiter)
     notices = []
     if delimiter != ",":
         notices.append(f"Columns are separated by {_NAMES.get(delimiter, repr(delimiter))}.")
@@ -58,12 +58,12 @@ def detect_dialect(
     if sign.example:
         notices.append(f"Numbers have a decimal comma ({sign.example}).")
     found = Dialect(delimiter, sign.sign, sign.is_sure, (), n_header_lines, tuple(notices))
-    named = _with_names(source, found, rows[0])
+    named = _read_names(source, found, rows[0])
     data = rows if named.n_header_lines == 0 else rows[1:]
-    return replace(named, codes=_perhaps_codes(named.names, data))
+    return replace(named, codes=_find_perhaps_codes(named.names, data))
 
 
-def _perhaps_codes(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _find_perhaps_codes(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the columns of digits that may name things: 01067 is a postal code, and no 1067.
 
     A sample does not tell for sure: these columns are read as text first, and all their cells are looked at.
@@ -111,7 +111,7 @@ def _sample(source: ByteSource, encoding: str) -> str:
         size *= 8
 
 
-def _rows(text: str, delimiter: str, limit: int = _SAMPLE_ROWS) -> list[list[str]]:
+def _split_rows(text: str, delimiter: str, limit: int = _SAMPLE_ROWS) -> list[list[str]]:
     rows = []
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
@@ -129,7 +129,7 @@ def _detect_delimiter(text: str) -> str:
     best = ""
     best_share = 0.0
     for delimiter in DELIMITERS:
-        rows = _rows(text, delimiter)
+        rows = _split_rows(text, delimiter)
         width = len(rows[0]) if rows else 0
         share = sum(len(row) == width for row in rows) / max(len(rows), 1)
         if width > 1 and share > best_share + 1e-9:  # on a tie the earlier delimiter stays
@@ -140,9 +140,9 @@ def _detect_delimiter(text: str) -> str:
     return "," if "," not in text else ";"  # one column; its commas are decimal signs
 
 
-def _first_rows(source: ByteSource, text: str, delimiter: str) -> tuple[list[list[str]], int]:
+def _read_first_rows(source: ByteSource, text: str, delimiter: str) -> tuple[list[list[str]], int]:
     """Return rows of a sample, and how many lines there are up to the end of the first one."""
-    rows = _rows(text, delimiter)
+    rows = _split_rows(text, delimiter)
     if not rows:
         raise UnreadableFile(f"{source.path} holds no row; expected a header and data rows.")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -172,7 +172,7 @@ def _detect_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> _Decimal:
     return _Decimal(".", is_sure=with_point and not with_comma)
 
 
-def _with_names(source: ByteSource, dialect: Dialect, first: Sequence[str]) -> Dialect:
+def _read_names(source: ByteSource, dialect: Dialect, first: Sequence[str]) -> Dialect:
     fields = [field.strip() for field in first]
     if _is_data(fields):
         names = tuple(f"column_{i}" for i in range(1, len(fields) + 1))

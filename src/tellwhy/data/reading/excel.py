@@ -13,7 +13,7 @@ from tellwhy.core.errors import InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.data.places import mark_lines
 from tellwhy.data.reading.bytes import ByteSource
-from tellwhy.data.reading.cells import frame_from_records
+from tellwhy.data.reading.cells import make_frame
 from tellwhy.data.table import check_unique
 
 MOST_ROWS = 1_048_576  # of a sheet
@@ -30,12 +30,12 @@ def read_excel(source: ByteSource, *, sheet: str | int | None) -> tuple[pd.DataF
             warnings.simplefilter("ignore")  # openpyxl warns of formatting it does not keep
             # A stream, because openpyxl refuses names that do not end in .xlsx.
             with source.path.open("rb") as stream:
-                book = _opened(stream)
+                book = _open_sheets(stream)
                 if not book.sheetnames:
                     raise UnreadableFile(f"{source.path} has no sheet of cells; expected a table in one.")
-                name = _chosen(source, book.sheetnames, sheet)
+                name = _choose_sheet(source, book.sheetnames, sheet)
                 place = f"{source.path}, sheet {name!r},"
-                frame = _read_sheet(source, name, _rows(book[name], place))
+                frame = _read_sheet(source, name, _read_rows(book[name], place))
     except (TellwhyError, MemoryError):
         raise
     except Exception as error:  # damaged XML makes openpyxl fail in every way there is
@@ -50,7 +50,7 @@ def read_excel(source: ByteSource, *, sheet: str | int | None) -> tuple[pd.DataF
     return frame, [f"Read sheet {name!r}; not read: {', '.join(map(repr, others))}."]
 
 
-def _opened(stream: BinaryIO) -> Any:
+def _open_sheets(stream: BinaryIO) -> Any:
     """Open the sheets that hold cells; charts, themes and properties are not looked at."""
     excel = require("openpyxl.reader.excel", "Reading Excel files")
 
@@ -72,7 +72,7 @@ def _opened(stream: BinaryIO) -> Any:
     return reader.wb
 
 
-def _rows(sheet: Any, place: str) -> Iterator[tuple[int, dict[int, Any]]]:
+def _read_rows(sheet: Any, place: str) -> Iterator[tuple[int, dict[int, Any]]]:
     """Yield the number of each row and its cells by column, whatever size the sheet says that it has.
 
     What a sheet says of its size is what it was when some program last looked.
@@ -100,7 +100,7 @@ def _rows(sheet: Any, place: str) -> Iterator[tuple[int, dict[int, Any]]]:
             yield number, row
 
 
-def _chosen(source: ByteSource, names: list[str], sheet: str | int | None) -> str:
+def _choose_sheet(source: ByteSource, names: list[str], sheet: str | int | None) -> str:
     if sheet is None:
         return names[0]
     if isinstance(sheet, int) and 0 <= sheet < len(names):
@@ -127,13 +127,13 @@ def _read_sheet(source: ByteSource, name: str, rows: Iterable[tuple[int, dict[in
     }
     check_unique(list(names.values()), where=f"{source.path}, sheet {name!r},")
     numbers: list[int] = []  # of the rows that are not empty, as the spreadsheet counts them
-    frame = frame_from_records(_records(source, names, chain([first], filled), numbers), str(source.path))
+    frame = make_frame(_make_records(source, names, chain([first], filled), numbers), str(source.path))
     if numbers[-1] - numbers[0] == len(frame) - 1:
         mark_lines(frame, numbers[0])
     return frame
 
 
-def _records(
+def _make_records(
     source: ByteSource, names: dict[int, str], rows: Iterator[tuple[int, dict[int, Any]]], numbers: list[int]
 ) -> Iterator[dict[str, Any]]:
     """Yield each row by name, noting its number."""

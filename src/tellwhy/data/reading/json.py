@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.data.columns.labels import are_beyond
-from tellwhy.data.places import mark_lines, shown
+from tellwhy.data.places import mark_lines, show_cell
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.bytes import ByteSource
-from tellwhy.data.reading.cells import MOST_CELLS, blank_missing, frame_from_records
+from tellwhy.data.reading.cells import MOST_CELLS, blank_missing, make_frame
 from tellwhy.data.reading.survey import TextSurvey, survey_text
 from tellwhy.data.table import check_unique
 
@@ -83,7 +83,7 @@ def list_elements(stream: TextIO) -> Iterator[Any]:
     if text.sign() != "]":
         while True:
             text.sign()
-            yield _element(text, decoder)
+            yield _read_element(text, decoder)
             if text.sign() != ",":
                 break
             text.at += 1
@@ -94,7 +94,7 @@ def list_elements(stream: TextIO) -> Iterator[Any]:
         raise ValueError(f"found {sign!r} after the end of the list")
 
 
-def _element(text: _Text, decoder: json.JSONDecoder) -> Any:
+def _read_element(text: _Text, decoder: json.JSONDecoder) -> Any:
     while True:
         try:
             value, end = decoder.raw_decode(text.held, text.at)
@@ -139,7 +139,7 @@ def _read_whole(source: ByteSource, survey: TextSurvey) -> tuple[pd.DataFrame, l
     found = read_object(source, survey.encoding, survey.n_lines, decode_with(unique_names))
     if found is None:
         return None
-    frame = frame_from_records(found.rows, str(source.path))
+    frame = make_frame(found.rows, str(source.path))
     check_unique([str(name) for name in frame.columns], where=str(source.path))
     if len(frame) == 0 or len(frame.columns) == 0:
         raise UnreadableFile(f"{source.path} holds no rows with values. {found.notice}")
@@ -157,7 +157,7 @@ def _read_lines(source: ByteSource, survey: TextSurvey, names: _Names) -> pd.Dat
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             frame = None  # a bad line, or types that change between lines: the slower reader tells which
     if frame is None:
-        frame = frame_from_records(_objects(source, survey), str(source.path))
+        frame = make_frame(_read_objects(source, survey), str(source.path))
     check_unique([str(name) for name in frame.columns], where=str(source.path))
     if survey.n_lines == len(frame):
         mark_lines(frame, 1)
@@ -178,7 +178,7 @@ class _Names:
 
     def look(self, block: bytes) -> None:
         """Count the brackets of a block, and the names in parts of it."""
-        self.n_opened += int(np.count_nonzero(_opens(block)))
+        self.n_opened += int(np.count_nonzero(_find_openings(block)))
         if not self.seen and len(block) <= _SMALL:
             self.seen.update(_NAME.findall(block))
             return
@@ -200,7 +200,7 @@ def _has_deep_line(source: ByteSource) -> bool:
     opened = 0  # by the line that goes on from the block before
     for block in source.blocks():
         ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
-        before = np.searchsorted(np.flatnonzero(_opens(block)), [*ends, len(block)])
+        before = np.searchsorted(np.flatnonzero(_find_openings(block)), [*ends, len(block)])
         counts = np.diff(before, prepend=0)
         counts[0] += opened
         opened = int(counts[-1])
@@ -209,7 +209,7 @@ def _has_deep_line(source: ByteSource) -> bool:
     return False
 
 
-def _opens(block: bytes) -> NDArray[np.bool_]:
+def _find_openings(block: bytes) -> NDArray[np.bool_]:
     signs = np.frombuffer(block, dtype=np.uint8)
     return np.asarray((signs == ord("{")) | (signs == ord("[")))
 
@@ -218,7 +218,7 @@ def _has_long_numbers(table: pa.Table) -> bool:
     return any(pa.types.is_floating(c.type) and are_beyond(c, 2**63) for c in table.columns)
 
 
-def _objects(source: ByteSource, survey: TextSurvey) -> Iterator[dict[str, Any]]:
+def _read_objects(source: ByteSource, survey: TextSurvey) -> Iterator[dict[str, Any]]:
     with source.open() as stream:
         text = io.TextIOWrapper(stream, encoding=survey.encoding, errors="replace")
         for number, line in enumerate(text, start=1):
@@ -232,23 +232,23 @@ def _objects(source: ByteSource, survey: TextSurvey) -> Iterator[dict[str, Any]]
                     'such as {"a": 1}. Fix or remove that line.'
                 ) from error
             if not isinstance(value, dict):
-                raise _not_an_object(f"{source.path}, line {number}", value)
+                raise _refuse_no_object(f"{source.path}, line {number}", value)
             yield value
 
 
 def _read_list(source: ByteSource, survey: TextSurvey) -> pd.DataFrame:
-    return frame_from_records(_elements(source, survey), str(source.path))
+    return make_frame(_read_elements(source, survey), str(source.path))
 
 
-def _elements(source: ByteSource, survey: TextSurvey) -> Iterator[dict[str, Any]]:
+def _read_elements(source: ByteSource, survey: TextSurvey) -> Iterator[dict[str, Any]]:
     position = -1
     with source.open() as stream:
         text = io.TextIOWrapper(stream, encoding=survey.encoding, errors="replace")
         try:
             for position, record in enumerate(list_elements(text)):
                 if not isinstance(record, dict):
-                    raise _not_an_object(f"{source.path}, element {position} of the list", record)
-                yield flat(record)
+                    raise _refuse_no_object(f"{source.path}, element {position} of the list", record)
+                yield flatten(record)
         except UnreadableFile:
             raise
         except (ValueError, RecursionError) as error:
@@ -258,9 +258,9 @@ def _elements(source: ByteSource, survey: TextSurvey) -> Iterator[dict[str, Any]
             ) from error
 
 
-def _not_an_object(place: str, found: object) -> UnreadableFile:
+def _refuse_no_object(place: str, found: object) -> UnreadableFile:
     return UnreadableFile(
-        f'{place}: found {shown(found)}; expected an object with named values, such as {{"a": 1}}.'
+        f'{place}: found {show_cell(found)}; expected an object with named values, such as {{"a": 1}}.'
     )
 
 
@@ -290,26 +290,28 @@ def read_object(source: ByteSource, encoding: str, n_lines: int, decode: Decode)
     with source.open() as stream:
         text = io.TextIOWrapper(stream, encoding=encoding, errors="replace")
         first = next((line for line in text if line.strip()), "")
-    if _decoded(first, decode) is not None and n_lines > 1:
+    if _decode(first, decode) is not None and n_lines > 1:
         return None
     with source.open() as stream:
         whole = io.TextIOWrapper(stream, encoding=encoding, errors="replace").read(LARGEST_OBJECT + 1)
-    value = _decoded(whole, decode) if len(whole) <= LARGEST_OBJECT else None
-    return _rows_of(value, str(source.path)) if isinstance(value, dict) else None
+    value = _decode(whole, decode) if len(whole) <= LARGEST_OBJECT else None
+    return _find_rows(value, str(source.path)) if isinstance(value, dict) else None
 
 
-def _decoded(text: str, decode: Decode) -> Any:
+def _decode(text: str, decode: Decode) -> Any:
     try:
         return decode(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _rows_of(value: Record, place: str) -> Rows | None:
+def _find_rows(value: Record, place: str) -> Rows | None:
     if value.get("type") == "FeatureCollection" and isinstance(value.get("features"), list):
         told = "longitude and latitude are those of its point, or of the middle of its shape."
-        return Rows([_feature(each, place) for each in value["features"]], f"Each feature is a row; {told}")
-    lists = dict(_lists_of_objects(value))
+        return Rows(
+            [_read_feature(each, place) for each in value["features"]], f"Each feature is a row; {told}"
+        )
+    lists = dict(_find_lists_of_objects(value))
     if len(lists) > 1:
         named = ", ".join(f"{name!r} ({len(rows):,})" for name, rows in list(lists.items())[:5])
         raise UnreadableFile(
@@ -318,30 +320,32 @@ def _rows_of(value: Record, place: str) -> Rows | None:
         )
     if lists:
         ((name, rows),) = lists.items()
-        return Rows(_flat_rows(rows, place), f"The rows are the {len(rows):,} objects of the list {name!r}.")
+        return Rows(
+            _flatten_rows(rows, place), f"The rows are the {len(rows):,} objects of the list {name!r}."
+        )
     if _are_columns(value):
-        return Rows(_from_columns(value), "Each name holds a column.")
+        return Rows(_read_columns_of_object(value), "Each name holds a column.")
     if _are_records(value):
         keyed = [{NAME: name, **record} for name, record in value.items()]
-        return Rows(_flat_rows(keyed, place), f"Each name holds a row; the names are the column {NAME!r}.")
+        return Rows(_flatten_rows(keyed, place), f"Each name holds a row; the names are the column {NAME!r}.")
     return None
 
 
-def _flat_rows(rows: list[Record], place: str) -> list[Record]:
+def _flatten_rows(rows: list[Record], place: str) -> list[Record]:
     try:
-        return [flat(row) for row in rows]
+        return [flatten(row) for row in rows]
     except ValueError as error:
         raise UnreadableFile(f"{place}: {error}. Give each value a name of its own.") from error
 
 
-def _lists_of_objects(
+def _find_lists_of_objects(
     value: Mapping[str, Any], before: str = "", depth: int = 1
 ) -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
         if isinstance(inner, list) and inner and all(isinstance(each, dict) for each in inner):
             yield f"{before}{name}", inner
         elif isinstance(inner, dict) and depth < _DEEPEST_LIST:
-            yield from _lists_of_objects(inner, f"{before}{name}.", depth + 1)
+            yield from _find_lists_of_objects(inner, f"{before}{name}.", depth + 1)
 
 
 def _are_columns(value: Record) -> bool:
@@ -355,22 +359,22 @@ def _are_records(value: Record) -> bool:
     return len(inside) > 1 and bool(inside[0]) and len(set(inside)) == 1 and NAME not in inside[0]
 
 
-def _from_columns(value: Record) -> list[Record]:
+def _read_columns_of_object(value: Record) -> list[Record]:
     return [dict(zip(value, cells, strict=True)) for cells in zip(*value.values(), strict=True)]
 
 
-def flat(record: Mapping[str, Any], before: str = "", depth: int = 1) -> Record:
+def flatten(record: Mapping[str, Any], before: str = "", depth: int = 1) -> Record:
     """Return a record whose objects inside are columns of their own.
 
     Examples
     --------
-    >>> flat({"id": 7, "place": {"city": "Oslo", "at": {"x": 1}}, "tags": ["a"]})
+    >>> flatten({"id": 7, "place": {"city": "Oslo", "at": {"x": 1}}, "tags": ["a"]})
     {'id': 7, 'place.city': 'Oslo', 'place.at.x': 1, 'tags': ['a']}
     """
     found: Record = {}
     for name, value in record.items():
         is_object = isinstance(value, dict) and depth < DEEPEST_OBJECT
-        inner = flat(value, f"{before}{name}.", depth + 1) if is_object and value else {}
+        inner = flatten(value, f"{before}{name}.", depth + 1) if is_object and value else {}
         for key, cell in (inner or {f"{before}{name}": None if value == {} else value}).items():
             if key in found:
                 raise ValueError(f"the name {key!r} occurs more than once in an object")
@@ -378,34 +382,34 @@ def flat(record: Mapping[str, Any], before: str = "", depth: int = 1) -> Record:
     return found
 
 
-def _feature(value: Any, place: str) -> Record:
+def _read_feature(value: Any, place: str) -> Record:
     """A feature of GeoJSON as a row: its properties, and where it is."""
     if not isinstance(value, dict) or not isinstance(value.get("properties") or {}, dict):
         raise UnreadableFile(
             f"{place}: a feature is not as GeoJSON has it; expected an object with properties."
         )
-    (row,) = _flat_rows([value.get("properties") or {}], place)
+    (row,) = _flatten_rows([value.get("properties") or {}], place)
     geometry = value.get("geometry")
     if not isinstance(geometry, dict) or geometry.get("type") is None:
         return row
     shape = geometry["type"]
     if shape != "Point":
         row.setdefault("geometry", str(shape))
-    middle = _middle(geometry.get("coordinates"))
+    middle = _find_middle(geometry.get("coordinates"))
     for name, coordinate in zip(PLACES, middle, strict=False):
         row[name if name not in row else f"geometry.{name}"] = coordinate
     return row
 
 
-def _middle(coordinates: Any) -> list[float]:
+def _find_middle(coordinates: Any) -> list[float]:
     """The middle of the smallest and the largest longitude, and of the latitudes; nothing of no positions."""
-    positions = list(_positions(coordinates))
+    positions = list(_list_positions(coordinates))
     if not positions:
         return []
     return [(min(axis) + max(axis)) / 2 for axis in zip(*positions, strict=True)]
 
 
-def _positions(coordinates: Any) -> Iterator[tuple[float, float]]:
+def _list_positions(coordinates: Any) -> Iterator[tuple[float, float]]:
     """Pairs of longitude and latitude, however deep the lists are that hold them."""
     waiting = [coordinates]
     while waiting:

@@ -25,7 +25,7 @@ from tellwhy.core.progress import track
 from tellwhy.core.score import Floats
 from tellwhy.data.reading import bytes as byte_source
 from tellwhy.data.reading.arrow_frames import frame_from_arrow, has_unknown_zone
-from tellwhy.data.reading.bytes import ByteSource, check_is_file, too_large
+from tellwhy.data.reading.bytes import ByteSource, check_is_file, refuse_too_large
 from tellwhy.data.table import check_unique
 
 # Bytes of a value in memory, by how it is stored; texts are counted by their own length beside it.
@@ -37,7 +37,7 @@ _ROWS = 2**11  # that are read at a time where columns hold lists
 
 def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a Parquet file; what it says of its pages (checksums) is checked."""
-    with source.open() as stream, damages(source.path):
+    with source.open() as stream, name_damages(source.path):
         # Parquet is read from its end: what is packed must be unpacked in memory first.
         is_plain = source.packing == "none"
         content = pa.OSFile(os.fsencode(source.path)) if is_plain else pa.BufferReader(stream.read())
@@ -52,10 +52,10 @@ def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
                 f"{source.path} has {table.num_columns} columns and {table.num_rows} data rows; expected at "
                 "least one of each."
             )
-        return frame_from_arrow(table), _notices(table.schema)
+        return frame_from_arrow(table), _collect_notices(table.schema)
 
 
-def _notices(schema: pa.Schema) -> list[str]:
+def _collect_notices(schema: pa.Schema) -> list[str]:
     unknown = [field for field in schema if has_unknown_zone(field.type)]
     return [f"Column {f.name!r}: the time zone {f.type.tz!r} is not known; read as UTC." for f in unknown]
 
@@ -69,13 +69,13 @@ def _read(file: pq.ParquetFile, path: Path) -> pa.Table:
     for batch in file.iter_batches(batch_size=_ROWS):
         size += batch.nbytes
         if size > byte_source.LARGEST_UNPACKED:
-            raise too_large(path)
+            raise refuse_too_large(path)
         batches.append(batch)
     return pa.Table.from_batches(batches, schema=file.schema_arrow)
 
 
 @contextmanager
-def damages(path: Path) -> Iterator[None]:
+def name_damages(path: Path) -> Iterator[None]:
     """Turn what Arrow raises for a damaged file into `UnreadableFile`."""
     try:
         yield
@@ -84,7 +84,7 @@ def damages(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeError, OverflowError) as error:
         raise UnreadableFile(
             f"{path} cannot be read as Parquet: it is damaged or was not written to the end "
-            f"({_first(error)}). Write or fetch it again."
+            f"({_take_first_line(error)}). Write or fetch it again."
         ) from error
 
 
@@ -106,7 +106,7 @@ def check_decoded_size(file: pq.ParquetFile, content: pa.NativeFile, path: Path)
         if leaf.physical_type.endswith("BYTE_ARRAY") and leaf.max_repetition_level == 0
     }
     total = stated + sum(repeated.values())
-    for measure in (_by_longest_entry, _by_every_entry):
+    for measure in (_bound_by_longest_entry, _measure_by_every_entry):
         for place in sorted(repeated, key=repeated.__getitem__, reverse=True):
             if total <= byte_source.LARGEST_UNPACKED:
                 return
@@ -114,35 +114,35 @@ def check_decoded_size(file: pq.ParquetFile, content: pa.NativeFile, path: Path)
             repeated[place] = measure(content, file.metadata, *place)
             total += repeated[place]
     if total > byte_source.LARGEST_UNPACKED:
-        raise too_large(path)
+        raise refuse_too_large(path)
 
 
-def _by_longest_entry(content: pa.NativeFile, metadata: pq.FileMetaData, group: int, name: str) -> int:
+def _bound_by_longest_entry(content: pa.NativeFile, metadata: pq.FileMetaData, group: int, name: str) -> int:
     """Size of a column of text if every row held its longest one; only its dictionary is decoded."""
-    file = _with_dictionary(content, metadata, name)
+    file = _read_with_dictionary(content, metadata, name)
     batches = file.iter_batches(batch_size=1, row_groups=[group], columns=[name], use_threads=False)
     batch = next(iter(batches), None)  # none where the row group is empty
-    longest = 0 if batch is None else max(_lengths(batch.column(0))[0], default=0)
+    longest = 0 if batch is None else max(_measure_lengths(batch.column(0))[0], default=0)
     return int(metadata.row_group(group).num_rows * longest)
 
 
-def _by_every_entry(content: pa.NativeFile, metadata: pq.FileMetaData, group: int, name: str) -> int:
+def _measure_by_every_entry(content: pa.NativeFile, metadata: pq.FileMetaData, group: int, name: str) -> int:
     """Size of a column of text, from its dictionary and how often each entry is used."""
-    table = _with_dictionary(content, metadata, name).read_row_group(group, columns=[name])
+    table = _read_with_dictionary(content, metadata, name).read_row_group(group, columns=[name])
     sizes = 0
     for chunk in table.column(0).chunks:
-        lengths, used = _lengths(chunk)
+        lengths, used = _measure_lengths(chunk)
         sizes += int(np.asarray(lengths)[np.asarray(used.drop_null(), dtype=np.int64)].sum())
     return sizes
 
 
-def _with_dictionary(content: pa.NativeFile, metadata: pq.FileMetaData, name: str) -> pq.ParquetFile:
+def _read_with_dictionary(content: pa.NativeFile, metadata: pq.FileMetaData, name: str) -> pq.ParquetFile:
     # Without a buffer of its own Arrow would fetch the whole column for its first row.
     settings = {"pre_buffer": False, "buffer_size": _PROBE_BUFFER, "page_checksum_verification": True}
     return pq.ParquetFile(content, metadata=metadata, read_dictionary=[name], **settings)
 
 
-def _lengths(column: pa.Array) -> tuple[list[int], pa.Array]:
+def _measure_lengths(column: pa.Array) -> tuple[list[int], pa.Array]:
     """Lengths of the entries of a column's dictionary, and which entry each row has."""
     while pa.types.is_struct(column.type):  # a column inside others
         column = column.field(0)
@@ -159,11 +159,12 @@ def _check_values(table: pa.Table, path: Path) -> None:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
                 raise UnreadableFile(
-                    f"{path}, column {name!r}: {_first(error)}. The file is damaged; write or fetch it again."
+                    f"{path}, column {name!r}: {_take_first_line(error)}. The file is damaged; "
+                    "write or fetch it again."
                 ) from error
 
 
-def _first(error: Exception) -> str:
+def _take_first_line(error: Exception) -> str:
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
@@ -187,15 +188,15 @@ def parquet_batches(
     [[3.0, 0.0]] ['x']
     """
     check_is_file(Path(path))  # opening a pipe would wait for somebody to write into it
-    with damages(Path(path)), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        columns = _number_columns(file.schema_arrow, target, path)
+    with name_damages(Path(path)), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        columns = _choose_number_columns(file.schema_arrow, target, path)
         total = -(-file.metadata.num_rows // n_rows)
         for batch in track(file.iter_batches(batch_size=n_rows), total, f"reading {Path(path).name}"):
-            X = np.column_stack([_numbers(batch.column(name)) for name in columns])
+            X = np.column_stack([_read_numbers(batch.column(name)) for name in columns])
             yield X, None if target is None else batch.column(target).to_numpy(zero_copy_only=False)
 
 
-def _number_columns(schema: pa.Schema, target: str | None, path: str | Path) -> list[str]:
+def _choose_number_columns(schema: pa.Schema, target: str | None, path: str | Path) -> list[str]:
     if target is not None and target not in schema.names:
         raise InvalidInput(f"{path} has no column {target!r}. It has: {', '.join(schema.names)}.")
     columns = [name for name in schema.names if name != target]
@@ -209,6 +210,6 @@ def _number_columns(schema: pa.Schema, target: str | None, path: str | Path) -> 
     return columns
 
 
-def _numbers(column: pa.Array) -> Floats:
+def _read_numbers(column: pa.Array) -> Floats:
     """Return a column as floats; what is missing becomes NaN."""
     return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)

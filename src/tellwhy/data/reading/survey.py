@@ -74,15 +74,15 @@ def survey_text(
     head = source.head(4096)
     _refuse_known_formats(source, head)
     marked = next((codec for mark, codec in _MARKS if head.startswith(mark)), None)
-    codec = _known(encoding) if encoding is not None else marked
-    blocks = source.blocks() if look is None else _shown_to(look, source.blocks())
+    codec = _check_encoding(encoding) if encoding is not None else marked
+    blocks = source.blocks() if look is None else _show_blocks(look, source.blocks())
     found = _survey_bytes(source, blocks) if codec is None else _survey_decoded(source, blocks, codec)
     if found.n_lines == 0:
         raise UnreadableFile(f"{source.path} is empty; expected a table with a header and data rows.")
     return found
 
 
-def _shown_to(look: Callable[[bytes], None], blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _show_blocks(look: Callable[[bytes], None], blocks: Iterable[bytes]) -> Iterator[bytes]:
     for block in blocks:
         look(block)
         yield block
@@ -94,7 +94,7 @@ def _refuse_known_formats(source: ByteSource, head: bytes) -> None:
             raise UnreadableFile(f"{source.path} is not a text table but {words}.")
 
 
-def _known(encoding: str) -> str:
+def _check_encoding(encoding: str) -> str:
     try:
         codec = codecs.lookup(encoding).name
     except LookupError as error:
@@ -131,7 +131,7 @@ class _Tally(Generic[AnyStr]):
         marks = self.marks
         if marks.nul in block:
             line = self.n_feeds + block[: block.index(marks.nul)].count(marks.feed) + 1
-            raise _holds_nul(self.source, line, is_decoded=isinstance(block, str))
+            raise _refuse_nul(self.source, line, is_decoded=isinstance(block, str))
         self.n_feeds += block.count(marks.feed)
         self.n_returns += block.count(marks.carriage)
         self.has_quotes = self.has_quotes or marks.quote in block
@@ -155,13 +155,13 @@ def _survey_decoded(source: ByteSource, blocks: Iterable[bytes], codec: str) -> 
     except UnicodeError as error:
         raise UnreadableFile(
             f"{source.path} is not {codec} text: {getattr(error, 'reason', error)} in line "
-            f"{tally.n_feeds + _lines_before(error, codec) + 1}. Pass another encoding, or save the file as "
-            "UTF-8."
+            f"{tally.n_feeds + _count_lines_before(error, codec) + 1}. Pass another encoding, or save the "
+            "file as UTF-8."
         ) from error
     return tally.result(codec, *([] if codec == "utf-8-sig" else [f"Read the text as {codec}."]))
 
 
-def _lines_before(error: UnicodeError, codec: str) -> int:
+def _count_lines_before(error: UnicodeError, codec: str) -> int:
     """Count the line ends of the block that could not be decoded, up to where it failed."""
     if not isinstance(error, UnicodeDecodeError):
         return 0
@@ -178,7 +178,7 @@ def _survey_bytes(source: ByteSource, blocks: Iterable[bytes]) -> TextSurvey:
         # Plain ASCII needs no decoding, unless the block before ended within a character.
         if not block.isascii() or decoder.getstate()[0]:
             lacks_windows = lacks_windows or len(block.translate(None, _NOT_IN_WINDOWS_1252)) < len(block)
-            if not bad_line and (offset := _first_invalid(decoder, block)) is not None:
+            if not bad_line and (offset := _find_first_invalid(decoder, block)) is not None:
                 bad_line = tally.n_feeds + block[:offset].count(b"\n") + 1
         tally.take(block)
     if not bad_line and decoder.getstate()[0]:  # a character cut off at the very end
@@ -193,7 +193,7 @@ def _survey_bytes(source: ByteSource, blocks: Iterable[bytes]) -> TextSurvey:
     return tally.result(codec, notice)
 
 
-def _first_invalid(decoder: codecs.IncrementalDecoder, block: bytes) -> int | None:
+def _find_first_invalid(decoder: codecs.IncrementalDecoder, block: bytes) -> int | None:
     """Return where a block stops being UTF-8, or None; the decoder may hold bytes of the block before."""
     pending = len(decoder.getstate()[0])
     try:
@@ -204,7 +204,7 @@ def _first_invalid(decoder: codecs.IncrementalDecoder, block: bytes) -> int | No
     return None
 
 
-def _holds_nul(source: ByteSource, line: int, *, is_decoded: bool) -> UnreadableFile:
+def _refuse_nul(source: ByteSource, line: int, *, is_decoded: bool) -> UnreadableFile:
     head = b"" if is_decoded else source.head(4096)
     pairs = len(head) // 2
     # In UTF-16, every other byte of Latin letters is zero.
@@ -234,7 +234,7 @@ def check_rows(source: ByteSource, survey: TextSurvey, delimiter: str, n_records
         return
     found = 0
     line = 0  # where the row before ended
-    for row, last in _strict_rows(source, survey, delimiter):
+    for row, last in _read_strict_rows(source, survey, delimiter):
         if row is None and last > line + 1:
             raise UnreadableFile(
                 f"{source.path}, line {line + 1}: the row that begins there goes on to line {last}, where "
@@ -252,13 +252,13 @@ def check_rows(source: ByteSource, survey: TextSurvey, delimiter: str, n_records
 def _is_sound(source: ByteSource, survey: TextSurvey, delimiter: str, n_records: int) -> bool:
     """Count the rows in one fast pass that expects quotation marks only where they open and close cells."""
     tally = _Records(delimiter)
-    for block in _blocks(source, survey.encoding):
+    for block in _read_blocks(source, survey.encoding):
         if not tally.take(np.frombuffer(block, dtype=np.uint8)):
             return False
     return tally.finish() == n_records
 
 
-def _blocks(source: ByteSource, encoding: str) -> Iterator[bytes]:
+def _read_blocks(source: ByteSource, encoding: str) -> Iterator[bytes]:
     if encoding in _BYTE_WISE:
         mark = BOM_UTF8
         for block in source.blocks():
@@ -331,11 +331,11 @@ class _Records:
         return -1 if self.n_quotes % 2 else self.n_records + self.has_content
 
 
-def _strict_rows(
+def _read_strict_rows(
     source: ByteSource, survey: TextSurvey, delimiter: str
 ) -> Iterator[tuple[list[str] | None, int]]:
     """Yield each row and its last line, by the standard library's reader; None for a row it refuses."""
-    with source.open() as stream, long_cells():
+    with source.open() as stream, allow_long_cells():
         text = io.TextIOWrapper(stream, encoding=survey.encoding, errors="replace", newline="")
         rows = csv.reader(text, delimiter=delimiter, strict=True)
         while True:
@@ -350,7 +350,7 @@ def _strict_rows(
 
 
 @contextmanager
-def long_cells() -> Iterator[None]:
+def allow_long_cells() -> Iterator[None]:
     """Let the standard library's reader take cells of any length while this block runs."""
     before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     try:

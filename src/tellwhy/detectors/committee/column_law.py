@@ -135,7 +135,7 @@ class ColumnLaw:
         found[inside] = -np.log(np.clip(2 * np.minimum(share, 1 - share), 2 * (1 - FIRST_LEVEL), 1.0))
         return found
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "values", self.values.ndim == 1 and len(self.values) > 0 and is_increasing(self.values), True
         yield "surprises", len(self.surprises) in (0, len(self.values)), True
         for name, array in (("starts", self.starts), ("scales", self.scales), ("shapes", self.shapes)):
@@ -359,7 +359,7 @@ class PointMassLaw:
             found[far] = law.value(side[far])
         return found
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "spike", isinstance(self.spike, float) and bool(np.isfinite(self.spike)), True
         yield "sides", len(self.sides) == 2 and all(isinstance(side, Surprise) for side in self.sides), True
 
@@ -476,7 +476,7 @@ class TailShortening:
         normal = scale / NORMAL_SLOPE * (-ndtri_exp(-level) - NORMAL_START)
         return np.asarray(np.maximum(beyond - normal, 0.0))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "starts", self.starts.ndim == 2 and len(self.starts) == 2, True
         yield "scales", self.scales.shape, self.starts.shape
         yield "scales", bool((self.scales > 0).all()), True

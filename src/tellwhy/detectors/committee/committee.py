@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import as_floats, random_sample
+from tellwhy.core.arrays import as_floats, draw_sample
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Fit, Rule, Rules, generator, integer, none, real, seed
-from tellwhy.core.running import CACHED_BYTES, row_batches, tracked_batches
+from tellwhy.core.running import CACHED_BYTES, cut_batches, track_batches
 from tellwhy.core.score import Floats, Integers, RememberedRows
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.detectors.committee.column_law import Law, TailShortening, law_of
@@ -156,7 +156,7 @@ class CalibratedCommittee:
     def value(self, X: Floats, points: Integers | None = None) -> Floats:
         """Surprise of each row, in nats: exp(−value) is the probability of an ordinary row as odd as this."""
         found = np.empty(len(X))
-        for rows in row_batches(len(X), 4 * X.shape[1], CACHED_BYTES):
+        for rows in cut_batches(len(X), 4 * X.shape[1], CACHED_BYTES):
             found[rows] = self._value(X[rows], None if points is None else points[rows])
         return found
 
@@ -175,7 +175,7 @@ class CalibratedCommittee:
         handed down; it stays unattributed.
         """
         found = np.zeros_like(X)
-        for rows in tracked_batches(len(X), 64 * X.shape[1], "explaining rows"):
+        for rows in track_batches(len(X), 64 * X.shape[1], "explaining rows"):
             some = None if points is None else points[rows]
             found[rows] = self._shares(X[rows], some)
         return found
@@ -203,7 +203,7 @@ class CalibratedCommittee:
         parts = terms * _ratio(by_sum, total)[:, None] + alone
         return np.asarray(parts * self.together.value(S)[:, None])
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "weights", len(self.weights), len(self.members)
         yield "surprises", len(self.surprises), len(self.members)
         yield "voices", len(self.voices), len(self.members)
@@ -397,7 +397,7 @@ class Committee(RememberingDetector):
     def _training(self, X: Floats, rng: np.random.Generator) -> Training:
         everyone = Training(X, np.arange(len(X)), np.empty(0, dtype=np.int64))
         kept = self._ordinary(everyone, rng)
-        remembered = kept[random_sample(len(kept), int(self.max_points), rng)]
+        remembered = kept[draw_sample(len(kept), int(self.max_points), rng)]
         return replace(everyone, kept=kept, remembered=remembered, known_laws=everyone.laws)
 
     def _ordinary(self, everyone: Training, rng: np.random.Generator) -> Integers:
@@ -405,7 +405,7 @@ class Committee(RememberingDetector):
         X = everyone.X
         if self.trim == 0 or len(X) < LEAST_TRIMMED:
             return everyone.kept
-        few = random_sample(len(X), FIRST_POINTS, rng)
+        few = draw_sample(len(X), FIRST_POINTS, rng)
         places = remembered_as(replace(everyone, remembered=few))
         # Values beside a spike are no first candidates; far values in long tails are.
         straight = everyone.straight.spikes_alone()

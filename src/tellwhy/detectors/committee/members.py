@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, pdtr
 
 from tellwhy.core.params import Fit
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers, NeighbourDistance
-from tellwhy.data.columns.codes import robust_scale
+from tellwhy.data.columns.codes import measure_scale
 from tellwhy.detectors.committee.column_law import (
     ColumnLaw,
     Law,
@@ -75,7 +75,7 @@ class ColumnScales:
     @classmethod
     def learn(cls, X: Floats) -> ColumnScales:
         """Learn from all rows: medians and ranges do not mind a few odd ones."""
-        learned = np.array([robust_scale(column) for column in X.T])
+        learned = np.array([measure_scale(column) for column in X.T])
         return cls(learned[:, 0], learned[:, 1])
 
     def of(self, X: Floats) -> Floats:
@@ -83,7 +83,7 @@ class ColumnScales:
         with np.errstate(over="ignore"):
             return np.clip((X - self.centre) / self.scale, -1e100, 1e100)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "scale", self.scale.shape, self.centre.shape
         yield "scale", bool((self.scale > 0).all()), True
 
@@ -148,7 +148,7 @@ class Units:
         lacking = np.where(self.is_lumped, np.maximum(1.0 - np.diag(found), 0.0), 0.0)
         return np.asarray(found + np.diag(lacking))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "scale", self.scale.shape, self.centre.shape
         yield "scale", bool((self.scale > 0).all()), True
         yield "straight", isinstance(self.straight, TailShortening), True
@@ -215,7 +215,7 @@ class Tails:
         counted[np.arange(len(X)), oddest] = 1.0
         return np.asarray(found * counted)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "laws", all(isinstance(law, (ColumnLaw, PointMassLaw)) for law in self.laws), True
         yield "alike", self.alike.shape, (len(self.laws), len(self.laws))
         yield "alike", bool(((self.alike >= 0) & (self.alike <= 1)).all()), True
@@ -293,7 +293,7 @@ class Neighbours:
         Z = self._in_units(X)
         found = np.zeros_like(Z)
         index, distance = self.distance.neighbours(Z, points)
-        for rows in tracked_batches(len(Z), Z.shape[1] * 16, "sharing distances"):
+        for rows in track_batches(len(Z), Z.shape[1] * 16, "sharing distances"):
             for j, r in zip(index[rows].T, distance[rows].T, strict=True):
                 # Of a neighbour at distance 0 no column has a part.
                 found[rows] += (Z[rows] - self.expansion.points[j]) ** 2 / np.where(r > 0, r, np.inf)[:, None]
@@ -303,7 +303,7 @@ class Neighbours:
         Z = self.units.of(X)
         return _squeeze(Z) if self.squeezed else Z
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "expansion", self.expansion.points.shape[1:], self.units.centre.shape
 
 
@@ -355,7 +355,7 @@ class Gaussian:
             return np.asarray(Z * Z * self.precision)
         return np.asarray(Z * (Z @ self.precision))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         d = len(self.units.centre)
         yield "precision", self.precision.shape in ((d, d), (d,)), True
 
@@ -416,7 +416,7 @@ class Dependence:
         Z = self.units.of(X)
         odd = self._excess(Z)
         found = np.zeros_like(Z)
-        for rows in tracked_batches(len(Z), 8 * self.weights.size, "sharing broken dependence"):
+        for rows in track_batches(len(Z), 8 * self.weights.size, "sharing broken dependence"):
             terms = np.abs(Z[rows])[:, :, None] * np.abs(self.weights)  # row, column, whose rest
             totals = terms.sum(axis=1, keepdims=True)
             terms /= np.where(totals > 0, totals, 1.0)
@@ -429,7 +429,7 @@ class Dependence:
         rest = _relative_rest(Z, self.judged, self.weights)
         return excess(surprises_of(self.laws, rest), Z.shape[1])
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         d = len(self.units.centre)
         yield "weights", self.weights.shape, (d, len(self.judged))
         yield "judged", bool(((self.judged >= 0) & (self.judged < d)).all()), True
@@ -521,7 +521,7 @@ class RarePairs:
         present = _present(X, self.labels, self.high)
         return np.asarray(0.5 * present * (present @ self.surprises))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         n = len(self.labels)
         yield "high", self.high.shape, (n,)
         yield "labels", bool((self.labels >= 0).all()), True

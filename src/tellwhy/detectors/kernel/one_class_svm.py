@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tellwhy.core.arrays import canonical_order
+from tellwhy.core.arrays import sort_columns
 from tellwhy.core.errors import InvalidParameter, NotConverged
 from tellwhy.core.params import Rule, Rules, none, one_of, real
 from tellwhy.core.progress import track
-from tellwhy.core.running import row_batches, tracked_batches
+from tellwhy.core.running import cut_batches, track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.base import calibration_rows
 from tellwhy.detectors.kernel.kernel_detector import (
@@ -88,7 +88,7 @@ class FeatureRows:
 
     def _room(self, n: int) -> tuple[NDArray[np.float32], list[slice]]:
         """Return memory for the features of a batch, and the batches."""
-        batches = row_batches(n, 4 * self.feature_map.n_features, _BATCH_BYTES)
+        batches = cut_batches(n, 4 * self.feature_map.n_features, _BATCH_BYTES)
         return np.empty((batches[0].stop, self.feature_map.n_features), dtype=np.float32), batches
 
 
@@ -186,7 +186,7 @@ def landmark_weights(X: Floats, weights: Floats, kernel: Exponential | StudentT,
     # target_l = g(z_l): the model at the landmarks, summed over all rows in batches.
     points = ScaledPoints.of(X[chosen], kernel.bandwidth)
     target = np.zeros(LANDMARKS)
-    for rows in tracked_batches(len(support), 8 * (LANDMARKS + X.shape[1]), "choosing landmarks"):
+    for rows in track_batches(len(support), 8 * (LANDMARKS + X.shape[1]), "choosing landmarks"):
         values = kernel.of_squared(points.squared_distances(points.rescale(X[support[rows]])))
         target += share[rows] @ values
     K = kernel.of_squared(points.squared_distances(points.scaled))
@@ -313,7 +313,7 @@ class OneClassSVM(KernelDetector):
         kernel = self.radial_kernel(X) if isinstance(width, str) else Exponential(float(width))
         # The random directions meet the columns in an order of their own: a table with its columns in
         # another order gives the same model.
-        order = canonical_order((X - X.mean(axis=0)) / kernel.bandwidth)
+        order = sort_columns((X - X.mean(axis=0)) / kernel.bandwidth)
         fitted = clone(basis).set_params(bandwidth=kernel.bandwidth).fit(X[:, order])
         solution = solve_in_features(FeatureRows.of(X[:, order], fitted.map_), nu=self.nu, tol=self.tol)
         self._keep(X, landmark_weights(X, solution.weights, kernel, tol=self.tol), kernel)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from tellwhy.core.arrays import evenly_spread, random_sample
-from tellwhy.core.running import row_batches
+from tellwhy.core.arrays import draw_sample, spread_evenly
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.graphs import Graph
 from tellwhy.detectors.lccad.costs import (
@@ -140,12 +140,12 @@ class Alternation:
         if settings.theta < 1 and not settings.normalised:
             self.degrees = np.minimum(graph.degrees(), 127).astype(np.int8)
         # Nodes that couplings are learned from.
-        self.sample = self.present[np.sort(random_sample(self.n_present, MOST_NODES, rng))]
+        self.sample = self.present[np.sort(draw_sample(self.n_present, MOST_NODES, rng))]
 
     @one_thread
     def start(self, rng: np.random.Generator) -> Floats:
         """Centres by k-means on (a sample of) the nodes that are there."""
-        rows = self.present[random_sample(self.n_present, _START_ROWS, rng)]
+        rows = self.present[draw_sample(self.n_present, _START_ROWS, rng)]
         seed = int(rng.integers(2**31 - 1))
         points = self.features[rows].astype(np.float64)
         if self.settings.theta < 1:
@@ -223,11 +223,11 @@ class Alternation:
         """Labels of the nodes that centres are learned from, −1 for the others."""
         if not len(self.degrees) or self.settings.n_classes < 2:
             return labels
-        some = evenly_spread(len(labels), SAMPLE)
+        some = spread_evenly(len(labels), SAMPLE)
         d = self.features.shape[1]
         variance = variance_of_costs(self.ball_costs(now.balls, rows=some), d)
         telling = labels.copy()
-        for rows in row_batches(len(labels), 32 * self.settings.n_classes):
+        for rows in cut_batches(len(labels), 32 * self.settings.n_classes):
             costs = self.ball_costs(now.balls, rows=rows)
             ordinary = is_ordinary(costs, labels[rows], variance, n_columns=d)
             telling[rows] = np.where(ordinary, labels[rows], np.int32(-1))
@@ -251,7 +251,7 @@ class Alternation:
         costs = self._weighted_costs(balls, couplings, sizes)
         if self.settings.theta < 1 and couplings.emission.any():
             weights = (1 - self.settings.theta) * couplings.emission.astype(costs.dtype)
-            for rows in row_batches(len(costs), 8 * costs.shape[1]):
+            for rows in cut_batches(len(costs), 8 * costs.shape[1]):
                 costs[rows] -= self.linear[rows] @ weights[:, :-1].T + weights[:, -1]
         if closed is not None and closed.any():
             most = np.abs(couplings.pair).max() * (1 - self.settings.theta) * int(self.degrees.max(initial=1))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import Capability, random_sample
+from tellwhy.core.arrays import Capability, draw_sample
 from tellwhy.core.params import Fit
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers, KernelExpansion
 from tellwhy.detectors.kernel.smallest_ball import linear_ball
 from tellwhy.detectors.lccad.costs import squared_distances
@@ -54,7 +54,7 @@ class ClassScores:
         """o_h of each row for its own class h; NaN where there is no label."""
         scores = np.full(len(X), np.nan)
         if self.kernels is None:
-            for rows in row_batches(len(X), 16 * X.shape[1]):
+            for rows in cut_batches(len(X), 16 * X.shape[1]):
                 difference = X[rows] - self.centres[labels[rows]]
                 scores[rows] = np.einsum("ij,ij->i", difference, difference)
             scores[labels < 0] = np.nan  # label −1 took the last centre
@@ -90,7 +90,7 @@ class ClassScores:
         found = np.minimum(np.searchsorted(points, rows), len(points) - 1)
         return kernel.leave_some(np.where(points[found] == rows, found, -1))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "centres", self.centres.ndim, 2
 
 
@@ -120,7 +120,7 @@ def _expansion(
     """
     if not len(members):
         return None
-    members = members[np.sort(random_sample(len(members), MOST_POINTS, rng))]
+    members = members[np.sort(draw_sample(len(members), MOST_POINTS, rng))]
     weights = np.full(len(members), 1.0 / len(members))  # ν = 1: the centre is the mean of all members
     if model.loss == "hinge" and model.nu < 1:
         weights = linear_ball(features[members].astype(np.float64), nu=model.nu, tol=1e-6).weights

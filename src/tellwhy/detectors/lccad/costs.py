@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaincinv
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.kernel.smallest_ball import linear_ball
 from tellwhy.detectors.map_inference.field import Labels
@@ -70,7 +70,7 @@ def squared_distances(features: NDArray[Any], centres: Floats) -> NDArray[Any]:
     """‖c_k − φ_i‖², shape (n, K), in the precision of the features."""
     found = np.empty((len(features), len(centres)), dtype=features.dtype)
     # Differences rather than the product formula: there are few classes, and no digits cancel.
-    for rows in row_batches(len(features), 16 * features.shape[1]):
+    for rows in cut_batches(len(features), 16 * features.shape[1]):
         part = features[rows]
         for k, centre in enumerate(centres.astype(features.dtype)):
             difference = part - centre
@@ -82,7 +82,7 @@ def class_means(features: NDArray[Any], labels: Labels, n_classes: int) -> tuple
     """Mean of each class and its size; a class without members has mean 0."""
     sums = np.zeros((n_classes, features.shape[1]))  # float64: single precision loses digits over many nodes
     sizes = np.zeros(n_classes, dtype=np.int64)
-    for rows in row_batches(len(features), 16 * features.shape[1]):
+    for rows in cut_batches(len(features), 16 * features.shape[1]):
         for k in range(n_classes):
             members = features[rows][labels[rows] == k]
             sums[k] += members.sum(axis=0, dtype=np.float64)
@@ -181,7 +181,7 @@ def restrain(
     always = costs.dtype.type(LEAST * variance_of_costs(costs, n_columns))
     advantage = 0.0 if pair is None else (1 - theta) * _advantage(pair)
     # Part by part: of a large grid, one more number for each node is much memory.
-    for rows in row_batches(len(costs), 32 * costs.shape[1]):
+    for rows in cut_batches(len(costs), 32 * costs.shape[1]):
         part = costs[rows]
         limit = np.maximum(advantage * _below(degrees[rows]), always).astype(costs.dtype)
         np.minimum(part, (part.min(axis=1) + limit)[:, None], out=part)
@@ -223,7 +223,7 @@ def _advantage(pair: Floats) -> float:
 
 def variance_of_costs(costs: NDArray[Any], n_columns: int) -> float:
     """Cost of one standard deviation in one column, by the median of (some of) the nodes' least costs."""
-    least = costs[evenly_spread(len(costs), SAMPLE)].min(axis=1)
+    least = costs[spread_evenly(len(costs), SAMPLE)].min(axis=1)
     return float(np.median(least)) / _middle_of(n_columns)
 
 

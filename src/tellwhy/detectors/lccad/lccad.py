@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import Capability, check_finite, column_names, without_mask
+from tellwhy.core.arrays import Capability, check_finite, list_columns, unpack_mask
 from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
 from tellwhy.core.params import (
     Fit,
@@ -164,7 +164,7 @@ def warn_of_lonely_nodes(graph: Graph) -> None:
 
 def _as_rows(X: ArrayLike, graph: Any) -> NDArray[Any]:
     """Return one row per node; float32 stays float32, which halves the memory of large grids."""
-    raw = np.asarray(without_mask(X))
+    raw = np.asarray(unpack_mask(X))
     if isinstance(graph, Grid) and raw.ndim == len(graph.shape) + 1 and raw.shape[:-1] == graph.shape:
         raw = raw.reshape(graph.n_nodes, raw.shape[-1])
     if raw.ndim != 2 or 0 in raw.shape:
@@ -458,7 +458,7 @@ class LCCAD(SavedModel, BaseEstimator):
 
     def checked(self, X: ArrayLike, graph: Any, *, reset: bool = False) -> tuple[NDArray[Any], Graph]:
         """Return rows as finite floats (missing nodes aside) and a graph of as many nodes."""
-        names = column_names(X)
+        names = list_columns(X)
         rows, checked = checked_nodes(X, graph, names)
         if reset:
             self.n_features_in_ = rows.shape[1]
@@ -482,7 +482,7 @@ class LCCAD(SavedModel, BaseEstimator):
         kept.training_X_ = np.where(mask[:, None], self.training_X_, 0)
         return kept
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         """Check everything that compiled code walks along, then label and score one node."""
         n, d = self.training_X_.shape
         K = int(self.n_classes)

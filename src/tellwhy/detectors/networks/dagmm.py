@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.params import Rules, Seed, integer, one_of, real, store_parameters
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats
 from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector
 from tellwhy.detectors.networks.network_score import Back, DenseNetwork, NetworkScore, like
@@ -213,7 +213,7 @@ class JointLoss:
         mixture = mixture_of(stack, kept[:MIXTURE_ROWS], self.settings)
         row_bytes = 8 * 4 * stack.n_weights // max(stack.widths["hidden"], 1)
         total = 0.0
-        for part in row_batches(len(held), row_bytes, 64 * 2**20):
+        for part in cut_batches(len(held), row_bytes, 64 * 2**20):
             total = total + self._loss(stack, held[part], mixture) * len(held[part])
         return total / len(held)
 

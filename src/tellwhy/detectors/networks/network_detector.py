@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tellwhy.core.arrays import Scaling, canonical_order
+from tellwhy.core.arrays import Scaling, sort_columns
 from tellwhy.core.optional import require
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
-from tellwhy.core.running import actual_device
+from tellwhy.core.running import choose_device
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.networks.network_score import Energy, NetworkScore
@@ -102,8 +102,8 @@ class NetworkDetector(Detector):
     def _trained(self, Z: Floats, kept: Integers, held: Integers, rng: np.random.Generator) -> Winner:
         import torch
 
-        device = actual_device(self.device)
-        order = canonical_order(Z)
+        device = choose_device(self.device)
+        order = sort_columns(Z)
         candidates = self._candidates(Z.shape[1])
         stack = new_stack(self._layout, candidates, rng, device, torch.float32)
         # Trained in single precision: it is faster, and the noise of batches is larger than its rounding.

@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 from tellwhy.core.arrays import Scaling, as_floats, check_columns
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
-from tellwhy.core.running import actual_device, row_batches, thread_map
+from tellwhy.core.running import choose_device, cut_batches, map_in_threads
 from tellwhy.core.score import Floats
 from tellwhy.optimise.arrays import HOST, Array, Space, filled, namespace, on_host
 
@@ -189,7 +189,7 @@ class NetworkScore:
     @cached_property
     def space(self) -> Space:
         """Where it computes."""
-        device = "cpu" if self._device == "cpu" else actual_device(self._device, self.describes)
+        device = "cpu" if self._device == "cpu" else choose_device(self._device, self.describes)
         return HOST if device == "cpu" else Space(device)
 
     @cached_property
@@ -252,7 +252,7 @@ class NetworkScore:
     def _in_batches(self, X: Array, fill: Callable[[slice, Array], None]) -> None:
         """Call `fill(rows, scaled rows)` for parts of the rows, in threads where there are several parts."""
         _ = self.network, self._scales  # made once, before threads ask for them
-        blocks = row_batches(len(X), self._row_bytes, BLOCK_BYTES if self.space.is_host else DEVICE_BYTES)
+        blocks = cut_batches(len(X), self._row_bytes, BLOCK_BYTES if self.space.is_host else DEVICE_BYTES)
 
         def one(some: list[slice]) -> None:
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said afterwards
@@ -267,7 +267,7 @@ class NetworkScore:
         groups = [parts[i : i + GROUP] for i in range(0, len(parts), GROUP)]
         with _blas().limit(limits=1):
             for group in track(groups, len(groups), "scoring rows"):
-                thread_map(one, group)
+                map_in_threads(one, group)
 
     def _scaled(self, X: Array) -> Array:
         centre, scale = self._scales

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.arrays import Scaling
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, boolean, integer, one_of, store_parameters, validate_value
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new
 from tellwhy.detectors.networks.network_score import Back, DenseNetwork, NetworkScore, like, softplus
@@ -202,7 +202,7 @@ def divergence(mean: Tensor, variance: Tensor, mask: Tensor) -> Tensor:
 def _batches(stack: Stack, n: int) -> list[slice]:
     """Parts of n rows that go through all networks at once."""
     row_bytes = 32 * len(stack) * (stack.widths["hidden"] + stack.widths["column"])
-    return row_batches(n, row_bytes, 64 * 2**20)
+    return cut_batches(n, row_bytes, 64 * 2**20)
 
 
 class EvidenceBound:

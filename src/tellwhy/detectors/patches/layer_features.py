@@ -13,7 +13,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.optional import require
 from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
-from tellwhy.core.running import actual_device
+from tellwhy.core.running import choose_device
 from tellwhy.core.score import Floats
 from tellwhy.detectors.patches.patch_score import PatchScore
 from tellwhy.scoring.function_scores import array_rows
@@ -29,7 +29,7 @@ class KeptNetwork:
     class_name: str
     weights: Mapping[str, Any]
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "class_name", isinstance(self.class_name, str), True
         weights = self.weights
         yield "weights", isinstance(weights, Mapping) and all(isinstance(name, str) for name in weights), True
@@ -65,7 +65,7 @@ class LayerFeatures:
         from tellwhy.scoring.network_passes import in_evaluation_mode, placed
 
         evaluated = in_evaluation_mode(self.module)
-        return UpToLayer(placed(evaluated, actual_device(self.device)).model, self.layer)
+        return UpToLayer(placed(evaluated, choose_device(self.device)).model, self.layer)
 
     def activations(self, X: Floats) -> Floats:
         """Return what the layer gives for inputs (n, *axes[, channels]), as (n, *axes, channels)."""

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from tellwhy.core.arrays import evenly_spread, random_sample
+from tellwhy.core.arrays import draw_sample, spread_evenly
 from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
@@ -176,7 +176,7 @@ class Lens:
         values = differences_in_pixels(network, one[0], rest, used).sum(dim=(0, 1))
         return np.asarray(values.double().numpy())
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "network", self.network in ("blocks", "whole", "fine"), True
         yield "axes", self.axes.shape[0], len(self.units)
         yield "centre", self.centre.shape, self.units.shape
@@ -268,7 +268,7 @@ class PlaceGaussians:
         scores = np.empty(len(pictures))
         for held, others in folds(len(pictures)):
             scores[held] = scores_of(cls._of(lens, seen[others]), seen[held])
-        kept = [as_bytes(pictures[k]) for k in evenly_spread(len(pictures), MOST_KEPT)]
+        kept = [as_bytes(pictures[k]) for k in spread_evenly(len(pictures), MOST_KEPT)]
         return replace(cls._of(lens, seen), kept=kept), scores
 
     @classmethod
@@ -313,7 +313,7 @@ class PlaceGaussians:
         values = self.lens.in_pixels(picture, near, read.float().expand(len(near), -1, -1, -1) / len(near))
         return Told(values, score - float(values.sum()), score)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         n_places = int(np.prod(self.lens.grid))
         n_channels = self.lens.axes.shape[1]
         yield "means", self.means.shape, (n_places, n_channels)
@@ -349,7 +349,7 @@ class NearestPlaces:
     def learn(cls, pictures: Sequence[Floats]) -> tuple[Self, Floats]:
         """Learn from good pictures; with the score of each beside the features of the others."""
         found, seen = cls._learned(pictures)
-        some = evenly_spread(len(pictures), MOST_KEPT)
+        some = spread_evenly(len(pictures), MOST_KEPT)
         parts = track(range(len(seen)), len(seen), "leaving pictures out")
         scores = [scores_of(found._without(some, k), seen[k : k + 1])[0] for k in parts]
         return found, np.array(scores)
@@ -363,9 +363,9 @@ class NearestPlaces:
     def _learned(cls, pictures: Sequence[Floats]) -> tuple[Self, Tensor]:
         """The look, and what is seen of the pictures."""
         lens, seen = Lens.learn("fine", pictures)
-        some = evenly_spread(len(pictures), MOST_KEPT)
+        some = spread_evenly(len(pictures), MOST_KEPT)
         n_places = int(np.prod(lens.grid))
-        chosen = random_sample(len(some) * n_places, MOST_IN_BANK, np.random.default_rng(0))
+        chosen = draw_sample(len(some) * n_places, MOST_IN_BANK, np.random.default_rng(0))
         rows = seen[torch.from_numpy(some)].flatten(2).transpose(1, 2).reshape(-1, seen.shape[1])
         found = cls(
             lens,
@@ -431,7 +431,7 @@ class NearestPlaces:
         columns_from = np.clip(np.arange(good.shape[1]) - right, 0, good.shape[1] - 1)
         return np.asarray(good[rows][:, columns_from], dtype=np.float64)
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "bank", self.bank.shape[1:], (self.lens.axes.shape[1],)
         yield "owners", self.owners.shape, (len(self.bank),)
         yield "owners", bool(((self.owners >= 0) & (self.owners < len(self.kept))).all()), True
@@ -444,7 +444,7 @@ def change_of_content(pictures: Sequence[Floats]) -> float:
 
     About 1 for textures, less for pictures of the same thing, and 4 or more where each shows another thing.
     """
-    some = [pictures[k] for k in evenly_spread(len(pictures), MOST_COMPARED)]
+    some = [pictures[k] for k in spread_evenly(len(pictures), MOST_COMPARED)]
     height, width = some[0].shape[:2]
     lens = Lens("whole", height, width, np.ones(0), np.ones(0), np.ones((0, 0)))
     maps = torch.cat([lens.maps(picture)[WHOLE] for picture in some])

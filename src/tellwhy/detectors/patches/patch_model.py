@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import evenly_spread, random_sample
+from tellwhy.core.arrays import draw_sample, spread_evenly
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import (
@@ -64,7 +64,7 @@ def nearest_patch_distance(rows: Floats, level: float, *, otherwise: float | Non
     >>> round(nearest_patch_distance(np.array([[0.0], [0.0], [1.0], [4.0]]), 0.5), 6)
     1.0
     """
-    some = random_sample(len(rows), SAMPLE, np.random.default_rng(0))
+    some = draw_sample(len(rows), SAMPLE, np.random.default_rng(0))
     _, unit = centre_and_unit(rows)
     points = ScaledPoints.of(rows, unit)
     squared = points.squared_distances(points.scaled[some])
@@ -97,7 +97,7 @@ class LearnsPatches:
     def _fit_shared(self, groups: list[Floats], rng: np.random.Generator) -> Any:
         counts = [len(X) * int(np.prod(self.patch_rows_.windows.grid(X.shape[1:]))) for X in groups]
         ends = np.cumsum(counts)
-        chosen = random_sample(int(ends[-1]), int(self.n_train_patches), rng)
+        chosen = draw_sample(int(ends[-1]), int(self.n_train_patches), rng)
         owner = np.searchsorted(ends, chosen, side="right")
         own = [chosen[owner == k] - (ends[k] - counts[k]) for k in range(len(groups))]
         rows = self._sampled(groups, own)
@@ -134,7 +134,7 @@ class LearnsPatches:
                 f"{len(X):,} inputs; it needs 2 inputs or more, and at most {MOST_PLACES:,} positions. "
                 'Take a larger stride, or positions="feature".'
             )
-        chosen = random_sample(len(X), int(self.n_train_patches), rng)
+        chosen = draw_sample(len(X), int(self.n_train_patches), rng)
         rows = [self.patch_rows_.cut(X[chosen], piece) for piece in self.patch_rows_.windows.places(X.shape)]
         return [self._fitted(some) for some in rows]
 
@@ -333,7 +333,7 @@ class PatchModel(LearnsPatches, Detector):
     def _calibrated(self, X: Floats) -> Floats:
         """Sums of some training inputs, as if they had the size of the first."""
         grid = self.patch_rows_.windows.grid(X.shape[1:])
-        some = X[evenly_spread(len(X), max(1, CALIBRATION_PATCHES // int(np.prod(grid))))]
+        some = X[spread_evenly(len(X), max(1, CALIBRATION_PATCHES // int(np.prod(grid))))]
         maps = self._patch_score().positions(some, unseen=True)
         return np.asarray(maps.reshape(len(maps), -1).mean(axis=1) * self._n_positions)
 
@@ -441,7 +441,7 @@ class PatchModel(LearnsPatches, Detector):
         written.features = None
         return written
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         """Check what pieces are cut by, then score one input."""
         shape = self.shape_
         yield "shape_", isinstance(shape, tuple) and all(map(is_whole, shape)), True

@@ -11,7 +11,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
-from tellwhy.core.running import actual_device, in_threads
+from tellwhy.core.running import choose_device, in_threads
 from tellwhy.core.score import Floats, HasGradient, LeavesRowsOut
 from tellwhy.data.pieces import PatchRows, Piece, Windows
 from tellwhy.scoring.function_scores import array_rows
@@ -38,7 +38,7 @@ class DevicePatches:
 
     def __init__(self, score: Any, device: str, dtype: str = "float64", *, memory: int = MEMORY):
         self.score = score
-        self.device = actual_device(device, "patches on a device")
+        self.device = choose_device(device, "patches on a device")
         self.dtype = dtype
         self.memory = memory
 

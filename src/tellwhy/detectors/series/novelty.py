@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tellwhy.core.arrays import random_sample
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.score import Floats
 from tellwhy.detectors.series._compiled import nearest_earlier
 from tellwhy.detectors.series.measures import standardised, surprise, value_step
@@ -46,7 +46,7 @@ def distances(x: Floats, width: int, known: int = 0) -> Floats:
     pool = np.arange(width - 1, known or len(x))
     most = OF_LONG_SERIES if len(x) > LONG else MOST_COMPARED
     if len(pool) > 2 * most:
-        pool = np.sort(pool[random_sample(len(pool), most, np.random.default_rng(0))])
+        pool = np.sort(pool[draw_sample(len(pool), most, np.random.default_rng(0))])
     means = window_means(x, width)
     keys = means.sum(axis=1) / math.sqrt(means.shape[1])
     found = nearest_earlier(means, keys, pool, width, known)

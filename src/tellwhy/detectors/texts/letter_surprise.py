@@ -76,7 +76,7 @@ class StringCounts:
             counts = counts - own
         return Beside(counts[where], totals[place][where], kinds[place][where])
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         for name, others in (("codes", ("counts",)), ("contexts", ("totals", "kinds"))):
             keys = getattr(self, name)
             yield name, keys.dtype.kind == "i" and len(keys) > 0 and is_increasing(keys), True
@@ -177,7 +177,7 @@ class LetterSurprise:
             found[place] = max(float(found[place].sum()), 0.0) / (place.stop - place.start)
         return np.clip(found, 0.0, None) * [not letter.isspace() for letter in text], {}
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "alphabet", sorted(set(self.alphabet)), list(self.alphabet)
         yield "counts", len(self.counts), ORDER
         yield "counts", all(isinstance(each, StringCounts) for each in self.counts), True

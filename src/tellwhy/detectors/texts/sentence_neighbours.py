@@ -65,7 +65,7 @@ class SentenceNeighbours:
             along[start:stop] = max(scores[0] - score, 0.0) / (stop - start)
         return along, {}
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "vectors", self.vectors.ndim == 2 and len(self.vectors) > 0, True
 
 

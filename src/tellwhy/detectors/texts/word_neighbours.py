@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tellwhy.core.params import Fit
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.text import BagOfWords
 
@@ -91,7 +91,7 @@ class WordNeighbours:
         """Return 1 − the mean cosine; `own` tells which learned text each one is, −1 for none."""
         found = np.empty(len(texts))
         n = len(self.indptr) - 1
-        for rows in tracked_batches(len(texts), 32 * n, "comparing texts"):
+        for rows in track_batches(len(texts), 32 * n, "comparing texts"):
             found[rows] = 1.0 - self._nearest(_rows(self.bag, self.weights, texts[rows]), own[rows])[1].mean(
                 axis=1
             )
@@ -115,7 +115,7 @@ class WordNeighbours:
         along = self.bag.spread_columns(text, np.append(values, 0.5 * new))
         return along, {str(self.bag.words_[k]): float(values[k]) for k in lacking}
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "bag", isinstance(self.bag, BagOfWords), True
         yield "weights", self.weights.shape, (len(self.bag.words_),)
         yield "data", self.data.shape, self.indices.shape

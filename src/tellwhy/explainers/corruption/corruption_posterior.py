@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from tellwhy.core.params import Rules, Seed, generator, integer, none, one_of, real, seed
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, HasMixture
 from tellwhy.explainers.base import BackgroundExplainer, refuse_set
 from tellwhy.explainers.corruption.mixture_cells import MixtureCells, Slab, WeighedSets
@@ -154,7 +154,7 @@ class CorruptionPosterior(BackgroundExplainer):
         mixture = rows.score.mixture
         cells = MixtureCells(mixture, Slab.around(mixture, self.width))
         parts = []
-        for batch in tracked_batches(
+        for batch in track_batches(
             len(rows.X), cells.bytes_per_row(self.n_kept, self.max_cells), "weighing wrong cells"
         ):
             parts.append(cells.weighed(rows.X[batch], rows.owner, most=self.max_cells, n_kept=self.n_kept))

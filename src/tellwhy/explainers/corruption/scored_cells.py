@@ -20,7 +20,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import logsumexp
 
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.corruption.mixture_cells import WeighedSets
 from tellwhy.explainers.rows import Rows
@@ -197,7 +197,7 @@ class ScoredCells:
         """Surprise of chosen rows with other values in some columns; shape (chosen, values)."""
         found = np.empty((len(chosen), len(values)))
         per_row = 8 * rows.X.shape[1] * len(values) * 3
-        for batch in tracked_batches(len(chosen), per_row, "trying other values"):
+        for batch in track_batches(len(chosen), per_row, "trying other values"):
             X = np.repeat(rows.X[chosen[batch]], len(values), axis=0)
             X[:, columns] = np.tile(values, (len(chosen[batch]), 1))
             own = tuple(np.repeat(points[chosen[batch]], len(values)) for points in rows.without)

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.arrays import Capability, as_floats, check_columns, column_names
+from tellwhy.core.arrays import Capability, as_floats, check_columns, list_columns
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
@@ -285,7 +285,7 @@ class LinearRelevance(TakesOldNames):
             return [str(name) for name in self.feature_names]
         if model.steps is not None:
             return [str(name) for name in model.steps.get_feature_names_out()]
-        return model.feature_names or column_names(X)
+        return model.feature_names or list_columns(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,7 +313,7 @@ class _Told:
         belongs = sparse.csr_array(
             (np.ones(len(owner)), (np.arange(len(owner)), owner)), shape=(len(owner), np.shape(X)[1])
         )
-        return cls(np.asarray(values @ belongs), column_names(X) or fitted_names(model.steps), _plain_data(X))
+        return cls(np.asarray(values @ belongs), list_columns(X) or fitted_names(model.steps), _plain_data(X))
 
 
 def _classes(
@@ -379,7 +379,7 @@ def _plain_data(data: Any) -> Any:
     """Rows that can be sliced and saved: an explanation is dense, and texts are text."""
     if sparse.issparse(data):
         return data.toarray()
-    if column_names(data) is not None or np.ndim(data) != 1:
+    if list_columns(data) is not None or np.ndim(data) != 1:
         return data
     return np.asarray(data, dtype=str) if all(isinstance(item, str) for item in data) else data
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.params import Rules, integer, none
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, HasExpansion, HasFeatureErrors, HasMixture, Integers, KernelExpansion
 from tellwhy.explainers.base import ScoreExplainer
 from tellwhy.explainers.decomposition import _compiled_marginal as _compiled
@@ -127,7 +127,7 @@ class MixtureMarginals:
         with np.errstate(divide="ignore"):  # a component of weight 0 adds exp(−∞), nothing
             peak = np.log(mixture.weights)[:, None] - 0.5 * np.log(2 * np.pi * variance)
         found = np.empty_like(X)
-        for batch in tracked_batches(len(X), 24 * mixture.means.size, "marginal energies"):
+        for batch in track_batches(len(X), 24 * mixture.means.size, "marginal energies"):
             terms = peak - 0.5 * (X[batch, None, :] - mixture.means) ** 2 / variance
             found[batch] = -np.logaddexp.reduce(terms, axis=1)
         return found
@@ -140,7 +140,7 @@ class MixtureMarginals:
         energies = np.empty(X.shape)
         with np.errstate(divide="ignore"):
             log_weights = np.log(mixture.weights)
-        for batch in tracked_batches(len(X), 8 * mixture.covariances.size, "picking features"):
+        for batch in track_batches(len(X), 8 * mixture.covariances.size, "picking features"):
             _compiled.mixture_sequence(
                 X[batch],
                 log_weights,
@@ -209,7 +209,7 @@ class KernelMarginals:
         """Rows in the coordinates of the scaled support points."""
         per_row = 8 * (self.rows.X.shape[1] + n_results)
         # time, not memory, is what a row costs here: small batches let progress be seen
-        for batch in tracked_batches(len(self.rows.X), per_row * 64, label):
+        for batch in track_batches(len(self.rows.X), per_row * 64, label):
             yield batch, self.score.points.rescale(self.rows.X[batch])
 
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_parameters
 from tellwhy.core.score import Floats, HasExpansion, Integers, KernelExpansion, LeavesRowsOut, Remembered
@@ -60,7 +60,7 @@ class OrdinaryRows:
             X = None if kept is None else np.asarray(kept.rows, dtype=np.float64)
         if X is None or len(X) < LEAST_ROWS:
             return None
-        some = X[evenly_spread(len(X), MOST_ROWS)]
+        some = X[spread_evenly(len(X), MOST_ROWS)]
         return cls(replace(explained, X=some, left_out=None, output=None), X, given is not None)
 
     @cached_property

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, validate_parameters
 from tellwhy.core.progress import shown, track
-from tellwhy.core.running import BATCH_BYTES, NETWORK_BATCH, row_batches
+from tellwhy.core.running import BATCH_BYTES, NETWORK_BATCH, cut_batches
 from tellwhy.core.score import Floats, HasGradient, Integers, IsTensor, ScoreFunction
 from tellwhy.explainers.base import BackgroundExplainer, lacks
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
@@ -107,7 +107,7 @@ class Lines:
 
     def batches(self, n: int, bytes_per_row: int) -> list[slice]:
         """Parts of n lines under the limit of memory."""
-        return row_batches(n, bytes_per_row, max(BATCH_BYTES, self.together * bytes_per_row))
+        return cut_batches(n, bytes_per_row, max(BATCH_BYTES, self.together * bytes_per_row))
 
     def taken(self, chosen: NDArray[np.bool_]) -> Lines:
         """The lines of some rows."""

@@ -14,7 +14,7 @@ from scipy.linalg.blas import dsyrk
 from tellwhy.core.arrays import ColumnSpread
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Fit, Rules, Seed, generator, integer, one_of, real, seed
-from tellwhy.core.running import row_batches, tracked_batches
+from tellwhy.core.running import cut_batches, track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
@@ -117,7 +117,7 @@ class AnomalyContribution(BackgroundExplainer):
         values = np.empty((n, d))
         stderr = np.empty((n, rows.n_owners))
         per_row = 8 * (3 * d + 8) * len(neighbours.noise)
-        for batch in tracked_batches(n, per_row, "explaining by perturbation"):
+        for batch in track_batches(n, per_row, "explaining by perturbation"):
             X = rows.X[batch]
             others = tuple(points[batch] for points in rows.without)
             # a constant column has no deviation: how far the row is from the constant is its only unit
@@ -137,7 +137,7 @@ class AnomalyContribution(BackgroundExplainer):
         """
         noise = self.neighbours_.noise
         found = np.empty((len(X), len(noise)))
-        for pairs in row_batches(len(noise), 24 * X.size):
+        for pairs in cut_batches(len(noise), 24 * X.size):
             moved = X[:, None, :] + scale[:, None, :] * noise[pairs]
             repeated = tuple(np.repeat(other, moved.shape[1]) for other in others)
             found[:, pairs] = score.value(moved.reshape(-1, X.shape[1]), *repeated).reshape(len(X), -1)
@@ -165,7 +165,7 @@ class Neighbours:
         # relative to the nearest neighbour: with many columns every exp(−exponent) would underflow
         weights = np.exp(exponent.min() - exponent)
         weights /= weights.mean()
-        parts = row_batches(n_pairs, 32 * d)
+        parts = cut_batches(n_pairs, 32 * d)
         moments = np.zeros((d, d), order="F")
         for pairs in parts:  # in place throughout: with 10,000 columns a second copy would not fit
             weighted = noise[pairs].T * np.sqrt(weights[pairs] / n_pairs)
@@ -204,7 +204,7 @@ class Neighbours:
                 variance[:, column] = np.einsum("np,np->n", influence, influence)
         return np.asarray(np.sqrt(variance / (n_pairs * (n_pairs - d))))
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         yield "weights", self.weights.shape, self.noise.shape[:1]
 
 

@@ -391,10 +391,10 @@ def _without(text: str, places: list[tuple[int, int]], keep: np.ndarray) -> list
 
 def _means(x: Floats, pieces: Integers, shape: tuple[int, ...] | None) -> Floats:
     """Mean of each piece, per channel where there are channels: the picture without details."""
-    from tellwhy.data.pieces import spatial_axes
+    from tellwhy.data.pieces import find_spatial_axes
 
     shape = shape or x.shape
-    others = [axis for axis in range(len(shape)) if axis not in spatial_axes(shape)]
+    others = [axis for axis in range(len(shape)) if axis not in find_spatial_axes(shape)]
     channel = np.zeros(shape, dtype=np.int64)
     for axis in others:
         along = [1] * len(shape)

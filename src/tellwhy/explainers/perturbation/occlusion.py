@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, none, one_of, seed
 from tellwhy.core.progress import track
-from tellwhy.core.running import row_batches, tracked_batches
+from tellwhy.core.running import cut_batches, track_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.pieces import spatial_axes
+from tellwhy.data.pieces import find_spatial_axes
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, mean_of_rows, replacement_row
 from tellwhy.scoring import NetworkOutput
@@ -56,7 +56,7 @@ class Canvas:
 
     def _parts(self, n: int) -> list[slice]:
         if self._network is None:
-            return row_batches(n, 24 * len(self.x))
+            return cut_batches(n, 24 * len(self.x))
         size = self._network.batch_size
         return [slice(start, start + size) for start in range(0, n, size)]
 
@@ -209,7 +209,7 @@ def windows(
     >>> windows((1, 4, 5), (2, 3)).starts.tolist()
     [[0, 0, 0], [0, 0, 2], [0, 2, 0], [0, 2, 2]]
     """
-    chosen = spatial_axes(shape) if axes is None else tuple(int(a) % len(shape) for a in axes)
+    chosen = find_spatial_axes(shape) if axes is None else tuple(int(a) % len(shape) for a in axes)
     if (
         len(set(chosen)) != len(chosen)
         or not chosen
@@ -359,7 +359,7 @@ class Occlusion(BackgroundExplainer):
         scores = rows.scores()
         values = np.empty(rows.X.shape)
         base = np.zeros(len(rows.X))
-        parts = row_batches(len(moved), 2 * rows.X.shape[1])
+        parts = cut_batches(len(moved), 2 * rows.X.shape[1])
         for i in track(range(len(rows.X)), len(rows.X), "explaining by occlusion"):
             canvas = Canvas(rows, i)
             fallen = np.empty(len(moved))
@@ -376,7 +376,7 @@ class Occlusion(BackgroundExplainer):
         scores = rows.scores()
         values = np.empty((len(rows.X), rows.n_owners))
         bytes_per_row = 8 * rows.X.shape[1] * len(self.background_)
-        for batch in tracked_batches(len(rows.X), bytes_per_row, "explaining by occlusion"):
+        for batch in track_batches(len(rows.X), bytes_per_row, "explaining by occlusion"):
             for column in range(rows.n_owners):
                 occluded = self._replaced(rows, batch, rows.owner == column)
                 values[batch, column] = scores[batch] - occluded

@@ -20,10 +20,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.arrays import column_names, evenly_spread
+from tellwhy.core.arrays import list_columns, spread_evenly
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.progress import track
-from tellwhy.core.running import batch_map, row_batches
+from tellwhy.core.running import cut_batches, map_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.minimise import Distance, Minima, problem_bytes
 from tellwhy.counterfactuals.row_scores import RowScores
@@ -134,7 +134,7 @@ class RelaxedPoints:
         of_column = placed(X, self.setup.players.of_column)
         one = filled(X, (1,), 1.0)  # turns masks into numbers of the same kind as X
         n_pairs = len(members) // 2
-        for some in row_batches(n_pairs, 8 * X.shape[0] * X.shape[1] * 6, room):
+        for some in cut_batches(n_pairs, 8 * X.shape[0] * X.shape[1] * 6, room):
             sums = namespace(X).matmul(one * members[some], shifts)  # (n, some, d)
             rest = slice(some.start + n_pairs, some.stop + n_pairs)
             for part, moved in ((some, sums), (rest, everyones - sums)):
@@ -158,7 +158,7 @@ def polished_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorth
     n_sets = worth.shape[1]
     if not n_sets:  # one player
         return worths
-    checked = evenly_spread(n_sets, N_CHECKED)
+    checked = spread_evenly(n_sets, N_CHECKED)
     inside, z = relaxed.some_points(checked)
     lowest = _scored(scores, setup.lowest(scores, X, on_host(~inside), start=z).points)
     falls = at_least(worths.full - worths.empty, np.finfo(float).tiny)
@@ -220,9 +220,9 @@ def coalition_worths(scores: RowScores, X: Array, setup: Setup, characteristic: 
     d = X.shape[1]
     if isinstance(X, np.ndarray):
         limit = _LOCAL_BYTES if WORTHS[characteristic] is local_worths else _ROWS_BYTES
-        parts = batch_map(some, row_batches(len(X), 24 * d * points_per_row, limit), label)
+        parts = map_batches(some, cut_batches(len(X), 24 * d * points_per_row, limit), label)
     else:
-        batches = row_batches(len(X), problem_bytes(d) * points_per_row, _room(X, scores, _ROWS_BYTES))
+        batches = cut_batches(len(X), problem_bytes(d) * points_per_row, _room(X, scores, _ROWS_BYTES))
         parts = [some(rows) for rows in track(batches, len(batches), label)]
     return CoalitionWorths(
         np.concatenate([part.worth for part in parts]),
@@ -375,7 +375,7 @@ class AnomalyShapley(BackgroundExplainer):
     def _fit(self, X: ArrayLike) -> None:
         """Learn the units of the columns, and γ where it is to be chosen, from background rows."""
         background = self.rows(X)
-        self.names_ = self.score.feature_names or column_names(X)
+        self.names_ = self.score.feature_names or list_columns(X)
         self.neighbourhood_ = Neighbourhood.of(background.score, background.X)
         self.gamma_ = self._chosen_gamma(background)
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellwhy.core.arrays import column_names, random_sample
+from tellwhy.core.arrays import draw_sample, list_columns
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
 from tellwhy.core.progress import track
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer
@@ -126,14 +126,14 @@ def play(
     inside = coalitions.members[:, table.players.of_column]
     no_errors = None if drawn is None else np.empty((n, table.players.n))
     found = Played(np.empty(n), np.empty((n, len(inside))), no_errors)
-    batches = row_batches(n, 16 * references.rows.shape[1] * d * (len(inside) + 1), _BATCH_BYTES)
+    batches = cut_batches(n, 16 * references.rows.shape[1] * d * (len(inside) + 1), _BATCH_BYTES)
     for rows in track(batches, len(batches), "explaining with reference rows"):
         own = np.arange(rows.start, rows.stop)
         b = references.of(rows)
         nothing = _scored(scores, np.broadcast_to(b, (len(own), *b.shape[1:])), own)
         found.empty[rows] = nothing @ references.weights
         sums = np.zeros((*nothing.shape, table.players.n))
-        for some in row_batches(len(inside), 16 * len(own) * b[0].size, _BATCH_BYTES):
+        for some in cut_batches(len(inside), 16 * len(own) * b[0].size, _BATCH_BYTES):
             each = _scored(scores, _mixed(inside[some], table.X[rows], b), own)  # (rows, sets, r)
             found.worth[rows, some] = each @ references.weights
             if drawn is not None:
@@ -238,7 +238,7 @@ class KernelShap(BackgroundExplainer):
 
     def _fit(self, X: ArrayLike) -> None:
         """Learn the reference rows, or keep the rows among which neighbours are looked for."""
-        self.names_ = self.score.feature_names or column_names(X)
+        self.names_ = self.score.feature_names or list_columns(X)
         self.rows_ = self.rows(X).X
         if self._choice() == "kmeans":
             found = _centres(self.rows_, generator(self.random_state))
@@ -312,7 +312,7 @@ class KernelShap(BackgroundExplainer):
         if choice == "neighbours":
             return equal_weights(_neighbours(rows.X, self.rows_))
         # in their own order: the same rows give the same sums, whatever order they were drawn in
-        drawn = np.sort(random_sample(len(self.rows_), most, generator(self.random_state)))
+        drawn = np.sort(draw_sample(len(self.rows_), most, generator(self.random_state)))
         return equal_weights(self.rows_[drawn][None])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit, function, one_of, real
 from tellwhy.core.score import (
     Floats,
@@ -81,7 +81,7 @@ class Neighbourhood:
         scales = column_units(background)
         constant = column_scales(background) == 0
         binary = binary_columns(background) | isinstance(score, SharesOfOne)
-        looked_at = background[evenly_spread(len(background), _LOOKED_AT)]
+        looked_at = background[spread_evenly(len(background), _LOOKED_AT)]
         values = np.asarray(score.value(looked_at), dtype=np.float64)
         if isinstance(score, HasGradient):
             return cls(scales, constant, binary, None, _spread(values))
@@ -120,7 +120,7 @@ class Neighbourhood:
             max_iterations=max_iterations,
         )
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         n = len(self.scales)
         yield "constant", self.constant.shape, (n,)
         yield "binary", self.binary.shape, (n,)
@@ -210,7 +210,7 @@ def balanced_gamma(
 
     That is the median fall of the score, from x to its local minimum, over the median distance moved.
     """
-    X = background[evenly_spread(len(background), N_ROWS)]
+    X = background[spread_evenly(len(background), N_ROWS)]
     scores = RowScores(score, X)
     everything = np.ones((1, X.shape[1]), dtype=bool)
     Y = neighbourhood.lowest(scores, X, everything, gamma=DEFAULT, distance=distance).points[:, 0]
@@ -250,7 +250,7 @@ def gamma_by_injection(
     balanced
         A further candidate: `balanced_gamma`.
     """
-    X = background[evenly_spread(len(background), N_ROWS)]
+    X = background[spread_evenly(len(background), N_ROWS)]
     candidates = np.flatnonzero(~neighbourhood.constant)
     if not len(candidates):
         return DEFAULT

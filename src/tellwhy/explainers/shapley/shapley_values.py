@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import comb
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.running import row_batches
+from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.rows import Groups, Rows, group_numbers
 
@@ -133,7 +133,7 @@ def sampled_coalitions(p: int, n: int, rng: np.random.Generator) -> Coalitions:
     n_pairs = (n + 1) // 2
     sizes = rng.choice(np.arange(1, p), size=n_pairs, p=size_chances(p))
     half = np.empty((n_pairs, p), dtype=bool)
-    for some in row_batches(n_pairs, 24 * p):
+    for some in cut_batches(n_pairs, 24 * p):
         # The first s players of a random order are any set of s; the argsort of an order gives their places.
         order = np.argsort(rng.random((some.stop - some.start, p)), axis=1)
         half[some] = np.argsort(order, axis=1) < sizes[some, None]
@@ -248,7 +248,7 @@ def _normal_equations(coalitions: Coalitions, weights: Floats, gains: Floats | N
     m, p = coalitions.members.shape
     A = np.zeros((p, p))
     b = np.zeros((0 if gains is None else len(gains), p))
-    for some in row_batches(m, 24 * p, 64 * 2**20):
+    for some in cut_batches(m, 24 * p, 64 * 2**20):
         Z = coalitions.members[some].astype(np.float64)
         weighted = Z * weights[some, None]
         A += Z.T @ weighted
@@ -276,7 +276,7 @@ def _standard_errors(coalitions: Coalitions, gains: Floats, values: Floats, M: F
     """
     n_pairs = len(coalitions.members) // 2
     variance = np.zeros_like(values)
-    for some in row_batches(n_pairs, 24 * coalitions.n_players, 64 * 2**20):
+    for some in cut_batches(n_pairs, 24 * coalitions.n_players, 64 * 2**20):
         other = slice(some.start + n_pairs, some.stop + n_pairs)
         Z = coalitions.members[some].astype(np.float64)
         spread = Z @ M

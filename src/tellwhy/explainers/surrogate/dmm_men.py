@@ -32,7 +32,7 @@ from tellwhy.core.params import (
     seed,
     validate_value,
 )
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.base import Condition
 from tellwhy.explainers.rows import Attribution, Groups, Rows, groups_rule
@@ -100,7 +100,7 @@ def explain_by_class(
     # The same uniforms for every row: the explanation of a row does not depend on the others.
     uniforms = np.random.default_rng(seed).random(n_draws)
     found = []
-    for batch in tracked_batches(len(X), 8 * n_draws * X.shape[1], "explaining by the mixture"):
+    for batch in track_batches(len(X), 8 * n_draws * X.shape[1], "explaining by the mixture"):
         for i in range(batch.start, batch.stop):
             surrogate = surrogates[int(explained.targets[i])]
             found.append(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.arrays import check_finite, column_names
+from tellwhy.core.arrays import check_finite, list_columns
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Seed
 from tellwhy.core.score import Floats, Integers, ScoreFunction
@@ -88,7 +88,7 @@ class InputExplainer(BackgroundExplainer):
 
     def _names(self, X: ArrayLike, rows: Rows) -> list[str]:
         """Return a name for each column: given, made from a raw column's, or from its place in the input."""
-        given = self.score.feature_names or column_names(X)
+        given = self.score.feature_names or list_columns(X)
         if given is not None and len(given) == rows.X.shape[1]:
             return list(given)
         if given is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import ColumnSpread, evenly_spread
+from tellwhy.core.arrays import ColumnSpread, spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.surrogate.convergence import Convergence, convergence
 from tellwhy.explainers.surrogate.mixture import Surrogate, relabel
@@ -208,7 +208,7 @@ def _agreement(fitted: Fitted, slopes: Floats) -> Convergence:
 
 def _some(X: Floats) -> Floats:
     """Evenly spaced rows, not too many."""
-    return X[evenly_spread(len(X), MOST_EXAMPLES)]
+    return X[spread_evenly(len(X), MOST_EXAMPLES)]
 
 
 def _applies(

@@ -19,7 +19,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules, Seed, instance_of, integer, none, one_of, real, seed
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.pieces import present_cells, segment
+from tellwhy.data.pieces import find_present_cells, segment
 from tellwhy.explainers.rows import Attribution, Groups, Rows, groups_rule
 from tellwhy.explainers.surrogate.convergence import R_HAT
 from tellwhy.explainers.surrogate.inputs import (
@@ -85,7 +85,7 @@ class Neighbourhood:
         if self.group is not None:
             return self.group
         if len(self.shape) == 1:
-            return present_cells(x, self.replacement)
+            return find_present_cells(x, self.replacement)
         return segment(x.reshape(self.shape), self.n_segments).ravel()
 
 

@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp, softmax
 
-from tellwhy.core.arrays import ColumnSpread, canonical_order, evenly_spread
+from tellwhy.core.arrays import ColumnSpread, sort_columns, spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.surrogate.convergence import effective_draws, rank_r_hat
@@ -75,7 +75,7 @@ def choose_columns(X: Floats, y: Floats, *, n_used: int | None, scale: str) -> C
     if scale == "common":
         unit = np.full(len(varying), np.sqrt((deviation[varying] ** 2).mean()) if len(varying) else 1.0)
     Z = (X[:, varying] - centre[varying]) / unit
-    order = canonical_order(Z)
+    order = sort_columns(Z)
     if n_used is not None and n_used < len(order):
         correlation = ((y - y.mean())[:, None] * (Z / Z.std(axis=0))).sum(axis=0)  # times a constant
         strongest = np.argsort(-np.abs(correlation)[order], kind="stable")[:n_used]
@@ -128,7 +128,7 @@ def mode_coefficients(posterior: Posterior, data: Data) -> Floats:
 
     A mode is a set of components that rows are often confused between. Its members count by their shares π.
     """
-    some = evenly_spread(len(data.y), MOST_ROWS)
+    some = spread_evenly(len(data.y), MOST_ROWS)
     X = data.X[some]
     y = data.y[some]
     merged = posterior.coef.copy()

@@ -55,7 +55,7 @@ from threadpoolctl import threadpool_limits
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
-from tellwhy.core.running import thread_map
+from tellwhy.core.running import map_in_threads
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.surrogate._compiled_conditionals import draw_coefficients
 from tellwhy.explainers.surrogate._compiled_sweep import run_sweeps
@@ -242,7 +242,7 @@ class Posterior:
         """Return a quantity of every draw as (chains, draws, …)."""
         return quantity.reshape(self.n_chains, -1, *quantity.shape[1:])
 
-    def _fits(self) -> Iterator[Fit]:
+    def _require(self) -> Iterator[Fit]:
         n_draws, n_components = self.log_pi.shape
         yield "coef", self.coef.shape[:2], (n_draws, n_components)
         yield "sigma2", self.sigma2.shape, (n_draws, n_components)
@@ -344,7 +344,7 @@ class _Run:
         """Run one block of sweeps of every chain; draws are kept once the burn-in is over."""
         kept = 0 if self.chains[0].done < self.settings.n_burn else thin
         _set_temperature(self.chains, self.settings.n_burn)
-        thread_map(
+        map_in_threads(
             lambda chain: _run(chain, self.data, self.numbers, n_sweeps, kept), self.chains, self.n_jobs
         )
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.arrays import Frame, PandasRows, evenly_spread, random_sample, take_rows
+from tellwhy.core.arrays import Frame, PandasRows, draw_sample, spread_evenly, take_rows
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.params import Rule, Rules, Seed, boolean, generator, integer, none, seed
 from tellwhy.core.score import Floats, Integers, ScoreFunction
@@ -240,7 +240,7 @@ def check_reading(trees: Trees, X: Any, Z: Floats) -> None:
     """
     if trees.own is None:
         return
-    rows = evenly_spread(len(Z), _ROWS)
+    rows = spread_evenly(len(Z), _ROWS)
     ours = np.column_stack(
         [outputs(trees.nodes, trees.chosen(k), Z[rows], 1) for k in range(trees.n_outputs)]
     )
@@ -367,7 +367,7 @@ class TreeShapley(BackgroundExplainer):
     def _fit(self, X: ArrayLike) -> None:
         """Keep rows that absent columns take their cells from, `max_background` of them at most."""
         n = np.shape(X)[0]
-        chosen = random_sample(n, self.max_background, generator(self.random_state))
+        chosen = draw_sample(n, self.max_background, generator(self.random_state))
         self.background_ = self._read(take_rows(X, np.sort(chosen))).X
         self.n_given_ = n
 

@@ -17,7 +17,7 @@ from scipy.special import beta
 
 from tellwhy.core.compiled import LoopWithTwin
 from tellwhy.core.progress import silently, track
-from tellwhy.core.running import n_threads, row_batches, thread_map
+from tellwhy.core.running import cut_batches, map_in_threads, n_threads
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.trees import _compiled_paths as compiled
 from tellwhy.explainers.trees._compiled_background import BITS, MOST, pair_shares, path_columns, table_shares
@@ -169,13 +169,13 @@ def _over_rows(
     function: Callable[[slice], Floats], n: int, n_jobs: int | None, label: str, size: int = _ROWS
 ) -> list[Floats]:
     """Apply a compiled function to batches of rows, in threads; batches do not depend on their number."""
-    batches = row_batches(n, 1, size)
+    batches = cut_batches(n, 1, size)
     workers = n_threads(n_jobs)
     groups = [batches[i : i + workers] for i in range(0, len(batches), workers)]
     quiet = silently(function)
     results: list[Floats] = []
     for group in track(groups, len(groups), label):
-        results += thread_map(quiet, group, n_jobs)
+        results += map_in_threads(quiet, group, n_jobs)
     return results
 
 

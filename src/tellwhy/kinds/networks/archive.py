@@ -90,7 +90,7 @@ def _read(opened: zipfile.ZipFile, path: Path) -> Archive:
         raise UnreadableFile(f"{path} holds {len(models)} networks; expected one. Save each on its own.")
     if "byteorder" in names and opened.read(names["byteorder"]) != b"little":
         raise UnreadableFile(f"{path} holds numbers whose bytes are in the other order. {AGAIN}")
-    module = _json(opened, names[models[0]])["graph_module"]
+    module = _read_json(opened, names[models[0]])["graph_module"]
     stem = Path(models[0]).stem
     tensors: dict[str, Tensor] = {}
     is_parameter: dict[str, bool] = {}
@@ -98,8 +98,8 @@ def _read(opened: zipfile.ZipFile, path: Path) -> Archive:
         config = f"data/{kind}/{stem}_{kind}_config.json"
         if config not in names:
             continue
-        for name, entry in _json(opened, names[config])["config"].items():
-            tensors[name] = _tensor(opened, names, kind, name, entry)
+        for name, entry in _read_json(opened, names[config])["config"].items():
+            tensors[name] = _read_tensor(opened, names, kind, name, entry)
             is_parameter[name] = kind == "weights" and bool(entry["is_param"])
     return Archive(module["graph"], module["signature"], tensors, is_parameter)
 
@@ -109,13 +109,13 @@ def _is_older(opened: zipfile.ZipFile) -> bool:
     return any(name.endswith((".pt", ".pkl")) for name in opened.namelist())
 
 
-def _json(opened: zipfile.ZipFile, name: str) -> Any:
+def _read_json(opened: zipfile.ZipFile, name: str) -> Any:
     if opened.getinfo(name).file_size > LARGEST_TEXT:
         raise UnreadableFile(f"{name} has more than {LARGEST_TEXT:,} bytes; graphs of networks are smaller.")
     return json.loads(opened.read(name))
 
 
-def _tensor(
+def _read_tensor(
     opened: zipfile.ZipFile, names: Mapping[str, str], kind: str, name: str, entry: Mapping[str, Any]
 ) -> Tensor:
     """One weight or constant, from its raw numbers."""
@@ -128,9 +128,9 @@ def _tensor(
     dtype = DTYPES.get(meta["dtype"])
     if dtype is None:
         raise UnreadableFile(f"{name!r} is of a type (number {meta['dtype']}) that is not read here.")
-    shape = [whole(size, name) for size in meta["sizes"]]
-    strides = [whole(step, name) for step in meta["strides"]]
-    offset = whole(meta["storage_offset"], name)
+    shape = [read_whole(size, name) for size in meta["sizes"]]
+    strides = [read_whole(step, name) for step in meta["strides"]]
+    offset = read_whole(meta["storage_offset"], name)
     where = names[f"data/{kind}/{entry['path_name']}"]
     # Checked before memory is given: a few bytes can claim to be terabytes.
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
@@ -144,7 +144,7 @@ def _tensor(
     return torch.as_strided(raw, shape, strides, offset).clone()
 
 
-def whole(size: Mapping[str, Any], what: str) -> int:
+def read_whole(size: Mapping[str, Any], what: str) -> int:
     """A size that is a number, not an expression."""
     if not isinstance(size.get("as_int"), int):
         raise UnreadableFile(f"{what!r} has a size that is no number.")
@@ -204,7 +204,7 @@ class ExportedNetwork(nn.Module):
         self._inputs: list[str] = []
         for spec in archive.signature["input_specs"]:
             self._take(spec, archive)
-        self._outputs = [_output(spec) for spec in archive.signature["output_specs"]]
+        self._outputs = [_read_output(spec) for spec in archive.signature["output_specs"]]
         if len(self._inputs) != 1:
             raise UnsupportedModel(
                 f"The exported network takes {len(self._inputs)} inputs; one is explained from the command "
@@ -214,7 +214,7 @@ class ExportedNetwork(nn.Module):
         self.input_shape = [size.get("as_int") for size in meta["sizes"]]
         self.input_dtype = DTYPES.get(meta["dtype"], torch.float32)
         _check_evaluation(self._nodes)
-        self._calls = [_function(node["target"]) for node in self._nodes]
+        self._calls = [_find_function(node["target"]) for node in self._nodes]
         self.eval()
 
     def _take(self, spec: Mapping[str, Any], archive: Archive) -> None:
@@ -249,7 +249,7 @@ class ExportedNetwork(nn.Module):
         values[self._inputs[0]] = x
         for node, call in zip(self._nodes, self._calls, strict=True):
             if call is not None:
-                arguments, named = _arguments(node["inputs"], values)
+                arguments, named = _read_arguments(node["inputs"], values)
                 _keep(node["outputs"], call(*arguments, **named), values)
         found = [values[name] for name in self._outputs]
         return found[0] if len(found) == 1 else tuple(found)
@@ -266,7 +266,7 @@ def _check_evaluation(nodes: Sequence[Mapping[str, Any]]) -> None:
                 )
 
 
-def _output(spec: Mapping[str, Any]) -> str:
+def _read_output(spec: Mapping[str, Any]) -> str:
     kind, said = next(iter(spec.items()))
     if kind != "user_output" or "as_tensor" not in said["arg"]:
         raise UnsupportedModel(
@@ -276,7 +276,7 @@ def _output(spec: Mapping[str, Any]) -> str:
     return str(said["arg"]["as_tensor"]["name"])
 
 
-def _function(target: str) -> Callable[..., Any] | None:
+def _find_function(target: str) -> Callable[..., Any] | None:
     """PyTorch's function of an operation; None for checks of sizes, which compute nothing."""
     if target in _ARITHMETIC:
         return _ARITHMETIC[target]
@@ -296,15 +296,15 @@ def _function(target: str) -> Callable[..., Any] | None:
     raise UnsupportedModel(f"This version of PyTorch ({torch.__version__}) has no operation {target!r}.")
 
 
-def _arguments(listed: Sequence[Mapping[str, Any]], values: Values) -> tuple[list[Any], dict[str, Any]]:
-    placed = [_value(entry["arg"], values) for entry in listed if entry.get("kind") != KEYWORD]
-    named = {e["name"]: _value(e["arg"], values) for e in listed if e.get("kind") == KEYWORD}
+def _read_arguments(listed: Sequence[Mapping[str, Any]], values: Values) -> tuple[list[Any], dict[str, Any]]:
+    placed = [_read_value(entry["arg"], values) for entry in listed if entry.get("kind") != KEYWORD]
+    named = {e["name"]: _read_value(e["arg"], values) for e in listed if e.get("kind") == KEYWORD}
     named.pop("pin_memory", None)
     named.pop("layout", None)
     return placed, named
 
 
-def _value(argument: Mapping[str, Any], values: Values) -> Any:
+def _read_value(argument: Mapping[str, Any], values: Values) -> Any:
     """What an argument stands for."""
     kind, said = next(iter(argument.items()))
     if kind not in _READ:
@@ -314,33 +314,33 @@ def _value(argument: Mapping[str, Any], values: Values) -> Any:
     return _READ[kind](said, values)
 
 
-def _named(said: Any, values: Values) -> Any:
+def _find_named(said: Any, values: Values) -> Any:
     """A tensor by its name, or nothing where an optional one is left out."""
-    return values[said["name"]] if "name" in said else _value(said, values)
+    return values[said["name"]] if "name" in said else _read_value(said, values)
 
 
-def _size(said: Any, values: Values) -> Any:
+def _read_size(said: Any, values: Values) -> Any:
     """A size that was computed on the way, by its name, or a number."""
     return values[said["as_name"]] if "as_name" in said else next(iter(said.values()))
 
 
-def _as_is(said: Any, _: Values) -> Any:
+def _take_as_is(said: Any, _: Values) -> Any:
     return said
 
 
-def _each(read: Callable[[Any, Values], Any]) -> Callable[[Any, Values], list[Any]]:
+def _read_each(read: Callable[[Any, Values], Any]) -> Callable[[Any, Values], list[Any]]:
     return lambda said, values: [read(one, values) for one in said]
 
 
 _READ: dict[str, Callable[[Any, Values], Any]] = {
-    **dict.fromkeys(("as_int", "as_ints", "as_bool", "as_bools", "as_string"), _as_is),
+    **dict.fromkeys(("as_int", "as_ints", "as_bool", "as_bools", "as_string"), _take_as_is),
     "as_none": lambda *_: None,
     "as_float": lambda said, _: float(said),  # JSON has no infinity: it comes as a word
     "as_floats": lambda said, _: [float(one) for one in said],
-    **dict.fromkeys(("as_tensor", "as_optional_tensor"), _named),
-    **dict.fromkeys(("as_tensors", "as_optional_tensors"), _each(_named)),
-    **dict.fromkeys(("as_sym_int", "as_sym_bool", "as_sym_float"), _size),
-    **dict.fromkeys(("as_sym_ints", "as_sym_bools", "as_sym_floats"), _each(_size)),
+    **dict.fromkeys(("as_tensor", "as_optional_tensor"), _find_named),
+    **dict.fromkeys(("as_tensors", "as_optional_tensors"), _read_each(_find_named)),
+    **dict.fromkeys(("as_sym_int", "as_sym_bool", "as_sym_float"), _read_size),
+    **dict.fromkeys(("as_sym_ints", "as_sym_bools", "as_sym_floats"), _read_each(_read_size)),
     "as_scalar_type": lambda said, _: DTYPES[said],
     "as_memory_format": lambda said, _: _MEMORY.get(said, torch.preserve_format),
     "as_layout": lambda *_: torch.strided,

@@ -12,7 +12,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.progress import track
-from tellwhy.kinds.networks.network import named_methods
+from tellwhy.kinds.networks.network import find_methods
 
 Make = Callable[[Any, Any], Any]  # an explainer of a network and one of its outputs
 Methods = str | Mapping[str, Make]
@@ -73,8 +73,8 @@ def neuron_grid(
     names
         Of the classes.
     """
-    rows = [_Row(model, x, int(k), _class(names, int(k))) for k in outputs]
-    return _grid("Outputs × methods", rows, methods)
+    rows = [_Row(model, x, int(k), _name_class(names, int(k))) for k in outputs]
+    return _make_grid("Outputs × methods", rows, methods)
 
 
 def image_grid(
@@ -96,7 +96,9 @@ def image_grid(
     said = [f"input {k}" for k in range(len(X))] if labels is None else list(labels)
     if len(said) != len(X):
         raise InvalidInput(f"There are {len(said)} labels for {len(X)} inputs.")
-    return _grid("Inputs × methods", [_Row(model, X[k], target, said[k]) for k in range(len(X))], methods)
+    return _make_grid(
+        "Inputs × methods", [_Row(model, X[k], target, said[k]) for k in range(len(X))], methods
+    )
 
 
 def architecture_grid(
@@ -104,7 +106,7 @@ def architecture_grid(
 ) -> ExplanationGrid:
     """Explain one input of several networks by several methods; a method that refuses a network says so."""
     rows = [_Row(model, x, target, name) for name, model in models.items()]
-    return _grid("Architectures × methods", rows, methods)
+    return _make_grid("Architectures × methods", rows, methods)
 
 
 def batch_norm_grid(
@@ -126,7 +128,7 @@ def batch_norm_grid(
         return make
 
     rows = [_Row(model, x, target, name) for name, model in models.items()]
-    return _grid("Treatments of batch norm", rows, {v.replace("_", " "): made(v) for v in variants})
+    return _make_grid("Treatments of batch norm", rows, {v.replace("_", " "): made(v) for v in variants})
 
 
 def sweep_grid(
@@ -150,10 +152,10 @@ def sweep_grid(
         What to write above the columns; by default the values.
     """
     columns = [str(value) for value in values] if names is None else list(names)
-    cells = [[made(value).explain(_batch(x)) for value in values] for made in make.values()]
+    cells = [[made(value).explain(_make_batch(x)) for value in values] for made in make.values()]
     blank = [""] * len(cells)
     return ExplanationGrid(
-        "Settings", list(make), columns, cells, blank, [np.asarray(_batch(x)[0])] * len(cells)
+        "Settings", list(make), columns, cells, blank, [np.asarray(_make_batch(x)[0])] * len(cells)
     )
 
 
@@ -167,26 +169,26 @@ class _Row:
     name: str
 
 
-def _batch(x: Any) -> Any:
+def _make_batch(x: Any) -> Any:
     return x[None]
 
 
-def _class(names: Sequence[str] | None, k: int) -> str:
+def _name_class(names: Sequence[str] | None, k: int) -> str:
     return f"output {k}" if names is None else str(names[k])
 
 
-def _grid(title: str, rows: Sequence[_Row], methods: Methods) -> ExplanationGrid:
+def _make_grid(title: str, rows: Sequence[_Row], methods: Methods) -> ExplanationGrid:
     """Explain every row by every method."""
     if not rows:
         raise InvalidParameter("A grid needs at least one row.")
-    made = _makers(methods)
+    made = _list_makers(methods)
     cells: list[list[Explanation | None]] = []
     refusals = {}
     for i, row in enumerate(track(rows, len(rows), "explaining rows of the grid")):
         cells.append([])
         for j, make in enumerate(made.values()):
             try:
-                cells[-1].append(make(row.model, row.target).explain(_batch(row.x)))
+                cells[-1].append(make(row.model, row.target).explain(_make_batch(row.x)))
             except UnsupportedModel as refusal:  # of one method: the others still have their say
                 refusals[i, j] = str(refusal)
                 cells[-1].append(None)
@@ -195,17 +197,19 @@ def _grid(title: str, rows: Sequence[_Row], methods: Methods) -> ExplanationGrid
     return ExplanationGrid(title, [row.name for row in rows], list(made), cells, notes, pictures, refusals)
 
 
-def _makers(methods: Methods) -> dict[str, Make]:
+def _list_makers(methods: Methods) -> dict[str, Make]:
     if not isinstance(methods, str):
-        return {name: _by_keyword(make) if isinstance(make, type) else make for name, make in methods.items()}
+        return {
+            name: _make_by_keyword(make) if isinstance(make, type) else make for name, make in methods.items()
+        }
 
     def with_box(make: Callable[..., Any]) -> Make:
         return lambda model, target: make(model, target, (None, None))
 
-    return {named.title: with_box(named.make) for named in named_methods(methods).values()}
+    return {named.title: with_box(named.make) for named in find_methods(methods).values()}
 
 
-def _by_keyword(cls: Callable[..., Any]) -> Make:
+def _make_by_keyword(cls: Callable[..., Any]) -> Make:
     return lambda model, target: cls(model, target=target)
 
 
@@ -213,18 +217,18 @@ def _note(row: _Row) -> str:
     """Output and probability of what a row explains."""
     from tellwhy.scoring import NetworkOutput
 
-    x = np.asarray(_batch(row.x))
+    x = np.asarray(_make_batch(row.x))
     score = NetworkOutput(row.model, row.target)
     chosen = score.fixed(x)
     output = float(score.value(x, *chosen)[0])
     if not chosen:
         return f"{output:.2f}"
-    every = _outputs(row.model, x)
+    every = _compute_outputs(row.model, x)
     powers = np.exp(every - every.max())
     return f"{output:.2f} ({100 * powers[int(chosen[0][0])] / powers.sum():.1f} %)"
 
 
-def _outputs(model: Any, x: np.ndarray) -> np.ndarray:
-    from tellwhy.kinds.networks.network import outputs_of_all
+def _compute_outputs(model: Any, x: np.ndarray) -> np.ndarray:
+    from tellwhy.kinds.networks.network import compute_outputs
 
-    return outputs_of_all(model, x.astype(np.float32) if x.dtype.kind == "f" else x, 1, ()).values[0]
+    return compute_outputs(model, x.astype(np.float32) if x.dtype.kind == "f" else x, 1, ()).values[0]

@@ -14,7 +14,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats
-from tellwhy.data.images import is_picture, pictures_in, read_picture
+from tellwhy.data.images import is_picture, list_pictures, read_picture
 from tellwhy.kinds.networks.loading import LoadedNetwork
 
 MOST_PICTURES = 2_000
@@ -67,30 +67,30 @@ def read_entries(source: str, network: LoadedNetwork, how: Preparation) -> Entri
     """Read what is to be explained: a picture, a folder of them, a file of text, or the text itself."""
     path = Path(source)
     if path.is_dir() or is_picture(source):
-        return _pictures(source, network, how)
+        return _read_pictures(source, network, how)
     is_file = path.suffix.lower() == ".txt" or (len(source) < 4_000 and "\n" not in source and path.is_file())
     if is_file and not path.is_file():
         raise UnreadableFile(f"{source} does not exist.")
-    text = _file_text(path) if is_file else source
-    words = _vocabulary(how.vocabulary)
-    entry = _text(path.name if is_file else "the text", text, network, words)
+    text = _read_file_text(path) if is_file else source
+    words = _read_vocabulary(how.vocabulary)
+    entry = _read_text(path.name if is_file else "the text", text, network, words)
     return Entries([entry], unknown=next((words[name] for name in _UNKNOWN if name in words), None))
 
 
-def _file_text(path: Path) -> str:
+def _read_file_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableFile(f"{path} cannot be read as text in UTF-8: {error}.") from error
 
 
-def _pictures(source: str, network: LoadedNetwork, how: Preparation) -> Entries:
+def _read_pictures(source: str, network: LoadedNetwork, how: Preparation) -> Entries:
     """Pictures of a file or a folder; one of many that cannot be read is told, and the others go on."""
     if network.takes_tokens:
         raise InvalidInput(
             f"{source} is a picture, or a folder; the network takes numbers of words. Pass a text."
         )
-    paths = pictures_in(source)
+    paths = list_pictures(source)
     notices = []
     if len(paths) > MOST_PICTURES:
         notices.append(f"The first {MOST_PICTURES:,} of {len(paths):,} pictures are explained.")
@@ -99,7 +99,7 @@ def _pictures(source: str, network: LoadedNetwork, how: Preparation) -> Entries:
     failed = []
     for path in track(paths, len(paths), "reading pictures"):
         try:
-            entries.append(_picture(path, network, how))
+            entries.append(_read_picture(path, network, how))
         except InvalidInput as error:
             if len(paths) == 1:
                 raise
@@ -121,7 +121,7 @@ def _check_alike(entries: Sequence[Entry]) -> None:
         )
 
 
-def _picture(path: Path, network: LoadedNetwork, how: Preparation) -> Entry:
+def _read_picture(path: Path, network: LoadedNetwork, how: Preparation) -> Entry:
     shape = network.shape if len(network.shape) == 3 else (None, None, None)
     size = how.size or ((shape[1], shape[2]) if shape[1] and shape[2] else None)
     picture = read_picture(path, side=WHOLE)
@@ -129,19 +129,19 @@ def _picture(path: Path, network: LoadedNetwork, how: Preparation) -> Entry:
     pixels = picture.pixels
     if size is not None and pixels.shape[:2] != size:
         notices.append(f"{pixels.shape[1]} × {pixels.shape[0]} pixels brought to {size[1]} × {size[0]}")
-        pixels = _resized(pixels, (int(size[0]), int(size[1])))
+        pixels = _resize(pixels, (int(size[0]), int(size[1])))
     if network.prepare is not None:
-        row = np.asarray(_prepared(network.prepare, pixels, path.name), dtype=np.float32)
+        row = np.asarray(_prepare_input(network.prepare, pixels, path.name), dtype=np.float32)
         return Entry(str(path), row[0] if row.ndim == 4 and len(row) == 1 else row, pixels, notices=notices)
     channels = shape[0] or (1 if pixels.ndim == 2 else 3)
-    planes = _planes(pixels, channels)
+    planes = _make_planes(pixels, channels)
     mean, std = (np.asarray(v, dtype=np.float64).reshape(-1, 1, 1) for v in (how.mean, how.std))
     if len(mean) not in (1, channels) or len(std) not in (1, channels):
         raise InvalidParameter(f"--mean and --std take one number, or one for each of {channels} channels.")
     return Entry(str(path), ((planes / 255.0 - mean) / std).astype(np.float32), pixels, notices=notices)
 
 
-def _planes(pixels: Floats, channels: int) -> Floats:
+def _make_planes(pixels: Floats, channels: int) -> Floats:
     """Channels first, as many as the network takes; grey is repeated, colours become grey."""
     if channels not in (1, 3):
         raise InvalidInput(
@@ -153,7 +153,7 @@ def _planes(pixels: Floats, channels: int) -> Floats:
     return np.moveaxis(pixels, 2, 0) if channels == 3 else (pixels @ [0.299, 0.587, 0.114])[None]
 
 
-def _resized(pixels: Floats, size: tuple[int, int]) -> Floats:
+def _resize(pixels: Floats, size: tuple[int, int]) -> Floats:
     """Scale so that the whole frame is covered, and cut what stands out at both sides alike."""
     from PIL import Image
 
@@ -167,7 +167,7 @@ def _resized(pixels: Floats, size: tuple[int, int]) -> Floats:
     return np.asarray(image, dtype=np.float64)[top : top + size[0], left : left + size[1]]
 
 
-def _prepared(prepare: Any, given: Any, name: str) -> Any:
+def _prepare_input(prepare: Any, given: Any, name: str) -> Any:
     """What the user's function makes of an input."""
     try:
         found = prepare(given)
@@ -177,18 +177,18 @@ def _prepared(prepare: Any, given: Any, name: str) -> Any:
     return found.detach().cpu().numpy() if hasattr(found, "detach") else found
 
 
-def _vocabulary(path: str | Path | None) -> dict[str, int]:
+def _read_vocabulary(path: str | Path | None) -> dict[str, int]:
     if path is None:
         return {}
-    return {word: k for k, word in reversed(list(enumerate(_file_text(Path(path)).splitlines())))}
+    return {word: k for k, word in reversed(list(enumerate(_read_file_text(Path(path)).splitlines())))}
 
 
-def _text(name: str, text: str, network: LoadedNetwork, numbers: dict[str, int]) -> Entry:
+def _read_text(name: str, text: str, network: LoadedNetwork, numbers: dict[str, int]) -> Entry:
     """A text as numbers of its words: by the user's function, or by a vocabulary."""
     if not text.strip():
         raise InvalidInput(f"{name} is empty; expected words.")
     if network.prepare is not None:
-        found = _prepared(network.prepare, text, name)
+        found = _prepare_input(network.prepare, text, name)
         tokens, words = found if isinstance(found, tuple) else (found, text.split())
         row = np.asarray(tokens).reshape(-1)
         if len(words) != len(row):
@@ -206,10 +206,10 @@ def _text(name: str, text: str, network: LoadedNetwork, numbers: dict[str, int])
         raise InvalidParameter(
             "Texts need --vocabulary FILE, one word a line, or a function that prepares them."
         )
-    return _numbered(name, text, network, numbers)
+    return _number_words(name, text, network, numbers)
 
 
-def _numbered(name: str, text: str, network: LoadedNetwork, numbers: dict[str, int]) -> Entry:
+def _number_words(name: str, text: str, network: LoadedNetwork, numbers: dict[str, int]) -> Entry:
     words = _WORD.findall(text if any(w != w.lower() for w in numbers if w not in _UNKNOWN) else text.lower())
     unknown = next((numbers[word] for word in _UNKNOWN if word in numbers), None)
     missing = [word for word in words if word not in numbers]
@@ -227,7 +227,7 @@ def _numbered(name: str, text: str, network: LoadedNetwork, numbers: dict[str, i
 
 def read_labels(path: Path) -> list[str]:
     """Names of the classes in order: one a line, a JSON list, or a JSON object from numbers to names."""
-    text = _file_text(path)
+    text = _read_file_text(path)
     if path.suffix.lower() != ".json":
         names = [line.strip() for line in text.splitlines()]
         while names and not names[-1]:

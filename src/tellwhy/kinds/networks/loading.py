@@ -57,16 +57,16 @@ def load_network(name: str) -> LoadedNetwork:
     require("torch", "explaining a network")
     path = Path(name)
     if path.suffix.lower() == EXPORTED:
-        return _exported(path)
+        return _load_exported(path)
     if path.suffix.lower() in _PICKLES:
         raise InvalidParameter(
             f"{name} is a pickle or may hold one, which can run code when it is loaded: it is not loaded. "
             f"Export the network, {EXPORT}, or name a function that builds it, as my_models:network."
         )
-    return _built(name, load_model(name))
+    return _build_network(name, load_model(name))
 
 
-def _exported(path: Path) -> LoadedNetwork:
+def _load_exported(path: Path) -> LoadedNetwork:
     from tellwhy.kinds.networks.archive import load_exported
 
     model = load_exported(path)
@@ -78,7 +78,7 @@ def _exported(path: Path) -> LoadedNetwork:
     )
 
 
-def _built(name: str, found: Any) -> LoadedNetwork:
+def _build_network(name: str, found: Any) -> LoadedNetwork:
     """The network that the user's module holds, or that a function in it makes."""
     from torch import nn
 

@@ -25,7 +25,7 @@ from tellwhy.core.score import Floats
 from tellwhy.kinds.networks.inputs import Entries, Preparation, read_entries, read_labels
 from tellwhy.kinds.networks.loading import LoadedNetwork, load_network
 from tellwhy.results.network_run import ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
-from tellwhy.verdicts.network_trust import Judged, groups_of, told
+from tellwhy.verdicts.network_trust import Judged, find_groups, measure_trust
 
 PARTS = 14  # patches of occlusion along the shorter side
 Box = tuple[Any, Any]  # least and largest value of an input, per channel
@@ -39,7 +39,7 @@ class Named:
     make: Callable[..., Any]
 
 
-def _of(name: str, **settings: Any) -> Callable[..., Any]:
+def _make_by_name(name: str, **settings: Any) -> Callable[..., Any]:
     def make(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: ARG001
         from tellwhy import explainers
 
@@ -48,7 +48,7 @@ def _of(name: str, **settings: Any) -> Callable[..., Any]:
     return make
 
 
-def _deep_taylor(model: Any, target: Any, box: Box, **how: Any) -> Any:
+def _make_deep_taylor(model: Any, target: Any, box: Box, **how: Any) -> Any:
     from tellwhy.explainers import DeepTaylor
 
     low, high = box
@@ -60,7 +60,7 @@ def _deep_taylor(model: Any, target: Any, box: Box, **how: Any) -> Any:
     )
 
 
-def _integrated(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: ARG001
+def _make_integrated(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: ARG001
     from tellwhy.explainers import IntegratedGradients
 
     return IntegratedGradients(model, target=target, **how)
@@ -93,7 +93,7 @@ class _OfPictures:
         return explainers.Occlusion(score, patch_size=patch, baseline=mean).explain(rows)
 
 
-def _of_pictures(name: str) -> Callable[..., Any]:
+def _make_for_pictures(name: str) -> Callable[..., Any]:
     def make(model: Any, target: Any, box: Box, *, batch_size: int = 32) -> Any:  # noqa: ARG001
         return _OfPictures(name, model, target, batch_size)
 
@@ -101,38 +101,38 @@ def _of_pictures(name: str) -> Callable[..., Any]:
 
 
 METHODS: dict[str, Named] = {
-    "lrp": Named("LRP (ε, z+)", _of("LRP", composite="epsilon_plus")),
+    "lrp": Named("LRP (ε, z+)", _make_by_name("LRP", composite="epsilon_plus")),
     "lrp-detached": Named(
-        "LRP, attention detached", _of("LRP", composite="epsilon_plus", attention="detached")
+        "LRP, attention detached", _make_by_name("LRP", composite="epsilon_plus", attention="detached")
     ),
-    "lrp-epsilon": Named("LRP ε", _of("LRP")),
-    "lrp-gamma": Named("LRP γ", _of("LRP", rule="gamma")),
-    "lrp-alpha2beta1": Named("LRP α2β1", _of("LRP", rule="alpha_beta")),
-    "lrp-preset-a": Named("LRP preset A", _of("LRP", composite="preset_a")),
-    "lrp-preset-a-flat": Named("LRP preset A, flat", _of("LRP", composite="preset_a_flat")),
-    "lrp-preset-b": Named("LRP preset B", _of("LRP", composite="preset_b")),
-    "lrp-preset-b-flat": Named("LRP preset B, flat", _of("LRP", composite="preset_b_flat")),
-    "deep-taylor": Named("Deep Taylor", _deep_taylor),
-    "gradient": Named("Gradient", _of("Gradient")),
-    "smoothgrad": Named("SmoothGrad", _of("SmoothGrad", postprocess="square")),
-    "input-gradient": Named("Input × gradient", _of("InputTimesGradient")),
-    "integrated-gradients": Named("Integrated gradients", _integrated),
-    "deconvnet": Named("DeconvNet", _of("DeconvNet")),
-    "guided-backprop": Named("Guided backprop", _of("GuidedBackprop")),
-    "occlusion": Named("Occlusion", _of_pictures("Occlusion")),
-    "lime": Named("LIME", _of_pictures("Lime")),
-    "excitation-backprop": Named("Excitation backprop", _of("ExcitationBackprop")),
+    "lrp-epsilon": Named("LRP ε", _make_by_name("LRP")),
+    "lrp-gamma": Named("LRP γ", _make_by_name("LRP", rule="gamma")),
+    "lrp-alpha2beta1": Named("LRP α2β1", _make_by_name("LRP", rule="alpha_beta")),
+    "lrp-preset-a": Named("LRP preset A", _make_by_name("LRP", composite="preset_a")),
+    "lrp-preset-a-flat": Named("LRP preset A, flat", _make_by_name("LRP", composite="preset_a_flat")),
+    "lrp-preset-b": Named("LRP preset B", _make_by_name("LRP", composite="preset_b")),
+    "lrp-preset-b-flat": Named("LRP preset B, flat", _make_by_name("LRP", composite="preset_b_flat")),
+    "deep-taylor": Named("Deep Taylor", _make_deep_taylor),
+    "gradient": Named("Gradient", _make_by_name("Gradient")),
+    "smoothgrad": Named("SmoothGrad", _make_by_name("SmoothGrad", postprocess="square")),
+    "input-gradient": Named("Input × gradient", _make_by_name("InputTimesGradient")),
+    "integrated-gradients": Named("Integrated gradients", _make_integrated),
+    "deconvnet": Named("DeconvNet", _make_by_name("DeconvNet")),
+    "guided-backprop": Named("Guided backprop", _make_by_name("GuidedBackprop")),
+    "occlusion": Named("Occlusion", _make_for_pictures("Occlusion")),
+    "lime": Named("LIME", _make_for_pictures("Lime")),
+    "excitation-backprop": Named("Excitation backprop", _make_by_name("ExcitationBackprop")),
 }
 
 
-def named_methods(asked: str) -> dict[str, Named]:
+def find_methods(asked: str) -> dict[str, Named]:
     """The methods of a list such as "lrp,gradient".
 
     Examples
     --------
-    >>> list(named_methods("lrp, Gradient"))
+    >>> list(find_methods("lrp, Gradient"))
     ['lrp', 'gradient']
-    >>> named_methods("lpr")
+    >>> find_methods("lpr")
     Traceback (most recent call last):
     tellwhy.core.errors.InvalidParameter: Networks have no method 'lpr'; did you mean 'lrp'? There are: ...
     """
@@ -210,7 +210,7 @@ class Outputs:
         ]
 
 
-def _applied(model: Any, X: np.ndarray, size: int) -> Floats:
+def _apply_network(model: Any, X: np.ndarray, size: int) -> Floats:
     """Outputs of a network that gives one tensor, before a softmax at its end, in two dimensions."""
     import torch
 
@@ -223,13 +223,13 @@ def _applied(model: Any, X: np.ndarray, size: int) -> Floats:
     return values[:, None] if values.ndim == 1 else values
 
 
-def outputs_of_all(model: Any, X: np.ndarray, size: int, labels: Sequence[str]) -> Outputs:
+def compute_outputs(model: Any, X: np.ndarray, size: int, labels: Sequence[str]) -> Outputs:
     """Apply a network to all inputs, and name its classes."""
     from tellwhy.scoring.network_outputs import read_network
 
     stage("applying the network")
     read = read_network(model, X[:1], None)
-    values = _applied(read.model, X, size)
+    values = _apply_network(read.model, X, size)
     if values.ndim != 2:
         raise InvalidInput(
             f"The network gives outputs of shape {values.shape[1:]} for each input; expected one number per "
@@ -278,8 +278,8 @@ class NetworkRequest:
     batch_size: int = 32
     random_state: int = 0
 
-    def _fits(self) -> Iterator[Fit]:
-        yield "method", bool(named_methods(self.method)), True
+    def _require(self) -> Iterator[Fit]:
+        yield "method", bool(find_methods(self.method)), True
         yield "preparation", isinstance(self.preparation, Preparation), True
         yield "batch_size", self.batch_size >= 1, True
 
@@ -319,7 +319,7 @@ def explain_network(network: str, source: str, request: NetworkRequest) -> Netwo
     request
         What is asked for.
     """
-    named_methods(request.method)
+    find_methods(request.method)
     labels = [] if request.labels is None else read_labels(Path(request.labels))
     stage("loading the network")
     return explain_case(read_case(network, load_network(network), labels, source, request))
@@ -331,7 +331,7 @@ def read_case(
     """Read what is to be explained, and apply the network to it."""
     read = read_entries(source, loaded, request.preparation)
     X = np.stack([entry.row for entry in read.entries])
-    outputs = outputs_of_all(loaded.model, X, 1 if loaded.one_by_one else request.batch_size, labels)
+    outputs = compute_outputs(loaded.model, X, 1 if loaded.one_by_one else request.batch_size, labels)
     return Case(network, source, request, loaded, read, X, outputs)
 
 
@@ -340,16 +340,16 @@ def explain_case(case: Case) -> NetworkRun:
     target = case.outputs.target(case.request.target)
     explanations = {}
     judged = []
-    for name, method in named_methods(case.request.method).items():
+    for name, method in find_methods(case.request.method).items():
         stage(f"explaining by {method.title}")
-        explainer = method.make(case.outputs.model, target, _box(case), batch_size=case.batch_size)
+        explainer = method.make(case.outputs.model, target, _find_box(case), batch_size=case.batch_size)
         explanations[name] = explainer.explain(case.X)
         asked = Judged(name, method.title, explainer, explanations[name])
-        judged.append(told(asked, case.outputs.model, _fill(case), seed=case.request.random_state))
+        judged.append(measure_trust(asked, case.outputs.model, _fill(case), seed=case.request.random_state))
     return _run(case, explanations, judged)
 
 
-def _box(case: Case) -> tuple[Any, Any]:
+def _find_box(case: Case) -> tuple[Any, Any]:
     """Least and largest values of a picture's channels, for methods that use the range of their input."""
     if case.loaded.prepare is not None or not case.is_pictures:
         return None, None
@@ -374,11 +374,13 @@ def _fill(case: Case) -> Any:
 
 def _run(case: Case, explanations: dict[str, Explanation], judged: Sequence[MethodTold]) -> NetworkRun:
     first = next(iter(explanations.values()))
-    items = [_item(case, k, explanations) for k in range(min(KEPT, len(case.read.entries)))]
+    items = [_make_item(case, k, explanations) for k in range(min(KEPT, len(case.read.entries)))]
     groups: list[FoundGroup] = []
     n_grouped = 0
     if case.is_pictures:
-        groups, n_grouped = groups_of(first, case.outputs.names, [entry.name for entry in case.read.entries])
+        groups, n_grouped = find_groups(
+            first, case.outputs.names, [entry.name for entry in case.read.entries]
+        )
     target = case.request.target or "the likeliest class of each input"
     prepared = {name: str(value) for name, value in vars(case.request.preparation).items()}
     settings = {"method": case.request.method, "target": target, **prepared}
@@ -387,19 +389,19 @@ def _run(case: Case, explanations: dict[str, Explanation], judged: Sequence[Meth
         source=case.source,
         kind="pictures" if case.is_pictures else "texts",
         explains=f"{first.params['explains']}{case.outputs.words}",
-        headline=_headline(items, len(case.read.entries), groups),
+        headline=_write_headline(items, len(case.read.entries), groups),
         n_inputs=len(case.read.entries),
         items=items,
         methods=judged,
         groups=groups,
         n_grouped=n_grouped,
-        notices=_notices(case),
+        notices=_collect_notices(case),
         settings={**settings, "seed": case.request.random_state},
         versions={**versions(), "torch": find_version("torch")},
     )
 
 
-def _notices(case: Case) -> list[str]:
+def _collect_notices(case: Case) -> list[str]:
     said = list(case.read.notices)
     if case.loaded.runs_code:
         said.append(f"Loading {case.network} ran the code of its module.")
@@ -409,7 +411,7 @@ def _notices(case: Case) -> list[str]:
     return said
 
 
-def _item(case: Case, row: int, explanations: dict[str, Explanation]) -> NetworkItem:
+def _make_item(case: Case, row: int, explanations: dict[str, Explanation]) -> NetworkItem:
     entry = case.read.entries[row]
     first = next(iter(explanations.values()))
     chosen = int(np.asarray(first.extras["output"])[row])
@@ -432,7 +434,7 @@ def _item(case: Case, row: int, explanations: dict[str, Explanation]) -> Network
     )
 
 
-def _headline(items: Sequence[NetworkItem], n: int, groups: Sequence[FoundGroup]) -> str:
+def _write_headline(items: Sequence[NetworkItem], n: int, groups: Sequence[FoundGroup]) -> str:
     """What the network says, and what stands out."""
     first = items[0]
     best = first.classes[0]

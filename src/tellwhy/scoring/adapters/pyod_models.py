@@ -14,7 +14,7 @@ import numpy as np
 
 from tellwhy.core.arrays import as_floats, check_columns
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.core.running import tracked_batches
+from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.scoring.adapters.sklearn_distances import mean_neighbour_distance
 from tellwhy.scoring.adapters.sklearn_models import model_score
@@ -63,7 +63,7 @@ class TailScore:
         check_columns(X, self.feature_names)
         array = as_floats(X, n_columns=self.feature_shape[0])
         found = np.empty_like(array)
-        for rows in tracked_batches(len(array), 64 * array.shape[1], "scoring rows"):
+        for rows in track_batches(len(array), 64 * array.shape[1], "scoring rows"):
             found[rows] = self._tails(array[rows])
         return found
 

@@ -46,15 +46,15 @@ def app_command(
     with open_socket("127.0.0.1", port) as place:
         folder = Path(source)
         if not folder.is_dir():
-            folder = Path(f"tellwhy-{options.first_stem([source], None)}") if out is None else out
-            with screen.working([source], quiet=quiet):
+            folder = Path(f"tellwhy-{options.name_first_stem([source], None)}") if out is None else out
+            with screen.show_work([source], quiet=quiet):
                 make_result(Path(source), folder, {"top": 50})
         session = Session.open(folder)
         token = secrets.token_urlsafe(24)
 
         def tell(address: str) -> None:
             page = f"{address}/?token={token}"
-            screen.say(f"{session.name}: {page}")
+            screen.print_line(f"{session.name}: {page}")
             if not quiet:
                 screen.note(
                     "Ctrl-C ends the page. Decisions are kept in " + str(folder / "decisions.jsonl") + "."

@@ -41,7 +41,7 @@ _NOTHING: tuple[Any, ...] = (None, (), [])
 _USUAL = {"detector": "auto", "missing": "impute", "random_state": 0}  # where nothing was asked
 
 
-def asked_of_model(asked: Mapping[str, Any]) -> dict[str, Any]:
+def check_asked_of_model(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What may be asked of new rows; raise for an option that was decided in fitting."""
     decided = [
         name
@@ -66,27 +66,27 @@ def explain_with_model(
     """Judge and explain new rows, compare them with those of the fitting, and write the folder."""
     from tellwhy.kinds.table import explain_and_compare
     from tellwhy.kinds.table_model import load_table_model
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
     from tellwhy.storage.documents import write_json
     from tellwhy.verdicts.run_io import check_place, save_run
     from tellwhy.views.page.page import write_report
 
-    with screen.working(quiet=quiet):
+    with screen.show_work(quiet=quiet):
         check_place(folder)
         model: TableModel = load_table_model(model_file)
-        run, new_data = explain_and_compare(model, named_source(**named), model_file=model_file, **asked)
+        run, new_data = explain_and_compare(model, read_named(**named), model_file=model_file, **asked)
 
         def add(work: Path) -> None:
             write_report(run, work / "report.html")
-            write_json(work / NEW_DATA, new_data_json(new_data))
+            write_json(work / NEW_DATA, record_new_data(new_data))
 
         save_run(run, folder, add=add)
     return run, new_data
 
 
-def new_data_json(found: NewData) -> dict[str, Any]:
+def record_new_data(found: NewData) -> dict[str, Any]:
     """How new rows compare with those of the fitting, as JSON."""
-    from tellwhy.views.cli.tables import difference_as_json as as_json
+    from tellwhy.views.cli.tables import record_difference as as_json
 
     return {**as_json(found.difference), "beyond": [vars(each) for each in found.beyond]}
 
@@ -160,12 +160,12 @@ def explain_in_blocks(
     from tellwhy.views.page.page import write_report
 
     _check(asked)
-    with _resumable(folder), screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-        names = list(files) if db is None else [_queried(files, db, folder)]
-        place = _fitted(names, folder, asked) if model is None else model
+    with _tell_how_to_resume(folder), screen.progress_bar(quiet=quiet), screen.show_warnings_as_notes():
+        names = list(files) if db is None else [_write_queried(files, db, folder)]
+        place = _fit_model(names, folder, asked) if model is None else model
         settings = {"method": asked["method"], "id_column": asked["id_column"]}
         if model is not None:
-            asked_of_model(asked)
+            check_asked_of_model(asked)
         result = explain_bulk(
             names,
             model=place,
@@ -186,7 +186,7 @@ def explain_in_blocks(
 
 
 @contextmanager
-def _resumable(folder: Path) -> Iterator[None]:
+def _tell_how_to_resume(folder: Path) -> Iterator[None]:
     """Say, when a run is interrupted, how it goes on."""
     try:
         yield
@@ -206,16 +206,16 @@ def _check(asked: Mapping[str, Any]) -> None:
         )
 
 
-def _queried(files: Sequence[str], db: Path, folder: Path) -> str:
+def _write_queried(files: Sequence[str], db: Path, folder: Path) -> str:
     """Write the rows of a query beside the parts; those of an earlier run that goes on are used."""
-    from tellwhy.bulk.run import rows_of_query
+    from tellwhy.bulk.run import write_rows_of_query
 
     if len(files) != 1:
         raise InvalidParameter(f"With --db, give one query and nothing else to read; got {len(files)}.")
-    return str(rows_of_query(files[0], db, folder))
+    return str(write_rows_of_query(files[0], db, folder))
 
 
-def _fitted(files: Sequence[str], folder: Path, asked: Mapping[str, Any]) -> Path:
+def _fit_model(files: Sequence[str], folder: Path, asked: Mapping[str, Any]) -> Path:
     """Fit a model to the same rows and keep it beside the parts; an earlier one of the same run is used."""
     from tellwhy.bulk.fit import fit_bulk
     from tellwhy.storage.model_file import save
@@ -237,20 +237,20 @@ def _fitted(files: Sequence[str], folder: Path, asked: Mapping[str, Any]) -> Pat
 
 def _tell(result: BulkResult, folder: Path, top: int, *, as_json: bool, quiet: bool) -> None:
     if as_json:
-        from tellwhy.verdicts.run_io import anomaly_record
+        from tellwhy.verdicts.run_io import record_anomaly
 
         anomalies = [] if result.run is None else result.run.anomalies[:top]
         told = {name: value for name, value in vars(result).items() if name != "run"}
-        screen.print_json({**told, "anomalies": [anomaly_record(each) for each in anomalies]})
+        screen.print_json({**told, "anomalies": [record_anomaly(each) for each in anomalies]})
         return
     if result.run is not None:
-        screen.notes(result.run.notes, quiet=quiet)
+        screen.print_notes(result.run.notes, quiet=quiet)
         screen.show_findings(result.run)
         screen.show_run(result.run, top)
-        screen.say(result.run.summary)
-        screen.say(f"Report: {folder / 'run' / 'report.html'}")
+        screen.print_line(result.run.summary)
+        screen.print_line(f"Report: {folder / 'run' / 'report.html'}")
     if result.n_resumed:
-        screen.say(f"{result.n_resumed:,} of {result.n_blocks:,} blocks were done before.")
+        screen.print_line(f"{result.n_resumed:,} of {result.n_blocks:,} blocks were done before.")
     if result.failed:
         screen.fail(
             f"Pieces that could not be explained: {len(result.failed)}, the first: {result.failed[0][0]}: "

@@ -76,7 +76,7 @@ class Request:
 
 def explain_as_asked(request: Request) -> Result | BulkResult:
     """Result what the options ask for: media by what the files are, nodes, blocks of rows, or rows."""
-    kind = _kind_of_media(request)
+    kind = _choose_media(request)
     if kind not in (None, "graph"):
         return _explain_media(kind, request)
     if kind == "graph" or any(request.nodes[name] not in (None, False) for name in ("grid", "time", "edges")):
@@ -86,22 +86,22 @@ def explain_as_asked(request: Request) -> Result | BulkResult:
     return _explain_rows(request) if request.model is None else _explain_by_model(request, request.model)
 
 
-def _kind_of_media(request: Request) -> str | None:
+def _choose_media(request: Request) -> str | None:
     """Events, pictures, series or texts; None for a table and for nodes."""
-    from tellwhy.kinds.choose_kind import is_texts, kind_of
+    from tellwhy.kinds.choose_kind import find_kind, is_texts
 
     if request.model is not None:
-        return _kind_of_model(request.model)
+        return _read_kind(request.model)
     has_classes = request.nodes["classes"] is not None
     if has_classes or any(request.nodes[name] for name in ("grid", "edges")):
         return None
     files = [] if request.named["db"] is not None else request.named["names"]
     if is_texts(files, request.texts, request.columns["columns"]):
         return "texts"
-    return kind_of(files, time=request.nodes["time"], window=request.window)
+    return find_kind(files, time=request.nodes["time"], window=request.window)
 
 
-def _kind_of_model(path: Path) -> str | None:
+def _read_kind(path: Path) -> str | None:
     """The kind of a saved model; None for one of a table."""
     from tellwhy.storage.model_file import load, name_of_class
 
@@ -175,13 +175,13 @@ def _explain_blocks(request: Request) -> BulkResult:
 
 def _explain_rows(request: Request) -> Result:
     from tellwhy.kinds.table import explain_table
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
     from tellwhy.verdicts.run_io import check_place, save_run
     from tellwhy.views.page.page import write_report
 
-    with screen.working(quiet=request.quiet):
+    with screen.show_work(quiet=request.quiet):
         check_place(request.folder)
-        run = explain_table(named_source(**request.named), **request.of_rows)
+        run = explain_table(read_named(**request.named), **request.of_rows)
         save_run(run, request.folder, add=lambda work: write_report(run, work / "report.html"))
     _tell(run, request)
     return run
@@ -190,11 +190,11 @@ def _explain_rows(request: Request) -> Result:
 def _explain_by_model(request: Request, model: Path) -> Result:
     from tellwhy.views.cli import bulk as with_model
 
-    told = with_model.asked_of_model(request.of_rows)
+    told = with_model.check_asked_of_model(request.of_rows)
     run, new_data = with_model.explain_with_model(
         request.named, model, request.folder, told, quiet=request.quiet
     )
-    _tell(run, request, more={"new_data": with_model.new_data_json(new_data)})
+    _tell(run, request, more={"new_data": with_model.record_new_data(new_data)})
     if not request.as_json:
         with_model.show_new_data(new_data, quiet=request.quiet)
     return run
@@ -204,18 +204,18 @@ def _tell(run: Result, request: Request, more: dict[str, Any] | None = None) -> 
     """Print what was found, for people or for programs."""
     top = request.shared["top"]
     if request.as_json:
-        from tellwhy.verdicts.run_io import anomaly_record
+        from tellwhy.verdicts.run_io import record_anomaly
 
-        print_run(run, [anomaly_record(anomaly) for anomaly in run.anomalies[:top]], request.folder, more)
+        print_run(run, [record_anomaly(anomaly) for anomaly in run.anomalies[:top]], request.folder, more)
         return
-    screen.notes(run.notes, quiet=request.quiet)
+    screen.print_notes(run.notes, quiet=request.quiet)
     screen.show_findings(run)
     screen.show_run(run, top)
     screen.show_summary(run)
-    screen.say(f"Report: {request.folder / 'report.html'}")
+    screen.print_line(f"Report: {request.folder / 'report.html'}")
     if not (request.folder / "anomalies.xlsx").exists():
         told = ["No anomalies.xlsx without openpyxl: `pip install 'tellwhy[excel]'`."]
-        screen.notes(told, quiet=request.quiet)
+        screen.print_notes(told, quiet=request.quiet)
 
 
 def print_run(
@@ -347,12 +347,17 @@ def explain_command(
     """
     request = Request(
         named={"names": files, "sheet": sheet, "db": db},
-        folder=Path(f"tellwhy-{options.first_stem(files, db)}") if out is None else out,
+        folder=Path(f"tellwhy-{options.name_first_stem(files, db)}") if out is None else out,
         shared={"id_column": id, "top": top, "random_state": seed},
         alarms={"alarms": alarms, "contamination": contamination, "fdr": fdr},
-        columns=options.chosen_columns(columns, exclude, ignore),
-        kinds=options.column_kinds(category, number, date, text),
-        table={"reference": reference, "normal": normal, "by": options.listed(by) or (), "label": label},
+        columns=options.choose_columns(columns, exclude, ignore),
+        kinds=options.collect_kinds(category, number, date, text),
+        table={
+            "reference": reference,
+            "normal": normal,
+            "by": options.split_options(by) or (),
+            "label": label,
+        },
         ways={
             "detector": detector,
             "method": method,
@@ -361,7 +366,7 @@ def explain_command(
         },
         nodes={"grid": grid, "time": time, "edges": edges, "classes": classes, "neighbours": neighbours},
         window=window,
-        texts=options.listed(text),
+        texts=options.split_options(text),
         model=model,
         blocks={"workers": workers, "all": all, "budget": budget, "ray": ray},
         as_json=json,
@@ -380,7 +385,7 @@ def show_plan(request: Request) -> None:
 
     files, db = request.named["names"], request.named["db"]
     is_of_nodes = any(request.nodes[name] not in (None, False) for name in ("grid", "edges", "classes"))
-    media = _kind_of_media(request)
+    media = _choose_media(request)
     in_blocks = media is None and not is_of_nodes and bulk.is_bulk(files, request.blocks)
     if not in_blocks:
         check_place(request.folder)

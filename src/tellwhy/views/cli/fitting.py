@@ -82,7 +82,7 @@ def fit_command(
     """
     from tellwhy.kinds.mark_file import carry_marks
     from tellwhy.kinds.table_model import fit_model, marks_at
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
     from tellwhy.storage.model_file import check_place, save as write
     from tellwhy.storage.signature import check_secret
 
@@ -93,19 +93,19 @@ def fit_command(
         "detector": detector,
         "contamination": contamination,
         "fdr": fdr,
-        "columns": options.listed(columns),
-        "exclude": options.listed([*(exclude or []), *(ignore or [])]) or (),
-        "by": options.listed(by) or (),
+        "columns": options.split_options(columns),
+        "exclude": options.split_options([*(exclude or []), *(ignore or [])]) or (),
+        "by": options.split_options(by) or (),
         "label": label,
         "missing": missing,
         "random_state": seed,
-        **options.column_kinds(category, number, date, text),
+        **options.collect_kinds(category, number, date, text),
     }
     inputs = files if db is None else [db]
     is_graph = grid or edges is not None or classes is not None
-    kind = "graph" if is_graph else _kind_of_media(files, asked, db, time=time, window=window)
+    kind = "graph" if is_graph else _choose_media(files, asked, db, time=time, window=window)
     if dry_run:
-        with screen.working(inputs, quiet=True, force=force):
+        with screen.show_work(inputs, quiet=True, force=force):
             check_place(save)
         of = kind or "rows of a table"
         screen.say_plan(map(str, files), kind=of, learned="nothing else", written=save)
@@ -118,24 +118,24 @@ def fit_command(
         _fit_media(kind, files, asked | media, save, force=force, as_json=json, quiet=quiet)
         _sign(save, sign)
         return
-    with screen.working(inputs, quiet=quiet, force=force):
+    with screen.show_work(inputs, quiet=quiet, force=force):
         check_place(save)
         if sheet is None and db is None and is_large(files):
             from tellwhy.bulk.fit import fit_bulk
 
             model = fit_bulk(list(files), **asked)
         else:
-            model = fit_model(named_source(files, sheet=sheet, db=db), **asked)
+            model = fit_model(read_named(files, sheet=sheet, db=db), **asked)
         before = marks_at(save)
         write(model, save)
         carry_marks(save, before)
     _sign(save, sign)
     if json:
-        screen.print_json(as_json(model, save))
+        screen.print_json(record_model(model, save))
         return
-    screen.notes(model.encoder.notices_, quiet=quiet)
-    screen.say(summary_of(model))
-    screen.say(f"Model: {save}")
+    screen.print_notes(model.encoder.notices_, quiet=quiet)
+    screen.print_line(summarise_model(model))
+    screen.print_line(f"Model: {save}")
 
 
 def _sign(model: Path, secret: Path | None) -> None:
@@ -145,15 +145,15 @@ def _sign(model: Path, secret: Path | None) -> None:
         sign_model(model, secret)
 
 
-def _kind_of_media(
+def _choose_media(
     files: list[str], asked: dict[str, Any], db: Path | None, *, time: str | None, window: int | None
 ) -> str | None:
     """Events, pictures, series or texts; None for a table."""
-    from tellwhy.kinds.choose_kind import is_texts, kind_of
+    from tellwhy.kinds.choose_kind import find_kind, is_texts
 
     if db is None and is_texts(files, asked["text"] or None, asked["columns"]):
         return "texts"
-    return kind_of(files if db is None else [], time=time, window=window)
+    return find_kind(files if db is None else [], time=time, window=window)
 
 
 OF_MEDIA = {
@@ -181,7 +181,7 @@ def _fit_media(
 ) -> None:
     """Learn from pictures, a series or texts, and keep the model."""
     from tellwhy.kinds.model import fit
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
     from tellwhy.storage.model_file import check_place, save as write
 
     for name, value in asked.items():
@@ -190,20 +190,22 @@ def _fit_media(
             raise InvalidParameter(f"--{option} does not go with {kind}. Leave it out.")
     aside = ("sheet", "db", *(("columns",) if kind == "texts" else ()))
     told = {name: asked[name] for name in OF_MEDIA[kind] if name not in aside}
-    with screen.working(files, quiet=quiet, force=force):
+    with screen.show_work(files, quiet=quiet, force=force):
         check_place(save)
         named = {"sheet": asked["sheet"], "db": asked["db"]}
-        model = fit(files if kind == "pictures" else named_source(files, **named), kind=kind, **told)
+        model = fit(files if kind == "pictures" else read_named(files, **named), kind=kind, **told)
         write(model, save)
     if as_json:
         screen.print_json({"model": str(save), "kind": kind, "source": model.source})
         return
     vouched = "" if asked["clean"] or asked["normal"] else " Pass --clean if all of it is ordinary."
-    screen.say(f"A model of {'nodes' if kind == 'graph' else kind} learned from {model.source}.{vouched}")
-    screen.say(f"Model: {save}")
+    screen.print_line(
+        f"A model of {'nodes' if kind == 'graph' else kind} learned from {model.source}.{vouched}"
+    )
+    screen.print_line(f"Model: {save}")
 
 
-def as_json(model: TableModel, path: Path) -> dict[str, Any]:
+def record_model(model: TableModel, path: Path) -> dict[str, Any]:
     """What `--json` prints."""
     from tellwhy.storage.signature import fingerprint_of
 
@@ -222,7 +224,7 @@ def as_json(model: TableModel, path: Path) -> dict[str, Any]:
     }
 
 
-def summary_of(model: TableModel) -> str:
+def summarise_model(model: TableModel) -> str:
     """One paragraph: what was learned from what, and what a sample cannot show."""
     from tellwhy.kinds import table_model
 
@@ -287,7 +289,7 @@ def mark_command(
     - `tellwhy mark orders.tellwhy --forget 2`
     """
     from tellwhy.kinds.mark_file import add_marks, choose_marks, forget_marks, merge_marks
-    from tellwhy.kinds.marks import marks_of, row_at_line, row_of
+    from tellwhy.kinds.marks import make_marks, row_at_line, row_of
     from tellwhy.kinds.table_model import load_table_model
 
     if (row is None and line is None) != (benign is None) or (row is not None and line is not None):
@@ -295,19 +297,19 @@ def mark_command(
             "Give --benign together with --row or --line: which row, and why it is no trouble."
         )
     run = _run(place) if place.is_dir() or benign is not None else None
-    file = place if run is None else _model(place, run, model)
+    file = place if run is None else _find_model(place, run, model)
     marks = load_table_model(file).marks
     if run is not None and benign is not None:
         number = row_of(run, str(row)) if line is None else row_at_line(run, line)
-        for mark in add_marks(file, marks_of(run, number, benign), run=str(place), who=who):
+        for mark in add_marks(file, make_marks(run, number, benign), run=str(place), who=who):
             if not json:
-                screen.say(f"Marked: {mark.words}{tell_reach(mark)}")
+                screen.print_line(f"Marked: {mark.words}{tell_reach(mark)}")
     if forget is not None:
         forget_marks(file, choose_marks(marks, forget), who=who)
     if merge is not None:
         added = merge_marks(file, merge)
         if not json:
-            screen.say(f"{added} new mark{'s' if added != 1 else ''} of {merge}.")
+            screen.print_line(f"{added} new mark{'s' if added != 1 else ''} of {merge}.")
     _show_marks(file, is_listed=benign is None, as_json=json)
 
 
@@ -323,13 +325,17 @@ def _show_marks(file: Path, *, is_listed: bool, as_json: bool) -> None:
         return
     if not is_listed:
         return
-    screen.say(f"{file} has {len(marks)} mark{'s' if len(marks) != 1 else ''}.")
+    screen.print_line(f"{file} has {len(marks)} mark{'s' if len(marks) != 1 else ''}.")
     for number, mark in enumerate(marks, start=1):
         made = ", ".join(filter(None, [mark.who, mark.when[:10], mark.id]))
-        screen.say(f"{number}. {mark.why}: {mark.words}{tell_reach(mark)}{f' [{made}]' if made else ''}")
+        screen.print_line(
+            f"{number}. {mark.why}: {mark.words}{tell_reach(mark)}{f' [{made}]' if made else ''}"
+        )
     others = count_other_marks(file)
     if others:
-        screen.say(f"{others} more in {path_of_marks(file)} are of another model, and do nothing here.")
+        screen.print_line(
+            f"{others} more in {path_of_marks(file)} are of another model, and do nothing here."
+        )
 
 
 def tell_reach(mark: Mark) -> str:
@@ -356,7 +362,7 @@ def _run(run_dir: Path) -> Result:
     return load_run(inside if inside.is_dir() else run_dir)
 
 
-def _model(run_dir: Path, run: Result, told: Path | None) -> Path:
+def _find_model(run_dir: Path, run: Result, told: Path | None) -> Path:
     """The model of a run: the one that the user names, or the very one that the run was made with."""
     from tellwhy.kinds.mark_file import fingerprint_of
 

@@ -48,7 +48,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 P = ParamSpec("P")
 
 
-def guarded(told: Callable[P, None]) -> Callable[..., None]:
+def guard(told: Callable[P, None]) -> Callable[..., None]:
     """Turn this library's errors and Ctrl-C into a line on stderr and an exit status."""
     command = observed(told)
 
@@ -82,7 +82,7 @@ def common(
 ) -> None:
     """Options of the command itself."""
     if version:
-        screen.say(f"tellwhy {tellwhy.__version__}")
+        screen.print_line(f"tellwhy {tellwhy.__version__}")
         raise typer.Exit
 
 
@@ -98,13 +98,13 @@ def report_command(
     """Build the page of a run again, from its folder."""
     target = run_dir / "report.html" if out is None else out
     inputs = [path for path in run_dir.rglob("*") if path.suffix != ".html"]
-    with screen.working(inputs, quiet=True, force=force):
-        screen.say(str(_written_again(run_dir, target)))
+    with screen.show_work(inputs, quiet=True, force=force):
+        screen.print_line(str(_write_again(run_dir, target)))
 
 
-def _written_again(run_dir: Path, target: Path) -> Path:
+def _write_again(run_dir: Path, target: Path) -> Path:
     """Write the page of a run of any kind."""
-    from tellwhy.results.labelled_texts import labels_of_result
+    from tellwhy.results.labelled_texts import read_labels
     from tellwhy.results.network_run import load_network_run
     from tellwhy.results.node_picture import load_picture
     from tellwhy.verdicts.run_io import load_run
@@ -122,7 +122,7 @@ def _written_again(run_dir: Path, target: Path) -> Path:
         if network is not None:
             return write_network_report(network, target)
         run = load_run(run_dir)
-        labels = labels_of_result(run)
+        labels = read_labels(run)
         if labels is not None:
             return write_text_report(labels, target)
         if run.kind == "insight":
@@ -153,20 +153,20 @@ def methods_command(*, json: Json = False) -> None:
 
 
 # In this order `tellwhy --help` lists them.
-app.command("explain")(guarded(explain_command))
-app.command("fit")(guarded(fit_command))
-app.command("mark")(guarded(mark_command))
-app.command("check")(guarded(check_command))
-app.command("repair")(guarded(repair_command))
-app.command("diff")(guarded(diff_command))
-app.command("compare")(guarded(compare_command))
-app.command("app")(guarded(app_command))
-app.command("report")(guarded(report_command))
-app.command("methods")(guarded(methods_command))
-app.command("network")(guarded(network_command))
-app.command("insight")(guarded(insight_command))
-app.command("fit-svm")(guarded(fit_svm_command))
-app.command("mcp")(guarded(mcp_command))
+app.command("explain")(guard(explain_command))
+app.command("fit")(guard(fit_command))
+app.command("mark")(guard(mark_command))
+app.command("check")(guard(check_command))
+app.command("repair")(guard(repair_command))
+app.command("diff")(guard(diff_command))
+app.command("compare")(guard(compare_command))
+app.command("app")(guard(app_command))
+app.command("report")(guard(report_command))
+app.command("methods")(guard(methods_command))
+app.command("network")(guard(network_command))
+app.command("insight")(guard(insight_command))
+app.command("fit-svm")(guard(fit_svm_command))
+app.command("mcp")(guard(mcp_command))
 
 
 def main() -> None:
@@ -175,7 +175,7 @@ def main() -> None:
     # time would take an eighth of a short run.
     gc.set_threshold(200_000, 20, 20)
     prepare_streams()
-    status = _status()
+    status = _run_command()
     try:
         sys.stderr.flush()
     except OSError:
@@ -183,7 +183,7 @@ def main() -> None:
     sys.exit(status)
 
 
-def _status() -> int:
+def _run_command() -> int:
     """Run the command that was asked for, up to the last character it writes."""
     try:
         try:

@@ -9,11 +9,11 @@ from typing import Any
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.kinds.graph import explain_graph
 from tellwhy.kinds.model import judge
-from tellwhy.kinds.table_rows import named_source
+from tellwhy.kinds.table_rows import read_named
 from tellwhy.results.result import Anomaly, Result
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.storage.model_file import load
-from tellwhy.verdicts.run_io import anomaly_record, check_place, save_run
+from tellwhy.verdicts.run_io import check_place, record_anomaly, save_run
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.explain import print_run
 from tellwhy.views.cli.terminal import escape
@@ -23,7 +23,7 @@ from tellwhy.views.page.page import write_report
 from tellwhy.views.page.shell import write_page
 from tellwhy.views.tell import tell as tell_result
 from tellwhy.words import tell
-from tellwhy.words.english.events import how_sure
+from tellwhy.words.english.events import write_how_sure
 
 WHAT = {
     "events": "event",
@@ -71,16 +71,16 @@ def explain_and_tell(
         if value and name not in taken.get(kind, ()):
             with_what = kind if model is None else f"a model of {kind}"
             raise InvalidParameter(f"{name} does not go with {with_what}. Leave it out.")
-    with screen.working(quiet=quiet):
+    with screen.show_work(quiet=quiet):
         check_place(folder)
         run = _explain(kind, named, asked) if model is None else _judge(kind, named, asked, model)
         save_run(run, folder, add=lambda work: _write_page(run, work / "report.html"))
     if as_json:
-        screen.print_json(_told(run, folder))
+        screen.print_json(_record_run(run, folder))
         return run
-    screen.notes(run.notes, quiet=quiet)
+    screen.print_notes(run.notes, quiet=quiet)
     (show_events if run.kind == "events" else show)(run)
-    screen.say(f"Report: {folder / 'report.html'}")
+    screen.print_line(f"Report: {folder / 'report.html'}")
     return run
 
 
@@ -99,30 +99,30 @@ def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> R
         from tellwhy.kinds.pictures import explain_pictures
 
         return explain_pictures(named["names"], **shared)
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
     from tellwhy.kinds.texts import explain_documents
     from tellwhy.kinds.windows import explain_series
 
     if kind == "texts":
         column = asked["text"][0]
         own = {name: asked[name] for name in ("id_column", "normal")}
-        return explain_documents(named_source(**named), text=column, **own, **shared)
+        return explain_documents(read_named(**named), text=column, **own, **shared)
     own = {name: asked[name] for name in ("time", "window", "columns", "exclude")}
-    return explain_series(named_source(**named), **shared, **own)
+    return explain_series(read_named(**named), **shared, **own)
 
 
 def _explain_events(named: Mapping[str, Any], asked: Mapping[str, Any]) -> Result:
     from tellwhy.kinds.events import explain_events
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
 
     own = {name: asked[name] for name in ("reference", "time", "columns", "exclude", "top")}
-    return explain_events(named_source(**named), **own)
+    return explain_events(read_named(**named), **own)
 
 
 def _judge(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any], model: Path) -> Result:
     """Judge by a model that `tellwhy fit` saved."""
     from tellwhy.kinds.model import judge
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
     from tellwhy.storage.model_file import load
 
     of_kind = {
@@ -132,7 +132,7 @@ def _judge(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any], model:
         "labels": ("text",),
     }
     own = of_kind.get(kind, ())
-    source = named["names"] if kind == "pictures" else named_source(**named)
+    source = named["names"] if kind == "pictures" else read_named(**named)
     shared = ("top",) if kind in ("events", "labels", "insight") else ("top", "fdr")
     told = {name: asked[name] for name in (*shared, *own)}
     if isinstance(told.get("text"), list) and len(told["text"]) == 1:
@@ -140,9 +140,9 @@ def _judge(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any], model:
     return judge(load(model), source, **told)
 
 
-def _told(run: Result, folder: Path) -> dict[str, Any]:
+def _record_run(run: Result, folder: Path) -> dict[str, Any]:
     """A run as `--json` prints it."""
-    record = event_record if run.kind == "events" else _record
+    record = record_event if run.kind == "events" else _record
     items = [record(item) for item in run.anomalies]
     head = {
         "kind": run.kind,
@@ -183,25 +183,25 @@ def show(run: Result) -> None:
     """Print what was found: the headline, the ranked items with their places, and what was done."""
     console = screen.out()
     console.print(f"[bold]{escape(' '.join(run.headline))}[/]")
-    table = screen.plain_table()
+    table = screen.make_table()
     table.add_column("#", justify="right", style="dim")
     table.add_column(WHAT.get(run.kind, "part"), style="bold", overflow="fold")
     table.add_column("score", justify="right")
     table.add_column("p-value", justify="right")
     table.add_column("where · share of the relevance", overflow="fold")
     for rank, item in enumerate(run.anomalies, start=1):
-        p_value = "" if item.p_value is None else screen.p_text(item.p_value)
+        p_value = "" if item.p_value is None else screen.write_p(item.p_value)
         where = "\n".join(escape(f"{tell.reason_phrase(r)} · {r.share:.0%}") for r in item.reasons)
         mark = "" if item.is_alarm or run.threshold is None else " [dim](below the threshold)[/]"
         note = f"\n{escape(item.note)}" if item.note else ""
-        where = (where or "—") + mark + note + _marked(item)
+        where = (where or "—") + mark + note + _mark_words(item)
         name = item.id or f"{item.part.kind} {item.row}"
         table.add_row(str(rank), escape(name), f"{item.score:.4g}", p_value, where)
     console.print(table)
     console.print(escape(run.summary))
 
 
-def _marked(item: Anomaly) -> str:
+def _mark_words(item: Anomaly) -> str:
     """The beginning of a text, with its most relevant words set off."""
     words = item.shown.get("words", [])
     if not words:
@@ -216,11 +216,11 @@ def _marked(item: Anomaly) -> str:
     return f"\n[dim]{line}[/]"
 
 
-def event_record(event: Anomaly) -> dict[str, Any]:
+def record_event(event: Anomaly) -> dict[str, Any]:
     """One event as `--json` prints it."""
     reason = event.reasons[0]
     facts = reason.facts
-    told: dict[str, Any] = plain(
+    told: dict[str, Any] = make_plain(
         {
             "row": event.row,
             "start": facts["first"],
@@ -246,13 +246,13 @@ def show_events(run: Result) -> None:
     console = screen.out()
     console.print(f"[bold]{escape(' '.join(run.headline))}[/]")
     if run.anomalies:
-        table = screen.plain_table()
+        table = screen.make_table()
         table.add_column("#", justify="right", style="dim")
         table.add_column("when", style="bold", overflow="fold")
         table.add_column("what", overflow="fold")
         table.add_column("false ones to expect", overflow="fold")
         for rank, event in enumerate(run.anomalies, start=1):
-            sure = how_sure(event.reasons[0].facts["expected_false"])
+            sure = write_how_sure(event.reasons[0].facts["expected_false"])
             mark = "" if event.is_alarm else " [dim](to watch)[/]"
             what = escape(tell.reason_phrase(event.reasons[0])) + mark
             table.add_row(str(rank), escape(str(event.id)), what, sure)
@@ -290,29 +290,29 @@ def explain_nodes(
     quiet: bool,
 ) -> Result:
     """Find odd nodes, write the folder of the run, and print what was found."""
-    with screen.working(quiet=quiet):
+    with screen.show_work(quiet=quiet):
         check_place(folder)
         if model is None:
             check_grid(named["names"], asked)
-        source = named_source(**named)
+        source = read_named(**named)
         run = explain_graph(source, **asked).run if model is None else judge(load(model), source, **asked)
         save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
     top = run.settings["top"]
     if as_json:
-        print_run(run, records(run, top), folder)
+        print_run(run, record_nodes(run, top), folder)
         return run
-    screen.notes(run.notes, quiet=quiet)
+    screen.print_notes(run.notes, quiet=quiet)
     screen.show_findings(run)
     show_nodes(run, top)
-    screen.say(f"Report: {folder / 'report.html'}")
+    screen.print_line(f"Report: {folder / 'report.html'}")
     return run
 
 
-def records(run: Result, top: int) -> list[dict[str, Any]]:
+def record_nodes(run: Result, top: int) -> list[dict[str, Any]]:
     """Return the ranked nodes as `--json` prints them: with class and context."""
     extras = run.explanation.extras
     return [
-        anomaly_record(anomaly)
+        record_anomaly(anomaly)
         | {"class": int(extras["class"][k]), "context_share": float(extras["context_share"][k])}
         for k, anomaly in enumerate(run.anomalies[:top])
     ]
@@ -321,7 +321,7 @@ def records(run: Result, top: int) -> list[dict[str, Any]]:
 def show_nodes(run: Result, top: int) -> None:
     """Print the ranked nodes with class, context and reasons."""
     extras = run.explanation.extras
-    table = screen.plain_table()
+    table = screen.make_table()
     table.add_column("#", justify="right", style="dim")
     table.add_column("node", style="bold")
     for name in ("class", "score", "of which context"):
@@ -331,7 +331,7 @@ def show_nodes(run: Result, top: int) -> None:
         name = anomaly.id or f"row {anomaly.row}"
         share = f"{extras['context_share'][k]:.0%}"
         cells = (str(k + 1), escape(name), str(extras["class"][k]), f"{anomaly.score:.4g}", share)
-        table.add_row(*cells, screen.reasons_of(anomaly) + screen.below_mark(anomaly))
+        table.add_row(*cells, screen.write_reasons(anomaly) + screen.write_below_mark(anomaly))
     console = screen.out()
     console.print(table)
     console.print(escape(run.summary))

@@ -75,12 +75,12 @@ def insight_command(
     - `tellwhy insight my_models:predict data.csv`
     - `tellwhy insight my_models:network digits.npz --top 150 --scale common`
     """
-    from tellwhy.kinds.insight import check_place, insights_of_result, run_record, save_insights
+    from tellwhy.kinds.insight import check_place, read_insights, run_record, save_insights
     from tellwhy.kinds.model import fit, judge
 
-    folder = Path(f"tellwhy-insight-{options.stem(data)}") if out is None else out
+    folder = Path(f"tellwhy-insight-{options.name_stem(data)}") if out is None else out
     check_place(folder)  # before the model is asked: that may take hours
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes(OPTIONS):
+    with screen.progress_bar(quiet=quiet), screen.show_warnings_as_notes(OPTIONS):
         asked = fit(
             model,
             kind="insight",
@@ -95,14 +95,14 @@ def insight_command(
             scale=scale,
             random_state=seed,
         )
-        run = insights_of_result(judge(asked, data))
+        run = read_insights(judge(asked, data))
         save_insights(run, folder, add=lambda work: _write_page(run, work / "insights.html"))
     if json:
         screen.print_json({**run_record(run), "out": str(folder)})
         return
-    screen.notes(run.notices, quiet=quiet)
+    screen.print_notes(run.notices, quiet=quiet)
     show_insights(run)
-    screen.say(f"Page: {folder / 'insights.html'}")
+    screen.print_line(f"Page: {folder / 'insights.html'}")
 
 
 def _write_page(run: InsightRun, path: Path) -> None:
@@ -115,7 +115,7 @@ def show_insights(run: InsightRun) -> None:
     """Print one line per pattern: class, share of rows, main features with intervals, where it applies."""
     from tellwhy.words.wording import between
 
-    table = screen.plain_table()
+    table = screen.make_table()
     table.add_column("class", overflow="fold")
     table.add_column("rows", justify="right", overflow="fold")
     table.add_column("main features with intervals", overflow="fold")
@@ -123,28 +123,28 @@ def show_insights(run: InsightRun) -> None:
     for insight in run.insights:
         where = ", ".join(f"{name} {between(low, high)}" for name, low, high in insight.applies)
         share = f"{100 * insight.share:.0f} %"
-        table.add_row(escape(insight.target), share, _pattern_words(insight), escape(where))
+        table.add_row(escape(insight.target), share, _write_pattern(insight), escape(where))
     console = screen.out()
     console.print(table)
     level = 100 * run.insights[0].credibility if run.insights else 95
     console.print(
         f"[dim]Change of the output per unit of each feature, with {level:.0f} % credible intervals, from "
-        f"{run.n_rows} rows of {escape(run.source)}. Chains: {escape(_agreement(run.convergence))}.[/]"
+        f"{run.n_rows} rows of {escape(run.source)}. Chains: {escape(_write_agreement(run.convergence))}.[/]"
     )
 
 
-def _agreement(convergence: Mapping[str, Convergence]) -> str:
+def _write_agreement(convergence: Mapping[str, Convergence]) -> str:
     """How far chains agree: of the class where they agree least."""
     worst = max(convergence, key=lambda name: convergence[name].worst_r_hat)
     words = convergence[worst].words()
     return words if len(convergence) == 1 else f"{words} (class {worst}; the other classes agree better)"
 
 
-def _pattern_words(insight: Insight) -> str:
+def _write_pattern(insight: Insight) -> str:
     """The features that surely matter; where there are none, the first, said to be unsure."""
     lines = list(insight.to_frame().itertuples(index=False))
     sure = [line for line in lines if line.low > 0 or line.high < 0]
-    words = ", ".join(_feature_words(line) for line in (sure or lines[:1])[:MOST_SHOWN])
+    words = ", ".join(_write_feature(line) for line in (sure or lines[:1])[:MOST_SHOWN])
     rest = []
     if len(sure) > MOST_SHOWN:
         rest.append(f"{len(sure) - MOST_SHOWN} more")
@@ -153,7 +153,7 @@ def _pattern_words(insight: Insight) -> str:
     return f"{words} [dim]({', '.join(rest)})[/]" if rest else words
 
 
-def _feature_words(line: Any) -> str:
+def _write_feature(line: Any) -> str:
     from tellwhy.words.wording import number
 
     limits = escape(f"[{number(line.low, 2)}, {number(line.high, 2)}]")
@@ -247,7 +247,7 @@ def fit_svm_command(
     from tellwhy.classifiers.svm.training.job import Job
     from tellwhy.classifiers.svm.training.run import now_and_then, train
 
-    place = Path(f"{options.stem(file)}-svm.tellwhy") if out is None else out
+    place = Path(f"{options.name_stem(file)}-svm.tellwhy") if out is None else out
     job = Job(
         data=str(file),
         out=str(place),
@@ -274,7 +274,7 @@ def fit_svm_command(
     if text is not None:
         _fit_texts(job, text, show, as_json=json, quiet=quiet, **given)
         return
-    with screen.warnings_as_notes():
+    with screen.show_warnings_as_notes():
         model = train(job, show)
     _tell(model, {"model": str(place)}, [], as_json=json)
 
@@ -295,30 +295,30 @@ def _fit_texts(
     """Train on texts, write the report beside the model, and tell how many labels are right."""
     from tellwhy.data import read_table
     from tellwhy.kinds.model import fit, judge
-    from tellwhy.results.labelled_texts import labels_of_result
+    from tellwhy.results.labelled_texts import read_labels
     from tellwhy.views.page.labels import write_text_report
     from tellwhy.views.page.shell import check_page
-    from tellwhy.words.wording import count, wrong_labels
+    from tellwhy.words.wording import count, count_wrong_labels
 
     page = Path(job.out).with_suffix(".html")
-    with screen.working([job.data], quiet=quiet):
+    with screen.show_work([job.data], quiet=quiet):
         check_page(page)
         job.validate()
         table = read_table(job.data)
-        model = fit(table, kind="labels", text=text, show=show, **_asked(job), **settings)
-        found = labels_of_result(judge(model, table))
+        model = fit(table, kind="labels", text=text, show=show, **_collect_asked(job), **settings)
+        found = read_labels(judge(model, table))
         if found is None:
             raise AssertionError("labels were explained")
         report = write_text_report(found, page)
     n_held = len(model.trained_on_.held)
-    screen.notes(found.notes[1:], quiet=as_json or quiet)
+    screen.print_notes(found.notes[1:], quiet=as_json or quiet)
     told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}
     texts = f"the {count(found.n_texts, 'text')} {'held out' if n_held else 'trained on'}"
-    lines = [wrong_labels(found.n_wrong or 0, found.n_texts, texts)]
+    lines = [count_wrong_labels(found.n_wrong or 0, found.n_texts, texts)]
     _tell(model.classifier_, told | {"held_out": n_held}, lines, as_json=as_json)
 
 
-def _asked(job: Job) -> dict[str, Any]:
+def _collect_asked(job: Job) -> dict[str, Any]:
     """What a job asks of labels, as settings of the kind."""
     from tellwhy.kinds.labels import TRAINING
 
@@ -342,9 +342,9 @@ def _tell(model: FittedSVM, told: dict[str, Any], lines: list[str], *, as_json: 
         )
         return
     for line in [_fit_words(model), *lines, f"Model: {told['model']}"]:
-        screen.say(line)
+        screen.print_line(line)
     if "report" in told:
-        screen.say(f"Report: {told['report']}")
+        screen.print_line(f"Report: {told['report']}")
 
 
 def _fit_words(model: FittedSVM) -> str:

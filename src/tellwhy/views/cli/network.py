@@ -80,14 +80,14 @@ def network_command(
     """
     from tellwhy.kinds.model import fit, judge
     from tellwhy.kinds.networks.inputs import Preparation
-    from tellwhy.results.network_run import check_place, network_of_result, run_record
+    from tellwhy.results.network_run import check_place, read_network, run_record
     from tellwhy.results.store import save_result
     from tellwhy.views.page.network import write_network_report
 
     preparation = Preparation(
-        size=_size(size),
-        mean=_numbers("--mean", mean, 0.0),
-        std=_numbers("--std", std, 1.0),
+        size=_read_size(size),
+        mean=_read_numbers("--mean", mean, 0.0),
+        std=_read_numbers("--std", std, 1.0),
         vocabulary=vocabulary,
     )
     asked: dict[str, Any] = {
@@ -99,31 +99,31 @@ def network_command(
         "batch_size": batch_size,
         "random_state": seed,
     }
-    folder = Path(f"tellwhy-network-{_stem(network)}") if out is None else out
+    folder = Path(f"tellwhy-network-{_name_stem(network)}") if out is None else out
     check_place(folder)
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes(OPTIONS):
+    with screen.progress_bar(quiet=quiet), screen.show_warnings_as_notes(OPTIONS):
         result = judge(fit(network, kind="network", **asked), input)
-        run = network_of_result(result)
+        run = read_network(result)
         if run is None:
             raise AssertionError("a network was explained")
         save_result(result, folder, add=lambda work: write_network_report(run, work / "report.html"))
     if json:
         screen.print_json({**run_record(run), "out": str(folder)})
         return
-    screen.notes(run.notices, quiet=quiet)
+    screen.print_notes(run.notices, quiet=quiet)
     show(run)
-    screen.say(f"Report: {folder / 'report.html'}")
+    screen.print_line(f"Report: {folder / 'report.html'}")
 
 
-def _stem(network: str) -> str:
+def _name_stem(network: str) -> str:
     return (
-        options.stem(Path(network.replace(":", "-")))
+        options.name_stem(Path(network.replace(":", "-")))
         if network.endswith(".pt2")
         else network.replace(":", "-")
     )
 
 
-def _size(text: str | None) -> tuple[int, int] | None:
+def _read_size(text: str | None) -> tuple[int, int] | None:
     """Height and width of "28" or "224x160"."""
     if text is None:
         return None
@@ -135,7 +135,7 @@ def _size(text: str | None) -> tuple[int, int] | None:
     return int(found[1]), int(found[2] or found[1])
 
 
-def _numbers(option: str, text: str | None, default: float) -> tuple[float, ...]:
+def _read_numbers(option: str, text: str | None, default: float) -> tuple[float, ...]:
     """Numbers separated by commas."""
     if text is None:
         return (default,)
@@ -153,24 +153,24 @@ def show(run: NetworkRun) -> None:
     """Print what the network says of each input, and how far each method can be trusted."""
     console = screen.out()
     console.print(f"[bold]{escape(run.headline)}[/]")
-    table = screen.plain_table()
+    table = screen.make_table()
     table.add_column("input", style="bold", overflow="fold")
     table.add_column("likeliest classes", overflow="fold")
     table.add_column("explained", overflow="fold")
     for item in run.items[:MOST_SHOWN]:
         table.add_row(
-            escape(item.name), escape(_classes(item)), escape(f"{item.explained}: {item.output:.4g}")
+            escape(item.name), escape(_list_classes(item)), escape(f"{item.explained}: {item.output:.4g}")
         )
     console.print(table)
     if len(run.items) > MOST_SHOWN:
         console.print(f"[dim]{len(run.items) - MOST_SHOWN} more are in the report.[/]")
     for told in run.methods:
-        console.print(escape(_trust(told)))
+        console.print(escape(_write_trust(told)))
     for group in run.groups:
         console.print(f"[bold]Odd group:[/] {escape(group.text)}")
 
 
-def _classes(item: NetworkItem) -> str:
+def _list_classes(item: NetworkItem) -> str:
     from tellwhy.words.wording import share
 
     parts = [
@@ -179,8 +179,8 @@ def _classes(item: NetworkItem) -> str:
     return ", ".join(f"{name} {amount}" for name, amount in parts[:3])
 
 
-def _trust(told: MethodTold) -> str:
+def _write_trust(told: MethodTold) -> str:
     """One line on a method."""
-    from tellwhy.words.network_wording import carried, conserved
+    from tellwhy.words.network_wording import write_carried, write_conserved
 
-    return f"{told.title}: {conserved(told)} {carried(told)}".strip()
+    return f"{told.title}: {write_conserved(told)} {write_carried(told)}".strip()

@@ -123,12 +123,12 @@ def check_expected(model: Path | None, expected: str | None) -> None:
     check(model, expected)
 
 
-def listed(options: list[str] | None) -> list[str] | None:
+def split_options(options: list[str] | None) -> list[str] | None:
     """Flatten repeated options whose values may hold several names separated by commas.
 
     Examples
     --------
-    >>> listed(["a, b", "c,"]), listed([])
+    >>> split_options(["a, b", "c,"]), split_options([])
     (['a', 'b', 'c'], None)
     """
     if not options:
@@ -136,41 +136,51 @@ def listed(options: list[str] | None) -> list[str] | None:
     return [name.strip() for option in options for name in option.split(",") if name.strip()]
 
 
-def chosen_columns(
+def choose_columns(
     columns: list[str] | None, exclude: list[str] | None, ignore: list[str] | None
 ) -> dict[str, Any]:
     """Which columns are looked at, and which are not, as `explain_table` takes them."""
-    return {"columns": listed(columns), "exclude": listed([*(exclude or []), *(ignore or [])]) or ()}
+    return {
+        "columns": split_options(columns),
+        "exclude": split_options([*(exclude or []), *(ignore or [])]) or (),
+    }
 
 
-def column_kinds(
+def collect_kinds(
     category: list[str] | None, number: list[str] | None, date: list[str] | None, text: list[str] | None
 ) -> dict[str, list[str]]:
     """Return the kinds that were told of columns, as `explain_table` takes them.
 
     A format of dates may hold commas, so that a date is not taken apart.
     """
-    told = {"category": listed(category), "number": listed(number), "date": date, "text": listed(text)}
+    told = {
+        "category": split_options(category),
+        "number": split_options(number),
+        "date": date,
+        "text": split_options(text),
+    }
     return {kind: names or [] for kind, names in told.items()}
 
 
-def stem(file: Path) -> str:
+def name_stem(file: Path) -> str:
     """Name of a file without its endings, for the folder that is named after it.
 
     Examples
     --------
-    >>> stem(Path("data/orders.csv.gz")), stem(Path(".csv"))
+    >>> name_stem(Path("data/orders.csv.gz")), name_stem(Path(".csv"))
     ('orders', 'run')
     """
     return file.name.partition(".")[0] or "run"
 
 
-def first_stem(files: list[str], db: Path | None) -> str:
+def name_first_stem(files: list[str], db: Path | None) -> str:
     """The same for what was named to read: the first of several files, a pipe, a database.
 
     Examples
     --------
-    >>> first_stem(["a.csv", "b.csv"], None), first_stem(["-"], None), first_stem(["SELECT 1"], Path("s.db"))
-    ('a', 'stdin', 's')
+    >>> name_first_stem(["a.csv", "b.csv"], None), name_first_stem(["-"], None)
+    ('a', 'stdin')
+    >>> name_first_stem(["SELECT 1"], Path("s.db"))
+    's'
     """
-    return stem(db or Path("stdin" if files[0] == "-" else files[0]))
+    return name_stem(db or Path("stdin" if files[0] == "-" else files[0]))

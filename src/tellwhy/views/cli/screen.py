@@ -17,7 +17,7 @@ from rich.table import Table
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.progress import show_with
 from tellwhy.storage.overwriting import allowed
-from tellwhy.views.cli.terminal import SafeConsole, escape, json_text, visible
+from tellwhy.views.cli.terminal import SafeConsole, escape, make_visible, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def progress_bar(*, quiet: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def warnings_as_notes(options: Mapping[str, str] | None = None) -> Iterator[None]:
+def show_warnings_as_notes(options: Mapping[str, str] | None = None) -> Iterator[None]:
     """Print this library's warnings as one line each on stderr.
 
     Parameters
@@ -88,9 +88,11 @@ def warnings_as_notes(options: Mapping[str, str] | None = None) -> Iterator[None
 
 
 @contextmanager
-def working(inputs: Iterable[str | Path] = (), *, quiet: bool = False, force: bool = False) -> Iterator[None]:
+def show_work(
+    inputs: Iterable[str | Path] = (), *, quiet: bool = False, force: bool = False
+) -> Iterator[None]:
     """Show progress and warnings on stderr; what is written never takes an input's place."""
-    with progress_bar(quiet=quiet), warnings_as_notes(), allowed(force=force, inputs=inputs):
+    with progress_bar(quiet=quiet), show_warnings_as_notes(), allowed(force=force, inputs=inputs):
         yield
 
 
@@ -99,10 +101,10 @@ def say_plan(inputs: Iterable[str], *, kind: str, learned: str, written: Path) -
     for name in inputs:
         place = Path(name)
         size = f"{place.stat().st_size:,} bytes" if place.is_file() else "a folder" if place.is_dir() else ""
-        say(f"read      {name}{f' ({size})' if size else ''}")
-    say(f"as        {kind}")
-    say(f"beside    {learned}")
-    say(f"write     {written}{' (in place of what is there)' if written.exists() else ''}")
+        print_line(f"read      {name}{f' ({size})' if size else ''}")
+    print_line(f"as        {kind}")
+    print_line(f"beside    {learned}")
+    print_line(f"write     {written}{' (in place of what is there)' if written.exists() else ''}")
 
 
 def note(text: str) -> None:
@@ -111,7 +113,7 @@ def note(text: str) -> None:
         err().print(f"[yellow]note:[/] {escape(text)}")
 
 
-def notes(texts: Iterable[str], *, quiet: bool) -> None:
+def print_notes(texts: Iterable[str], *, quiet: bool) -> None:
     """Print each notice of a run on stderr, unless the user wants none."""
     if not quiet:
         for text in texts:
@@ -124,26 +126,26 @@ def fail(text: str) -> None:
         err().print(f"[bold red]error:[/] {escape(text)}")
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line on stdout as it is, whatever the width."""
-    sys.stdout.write(visible(text) + "\n")
+    sys.stdout.write(make_visible(text) + "\n")
 
 
 def print_json(value: object) -> None:
     """Print a value as JSON on stdout."""
-    from tellwhy.storage.documents import plain
+    from tellwhy.storage.documents import make_plain
 
-    sys.stdout.write(json_text(plain(value), sys.stdout) + "\n")
+    sys.stdout.write(write_json(make_plain(value), sys.stdout) + "\n")
 
 
-def plain_table(**settings: Any) -> Table:
+def make_table(**settings: Any) -> Table:
     """Return an empty table in the style of all commands."""
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, **settings)
 
 
 def show_run(run: Result, top: int) -> None:
     """Print the ranked anomalies with their reasons, one entry a cause."""
-    from tellwhy.verdicts.headline import entries_of
+    from tellwhy.verdicts.headline import group_entries
 
     named = any(anomaly.id is not None for anomaly in run.anomalies)
     place = {id(anomaly): at for at, anomaly in enumerate(run.anomalies)}
@@ -152,15 +154,17 @@ def show_run(run: Result, top: int) -> None:
     table.add_column("id" if named else "row", style="bold", overflow="fold")
     table.add_column("why: column = value (what is usual) · share of the score", overflow="fold")
     table.add_column("how sure", overflow="fold")
-    entries = [entry for entry in entries_of(run.anomalies, run.usual) if _is_told(entry.first, run)]
+    entries = [entry for entry in group_entries(run.anomalies, run.usual) if _is_told(entry.first, run)]
     most = top if run.n_flagged else min(top, MOST_BELOW)
     for rank, entry in enumerate(entries[:most], start=1):
-        why = reasons_of(entry.first)
+        why = write_reasons(entry.first)
         if entry.first.note and entry.first.above_threshold:
             why += f"\n[yellow]{escape(entry.first.note)}[/]"
         if entry.first.nearest_normal and len(entry.anomalies) == 1 and entry.first.known_by != "rule":
-            why += f"\n[dim]{escape(_normal_words(run, place[id(entry.first)]))}[/]"
-        table.add_row(str(rank), escape(_names_of(entry, named=named)), why, escape(_how_sure(entry.first)))
+            why += f"\n[dim]{escape(_write_normal(run, place[id(entry.first)]))}[/]"
+        table.add_row(
+            str(rank), escape(_list_rows(entry, named=named)), why, escape(_write_how_sure(entry.first))
+        )
     out().print(table)
     if len(entries) > most:
         out().print(f"[dim]… and {len(entries) - most} more in the report.[/]")
@@ -176,7 +180,7 @@ def _is_told(anomaly: Anomaly, run: Result) -> bool:
     return anomaly.p_value is not None and anomaly.p_value * len(run.scores) < 1
 
 
-def _names_of(entry: Entry, *, named: bool) -> str:
+def _list_rows(entry: Entry, *, named: bool) -> str:
     """'A17, A20, A31 … (60 rows)': the rows of an entry as people call them."""
     names = ", ".join(_name_of(anomaly, named=named) for anomaly in entry.anomalies[:MOST_ROWS_NAMED])
     return names if entry.n_rows <= MOST_ROWS_NAMED else f"{names} … ({entry.n_rows:,} rows)"
@@ -190,20 +194,20 @@ def _name_of(anomaly: Anomaly, *, named: bool) -> str:
     return f"row {anomaly.row}" if named else str(anomaly.row)
 
 
-def _how_sure(anomaly: Anomaly) -> str:
+def _write_how_sure(anomaly: Anomaly) -> str:
     """How the reasons are known, and how improbable the row is where a model found it."""
     from tellwhy.words import tell
 
-    p_value = p_text(anomaly.p_value) if anomaly.known_by != "rule" else ""
+    p_value = write_p(anomaly.p_value) if anomaly.known_by != "rule" else ""
     return f"{tell.known(anomaly)}, p = {p_value}" if p_value else tell.known(anomaly)
 
 
-def p_text(p_value: float | None) -> str:
+def write_p(p_value: float | None) -> str:
     """A p-value in the width of a column; what is too small for a computer's arithmetic is no zero.
 
     Examples
     --------
-    >>> p_text(0.0123), p_text(0.0)
+    >>> write_p(0.0123), write_p(0.0)
     ('1.2e-02', '<1e-300')
     """
     if p_value is None:
@@ -211,25 +215,25 @@ def p_text(p_value: float | None) -> str:
     return "<1e-300" if p_value < 1e-300 else f"{p_value:.1e}"
 
 
-def reasons_of(anomaly: Anomaly) -> str:
+def write_reasons(anomaly: Anomaly) -> str:
     """The reasons of an anomaly, one a line."""
     return "\n".join(escape(reason.text) for reason in anomaly.reasons) or "no column stands out"
 
 
-def below_mark(anomaly: Anomaly) -> str:
+def write_below_mark(anomaly: Anomaly) -> str:
     """What is said of a row that is listed although it is not above the threshold."""
     return "" if anomaly.above_threshold else " [dim](below the threshold)[/]"
 
 
-def _normal_words(run: Result, at: int) -> str:
+def _write_normal(run: Result, at: int) -> str:
     """'would look normal with A = 3.1 instead of 145'."""
-    from tellwhy.verdicts.words import plain_cell
-    from tellwhy.words.numbers import plain_words
+    from tellwhy.verdicts.words import make_plain_cell
+    from tellwhy.words.numbers import write_plain
 
     rows = run.explanation.data if run.table_rows is None else run.table_rows
     row = rows.iloc[at]
     parts = [
-        f"{name} = {plain_words(value)} instead of {plain_words(plain_cell(row[name]))}"
+        f"{name} = {write_plain(value)} instead of {write_plain(make_plain_cell(row[name]))}"
         for name, value in (run.anomalies[at].nearest_normal or {}).items()
     ]
     if len(parts) > MOST_CHANGES:  # the report lists them all
@@ -240,20 +244,20 @@ def _normal_words(run: Result, at: int) -> str:
 def show_findings(run: Result) -> None:
     """Print what a manager reads, and what is wrong with the data and told with no row: one line each."""
     console = out()
-    for sentence in _headline(run):
+    for sentence in _shorten_headline(run):
         console.print(f"[bold]{escape(sentence)}[/]")
     from tellwhy.checks.mistakes import is_of_alarms
-    from tellwhy.verdicts.headline import finding_key
+    from tellwhy.verdicts.headline import write_finding_key
 
-    told = {finding_key(r.finding) for a in run.anomalies for r in a.reasons if r.finding is not None}
-    shown = [each for each in run.findings if not is_of_alarms(each) and finding_key(each) not in told]
+    told = {write_finding_key(r.finding) for a in run.anomalies for r in a.reasons if r.finding is not None}
+    shown = [each for each in run.findings if not is_of_alarms(each) and write_finding_key(each) not in told]
     for finding in shown[:MOST_FINDINGS]:
         console.print(f"• {escape(finding.text)} [dim]{escape(finding.action)}[/]")
     if len(shown) > MOST_FINDINGS:
         console.print(f"[dim]… and {len(shown) - MOST_FINDINGS} more findings in the report.[/]")
 
 
-def _headline(run: Result) -> list[str]:
+def _shorten_headline(run: Result) -> list[str]:
     """The headline without the oddest row, which is the first of the list below it.
 
     That rules found all alarms is not said either: the list says it of each.
@@ -280,10 +284,10 @@ def show_summary(run: Result) -> None:
             f"(area {area:.2f} against {random:.2f}; lower is better): take the reasons as hints."
         )
     if run.detection is not None:
-        console.print(escape(_detection_words(run.detection)))
+        console.print(escape(_write_detection(run.detection)))
 
 
-def _detection_words(found: Detection) -> str:
+def _write_detection(found: Detection) -> str:
     from tellwhy.words.wording import count, label_words
 
     text = (
@@ -298,7 +302,7 @@ def _detection_words(found: Detection) -> str:
 
 def show_comparison(result: TableComparison) -> None:
     """Print the table of methods, best first, and the recommendation."""
-    table = plain_table()
+    table = make_table()
     table.add_column("method")
     for name in (
         "finds the column",
@@ -310,7 +314,7 @@ def show_comparison(result: TableComparison) -> None:
     ):
         table.add_column(name, justify="right")
     for line in result.table.to_dict("records"):
-        table.add_row(*_comparison_cells(line))
+        table.add_row(*_write_comparison(line))
     console = out()
     console.print(table)
     console.print(escape(result.recommendation))
@@ -321,7 +325,7 @@ def show_comparison(result: TableComparison) -> None:
     )
 
 
-def _comparison_cells(line: Mapping[str, Any]) -> list[str]:
+def _write_comparison(line: Mapping[str, Any]) -> list[str]:
     if math.isnan(line["mrr"]):  # the method did not apply
         return [line["method"], "—", escape(line["note"]), "", "", "", ""]
     return [
@@ -330,12 +334,12 @@ def _comparison_cells(line: Mapping[str, Any]) -> list[str]:
         f"{line['mrr_low']:.2f}–{line['mrr_high']:.2f}",
         f"{100 * line['hits@3']:.0f} %",
         f"{line['flipping']:.2f}",
-        _unattributed(line["unattributed"]),
+        _write_unattributed(line["unattributed"]),
         f"{1e3 * line['seconds_per_row']:.2g}",
     ]
 
 
-def _unattributed(share: float) -> str:
+def _write_unattributed(share: float) -> str:
     if math.isnan(share):  # a method whose values are no parts of the score
         return ""
     return ">100 %" if share > 1 else f"{100 * share:.0f} %"
@@ -343,7 +347,7 @@ def _unattributed(share: float) -> str:
 
 def show_methods(methods: pd.DataFrame) -> None:
     """Print the catalogue of explainers."""
-    table = plain_table(show_lines=True)
+    table = make_table(show_lines=True)
     for name in METHOD_COLUMNS:
         table.add_column(name, overflow="fold", style="bold" if name == "name" else "")
     for line in methods.itertuples(index=False):

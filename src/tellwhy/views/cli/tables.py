@@ -50,23 +50,23 @@ def check_command(
     Example: `tellwhy check orders.csv --reference last_month.csv`
     """
     from tellwhy.kinds.checked_file import check_file
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
 
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    with screen.progress_bar(quiet=quiet), screen.show_warnings_as_notes():
         checked = check_file(
-            named_source(files, sheet=sheet, db=db),
+            read_named(files, sheet=sheet, db=db),
             reference=reference,
-            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
-            **options.column_kinds(category, number, date, text),
+            exclude=options.split_options([*(exclude or []), *(ignore or [])]) or (),
+            **options.collect_kinds(category, number, date, text),
         )
     if json:
-        screen.print_json(quality_as_json(checked))
+        screen.print_json(record_quality(checked))
         return
-    screen.notes(checked.notices, quiet=quiet)
+    screen.print_notes(checked.notices, quiet=quiet)
     show_findings(checked)
 
 
-def quality_as_json(checked: FileQuality) -> dict[str, Any]:
+def record_quality(checked: FileQuality) -> dict[str, Any]:
     """The findings as `--json` prints them; `rows` count from 0, `lines` are those of the file."""
     findings = []
     for finding in checked.quality.findings:
@@ -101,7 +101,7 @@ def quality_as_json(checked: FileQuality) -> dict[str, Any]:
 def show_findings(checked: FileQuality) -> None:
     """Print one line per finding: what, an example, where, and what was done."""
     from tellwhy.views.cli.terminal import escape
-    from tellwhy.words.wording import cleaned, count
+    from tellwhy.words.wording import clean, count
 
     findings = checked.quality.findings
     n_rows, n_columns = checked.table.frame.shape
@@ -110,12 +110,12 @@ def show_findings(checked: FileQuality) -> None:
     if not findings:
         console.print(f"{escape(checked.table.source)}: {size}, nothing found.")
         return
-    table = screen.plain_table()
+    table = screen.make_table()
     for name in ("finding", "example", "lines" if _has_lines(checked) else "rows", "what was done"):
         table.add_column(name, overflow="fold", style="bold" if name == "finding" else "")
     for finding in findings:
-        example = escape(cleaned(finding.example))
-        table.add_row(escape(cleaned(finding.text)), example, _where(checked, finding), finding.action)
+        example = escape(clean(finding.example))
+        table.add_row(escape(clean(finding.text)), example, _list_where(checked, finding), finding.action)
     console.print(table)
     console.print(f"{escape(checked.table.source)}: {size}, {count(len(findings), 'finding')}.")
 
@@ -124,7 +124,7 @@ def _has_lines(checked: FileQuality) -> bool:
     return any(checked.lines(finding, 1) for finding in checked.quality.findings)
 
 
-def _where(checked: FileQuality, finding: Any) -> str:
+def _list_where(checked: FileQuality, finding: Any) -> str:
     """'7, 12, 19 …': lines of the file, or rows where it has none."""
     shown: list[Any] = checked.lines(finding, MOST_LINES) or list(finding.rows[:MOST_LINES])
     if files := checked.files(finding, MOST_LINES):
@@ -160,26 +160,26 @@ def repair_command(
     Example: `tellwhy repair orders.csv --out clean.csv`, which writes `clean.changes.csv` as well
     """
     from tellwhy.kinds.repair import check_targets, repair_table
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
 
-    with screen.working([*files, *([db] if db else [])], quiet=quiet, force=force):
+    with screen.show_work([*files, *([db] if db else [])], quiet=quiet, force=force):
         check_targets(out)
         repaired = repair_table(
-            named_source(files, sheet=sheet, db=db),
+            read_named(files, sheet=sheet, db=db),
             threshold=threshold,
             reference=reference,
-            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
-            **options.column_kinds(category, number, date, text),
+            exclude=options.split_options([*(exclude or []), *(ignore or [])]) or (),
+            **options.collect_kinds(category, number, date, text),
         )
         listed = repaired.save(out)
     if json:
-        screen.print_json(_repairs_as_json(repaired, out, listed))
+        screen.print_json(_record_repairs(repaired, out, listed))
         return
-    screen.notes(repaired.notices, quiet=quiet)
+    screen.print_notes(repaired.notices, quiet=quiet)
     _show_repairs(repaired, out, listed)
 
 
-def _repairs_as_json(repaired: Repaired, out: Path, listed: Path) -> dict[str, Any]:
+def _record_repairs(repaired: Repaired, out: Path, listed: Path) -> dict[str, Any]:
     names = ("row", "line", "file", "column", "old", "new", "why", "probability")
     return {
         "out": str(out),
@@ -194,17 +194,17 @@ def _repairs_as_json(repaired: Repaired, out: Path, listed: Path) -> dict[str, A
 def _show_repairs(repaired: Repaired, out: Path, listed: Path) -> None:
     """Print the first changes, and what was written."""
     from tellwhy.views.cli.terminal import escape
-    from tellwhy.words.wording import cell, cleaned, count
+    from tellwhy.words.wording import cell, clean, count
 
     console = screen.out()
     changes = repaired.changes
     if changes:
-        table = screen.plain_table()
+        table = screen.make_table()
         for name in ("line" if changes[0].line is not None else "row", "column", "old", "new", "why"):
             table.add_column(name, overflow="fold", style="bold" if name == "new" else "")
         for change in changes[:MOST_CHANGES]:
             place = change.row if change.line is None else change.line
-            told = (change.column, cell(change.old), cell(change.new), cleaned(change.why))
+            told = (change.column, cell(change.old), cell(change.new), clean(change.why))
             table.add_row(str(place), *map(escape, told))
         console.print(table)
     more = f" (the first {MOST_CHANGES} are shown)" if len(changes) > MOST_CHANGES else ""
@@ -243,18 +243,18 @@ def compare_command(
     Example: `tellwhy compare data.csv --normal diagnosis=healthy`
     """
     from tellwhy.kinds.comparison import compare_table
-    from tellwhy.kinds.table_rows import named_source
+    from tellwhy.kinds.table_rows import read_named
 
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    with screen.progress_bar(quiet=quiet), screen.show_warnings_as_notes():
         result = compare_table(
-            named_source(files, sheet=sheet, db=db),
+            read_named(files, sheet=sheet, db=db),
             reference=reference,
             normal=normal,
             detector=detector,
-            columns=options.listed(columns),
-            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
+            columns=options.split_options(columns),
+            exclude=options.split_options([*(exclude or []), *(ignore or [])]) or (),
             missing=missing,
-            **options.column_kinds(category, number, date, text),
+            **options.collect_kinds(category, number, date, text),
             n_rows=rows,
             n_features=changed,
             random_state=seed,
@@ -265,7 +265,7 @@ def compare_command(
         told = {"methods": lines, "recommendation": result.recommendation, "detector": result.detector}
         screen.print_json(told)
         return
-    screen.notes(result.notices, quiet=quiet)
+    screen.print_notes(result.notices, quiet=quiet)
     screen.show_comparison(result)
 
 
@@ -305,13 +305,13 @@ def diff_command(
     from tellwhy.kinds.drift import diff_tables
 
     if old.suffix == MODEL:
-        kinds = options.column_kinds(category, number, date, text)
-        told = options.listed(
+        kinds = options.collect_kinds(category, number, date, text)
+        told = options.split_options(
             [*(exclude or []), *(ignore or []), *(by or []), *(name for k in kinds.values() for name in k)]
         )
         _diff_with_model(old, new, told, level=level, out=out, as_json=json, quiet=quiet)
         return
-    with screen.working([old, new], quiet=quiet, force=force):
+    with screen.show_work([old, new], quiet=quiet, force=force):
         if out is not None:
             from tellwhy.views.page.shell import check_page
 
@@ -319,9 +319,9 @@ def diff_command(
         found = diff_tables(
             old,
             new,
-            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
-            **options.column_kinds(category, number, date, text),
-            by=options.listed(by) or (),
+            exclude=options.split_options([*(exclude or []), *(ignore or [])]) or (),
+            **options.collect_kinds(category, number, date, text),
+            by=options.split_options(by) or (),
             level=level,
             random_state=seed,
         )
@@ -330,12 +330,12 @@ def diff_command(
 
             write_drift_report(found, out)
     if json:
-        screen.print_json(difference_as_json(found))
+        screen.print_json(record_difference(found))
         return
-    screen.notes(found.notices, quiet=quiet)
+    screen.print_notes(found.notices, quiet=quiet)
     show_difference(found)
     if out is not None:
-        screen.say(f"Report: {out}")
+        screen.print_line(f"Report: {out}")
 
 
 def _diff_with_model(
@@ -351,22 +351,22 @@ def _diff_with_model(
     """Tell what is new in a table beside the one that a model was fitted to."""
     from tellwhy.kinds.drift import compare_with_model
     from tellwhy.kinds.table_model import load_table_model
-    from tellwhy.views.cli.bulk import new_data_json, show_beyond
+    from tellwhy.views.cli.bulk import record_new_data, show_beyond
 
     if told or out is not None:
         raise InvalidParameter(
             "With a model, give no columns and no --out: how columns are read was decided in fitting."
         )
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    with screen.progress_bar(quiet=quiet), screen.show_warnings_as_notes():
         found = compare_with_model(load_table_model(model), new, level=level)
     if as_json:
-        screen.print_json(new_data_json(found))
+        screen.print_json(record_new_data(found))
         return
     show_difference(found.difference)
     show_beyond(found)
 
 
-def difference_as_json(found: Difference) -> dict[str, Any]:
+def record_difference(found: Difference) -> dict[str, Any]:
     """What `--json` prints."""
     changed = [{"column": name, "old": a, "new": b} for name, (a, b) in found.changed.items()]
     return {
@@ -392,17 +392,17 @@ def show_difference(found: Difference) -> None:
 
     console = screen.out()
     if found.drifted:
-        table = screen.plain_table()
+        table = screen.make_table()
         for name in ("column", "size", "chance", "what changed"):
             table.add_column(name, overflow="fold", style="bold" if name == "column" else "")
         for drift in found.drifted:
-            table.add_row(*map(escape, drift_cells(drift)))
+            table.add_row(*map(escape, write_drift_cells(drift)))
         console.print(table)
     for line in difference_words(found):
         console.print(escape(line))
 
 
-def drift_cells(drift: Drift) -> tuple[str, str, str, str]:
+def write_drift_cells(drift: Drift) -> tuple[str, str, str, str]:
     """The column, the size of its change, the chance of it, and the change in words."""
     from tellwhy.views.page.drift import chance
 

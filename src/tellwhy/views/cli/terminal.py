@@ -54,24 +54,24 @@ _PLAIN = {
 _HANDLER = "tellwhy.plain"
 
 
-def _code(found: re.Match[str]) -> str:
+def _write_code(found: re.Match[str]) -> str:
     return found.group().encode("unicode_escape").decode("ascii")
 
 
-def visible(text: str, *, lines: bool = False) -> str:
+def make_visible(text: str, *, lines: bool = False) -> str:
     r"""Return text whose control characters are shown by their code; line ends too, unless they may stay.
 
     Examples
     --------
-    >>> visible("a\x1b[2Jb\n")
+    >>> make_visible("a\x1b[2Jb\n")
     'a\\x1b[2Jb\\n'
     """
-    return (_CONTROLS if lines else _CONTROLS_AND_LINES).sub(_code, text)
+    return (_CONTROLS if lines else _CONTROLS_AND_LINES).sub(_write_code, text)
 
 
 def escape(text: str) -> str:
     """Return text of strangers for a console: on one line, without controls, and nothing in it is markup."""
-    return markup.escape(visible(text))
+    return markup.escape(make_visible(text))
 
 
 class SafeConsole(Console):
@@ -83,10 +83,10 @@ class SafeConsole(Console):
 
     def render_str(self, text: str, **settings: Any) -> Any:
         """Render text without its control characters."""
-        return super().render_str(visible(text, lines=True), **settings)
+        return super().render_str(make_visible(text, lines=True), **settings)
 
 
-def json_text(value: Any, stream: TextIO) -> str:
+def write_json(value: Any, stream: TextIO) -> str:
     """Return JSON that any terminal and any encoding shows: what they might not is written by its code."""
     is_utf = (getattr(stream, "encoding", None) or "ascii").lower().startswith("utf")
     text = json.dumps(value, indent=2, ensure_ascii=not is_utf, allow_nan=False)
@@ -95,7 +95,7 @@ def json_text(value: Any, stream: TextIO) -> str:
 
 def prepare_streams() -> None:
     """Make stdout and stderr take any text; where one is closed, what is written to it goes nowhere."""
-    codecs.register_error(_HANDLER, _plainly)
+    codecs.register_error(_HANDLER, _explain_plainly)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -104,7 +104,7 @@ def prepare_streams() -> None:
             stream.reconfigure(errors=_HANDLER)
 
 
-def _plainly(error: UnicodeError) -> tuple[str, int]:
+def _explain_plainly(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     signs = error.object[error.start : error.end]

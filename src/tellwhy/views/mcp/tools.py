@@ -13,7 +13,7 @@ from typing import Any
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.results.result import Result
 from tellwhy.results.schema import to_plain
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.views.documents import (
     PAGE,
     Document,
@@ -192,23 +192,23 @@ def run_judge(desk: Desk, asked: Mapping[str, Any]) -> Answer:
 def run_row(desk: Desk, asked: Mapping[str, Any]) -> Answer:
     """Tell all that is known of one row of a result."""
     from tellwhy.data import read_table
-    from tellwhy.kinds.table_rows import as_written
+    from tellwhy.kinds.table_rows import write_rows
 
     held = desk.find(asked["result"])
     row = int(asked["row"])
     frame = read_table(held.path).frame
     if row >= len(frame):
         raise InvalidParameter(f"There is no row {row}; the file has {len(frame):,}, counted from 0.")
-    cells = as_written(frame.iloc[[row]]).astype(object).where(frame.iloc[[row]].notna().to_numpy(), None)
+    cells = write_rows(frame.iloc[[row]]).astype(object).where(frame.iloc[[row]].notna().to_numpy(), None)
     anomaly = next((each for each in held.result.anomalies if each.row == row), None)
     score = _score_of(held.result, row)
     document = {
         "row": row,
-        "cells": plain(cells.iloc[0].to_dict()),
+        "cells": make_plain(cells.iloc[0].to_dict()),
         "score": score,
         "threshold": held.result.threshold,
-        "anomaly": None if anomaly is None else plain(to_plain(anomaly)),
-        "usual": {name: plain(to_plain(each)) for name, each in held.result.usual.items()},
+        "anomaly": None if anomaly is None else make_plain(to_plain(anomaly)),
+        "usual": {name: make_plain(to_plain(each)) for name, each in held.result.usual.items()},
         "about_texts": DATA,
     }
     if anomaly is None:
@@ -239,7 +239,7 @@ def run_check(desk: Desk, asked: Mapping[str, Any]) -> Answer:
         "source": desk.root.named(checked.table.source),
         "n_rows": n_rows,
         "n_columns": n_columns,
-        "findings": [plain(to_plain(short(each))) for each in placed],
+        "findings": [make_plain(to_plain(short(each))) for each in placed],
         "notices": checked.notices,
         "page": page,
         "about_texts": DATA,
@@ -251,13 +251,13 @@ def run_check(desk: Desk, asked: Mapping[str, Any]) -> Answer:
 def run_diff(desk: Desk, asked: Mapping[str, Any]) -> Answer:
     """Tell what changed between two tables."""
     from tellwhy.kinds.drift import diff_tables
-    from tellwhy.views.cli.tables import difference_as_json
+    from tellwhy.views.cli.tables import record_difference
     from tellwhy.views.page.drift import difference_words
 
     old = desk.root.file(asked["old"])
     new = desk.root.file(asked["new"])
     found = diff_tables(old, new, **_given(asked, {"by": None, "exclude": None}))
-    told = plain(difference_as_json(found))
+    told = make_plain(record_difference(found))
     some, page = page_of(told["drifts"], *_paged(asked))
     named = {side: {**told[side], "source": desk.root.named(told[side]["source"])} for side in ("old", "new")}
     document = {**told, **named, "drifts": some, "page": page, "about_texts": DATA}
@@ -269,15 +269,15 @@ def run_fit(desk: Desk, asked: Mapping[str, Any]) -> Answer:
     """Learn what is ordinary, and keep it in a file."""
     from tellwhy.kinds.table_model import fit_model
     from tellwhy.storage.model_file import check_place, save
-    from tellwhy.views.cli.fitting import as_json, summary_of
+    from tellwhy.views.cli.fitting import record_model, summarise_model
 
     place = desk.root.new_file(asked["save"])
     check_place(place)
     path = desk.root.file(asked["file"])
     model = fit_model(path, clean=asked.get("clean", False), **_given(asked, ASKED))
     save(model, place)
-    told = {**as_json(model, place), "model": asked["save"], "about_texts": DATA}
-    return Answer(plain({**told, "source": desk.root.named(told["source"])}), summary_of(model))
+    told = {**record_model(model, place), "model": asked["save"], "about_texts": DATA}
+    return Answer(make_plain({**told, "source": desk.root.named(told["source"])}), summarise_model(model))
 
 
 def run_repair_plan(desk: Desk, asked: Mapping[str, Any]) -> Answer:
@@ -288,7 +288,7 @@ def run_repair_plan(desk: Desk, asked: Mapping[str, Any]) -> Answer:
     repaired = repair_table(path, **_given(asked, {"threshold": None, "exclude": None}))
     names = ("row", "line", "column", "old", "new", "why", "probability")
     changes = [{name: getattr(change, name) for name in names} for change in repaired.changes]
-    some, page = page_of(plain(changes), *_paged(asked))
+    some, page = page_of(make_plain(changes), *_paged(asked))
     document = {
         "changes": some,
         "n_unsure": repaired.n_unsure,

@@ -16,8 +16,8 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats
 from tellwhy.results.result import Anomaly, Result, Typical
 from tellwhy.views.page.overview import KIND_WORDS
-from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
-from tellwhy.views.page.svg import Quantiles, bar, range_strip
+from tellwhy.views.page.shell import Limits, Panel, Text, clip, make_panel
+from tellwhy.views.page.svg import Quantiles, bar, draw_range
 from tellwhy.words import tell, wording
 
 SHOWN_CATEGORIES = 4
@@ -27,19 +27,19 @@ _KEY_QUANTILES = Quantiles(0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)  # of the example 
 
 def show_anomalies(run: Result, limits: Limits) -> Panel:
     """Return the panel of ranked rows."""
-    table = lines(run, limits)
+    table = make_lines(run, limits)
     return make_panel(
         "anomalies",
         ("anomalies", "Ranked rows"),
         lines=table,
         n_anomalies=len(run.anomalies),
-        main_columns=main_columns(table),
-        cards=cards(run, limits),
+        main_columns=find_main_columns(table),
+        cards=make_cards(run, limits),
         with_p_values=run.alarms is not None,
         most_printed=MOST_PRINTED,
         is_attribution=run.explanation.kind == "attribution",
         kind_words=KIND_WORDS[run.explanation.kind],
-        key_strip=range_strip(_KEY_QUANTILES, 40.0, 6.2, "Example of a range strip"),
+        key_strip=draw_range(_KEY_QUANTILES, 40.0, 6.2, "Example of a range strip"),
     )
 
 
@@ -62,21 +62,21 @@ class BesideUsual:
     categories: list[Category]
 
 
-def shown(value: object, usual: Typical | None) -> str:
+def show_value(value: object, usual: Typical | None) -> str:
     """Write a cell as its column is read: dates without midnight."""
     is_date = usual is not None and usual.kind == "date" and not wording.is_missing(value)
     return wording.moment(value) if is_date else wording.cell(value)
 
 
-def beside_usual(usual: Typical, value: object, normal: object) -> BesideUsual:
+def show_beside_usual(usual: Typical, value: object, normal: object) -> BesideUsual:
     """Show a value, and the nearest normal one if there is one, beside what is usual."""
-    return BesideUsual(_words(usual), _strip(usual, value, normal), _categories(usual, value))
+    return BesideUsual(_write_usual(usual), _strip(usual, value, normal), _list_categories(usual, value))
 
 
-def _words(usual: Typical) -> str:
+def _write_usual(usual: Typical) -> str:
     """Say what is usual: the range of nine rows in ten, which the strip draws as its bar."""
     if usual.kind == "date" and len(usual.labels) == 7:
-        low, high = (wording.shortened(wording.moment(usual.labels[k])) for k in (1, 5))
+        low, high = (wording.shorten(wording.moment(usual.labels[k])) for k in (1, 5))
         return f"usually {wording.between(low, high)}"
     if len(usual.quantiles) == 7:
         found = Quantiles(*usual.quantiles)
@@ -85,16 +85,16 @@ def _words(usual: Typical) -> str:
 
 
 def _strip(usual: Typical, value: object, normal: object) -> Markup | None:
-    place = _timestamp if usual.kind == "date" else _float
+    place = _read_timestamp if usual.kind == "date" else _read_float
     known = [place(q) for q in (usual.labels if usual.kind == "date" else usual.quantiles)]
     quantiles = [q for q in known if q is not None]
     if len(quantiles) != 7:
         return None
-    words = f"{wording.shortened(shown(value, usual))}; {_words(usual)}"
-    return range_strip(Quantiles(*quantiles), place(value), place(normal), words)
+    words = f"{wording.shorten(show_value(value, usual))}; {_write_usual(usual)}"
+    return draw_range(Quantiles(*quantiles), place(value), place(normal), words)
 
 
-def _float(value: object) -> float | None:
+def _read_float(value: object) -> float | None:
     try:
         x = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -102,7 +102,7 @@ def _float(value: object) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def _timestamp(value: object) -> float | None:
+def _read_timestamp(value: object) -> float | None:
     """Seconds since 1970 of a date, or of its ISO text; any fixed zone will do to place it on a strip."""
     if wording.is_missing(value):
         return None
@@ -113,7 +113,7 @@ def _timestamp(value: object) -> float | None:
         return None
 
 
-def _own_category(usual: Typical, value: object) -> str | None:
+def _find_own_category(usual: Typical, value: object) -> str | None:
     """Return the row's value as it is written in `usual.shares`; None where the cell is missing."""
     if wording.is_missing(value):
         return None
@@ -122,11 +122,11 @@ def _own_category(usual: Typical, value: object) -> str | None:
     return next((text for text in spellings if text in usual.shares), spellings[1])
 
 
-def _categories(usual: Typical, value: object) -> list[Category]:
+def _list_categories(usual: Typical, value: object) -> list[Category]:
     """Return the most common values, the row's own among them."""
     if not usual.shares:
         return []
-    own = _own_category(usual, value)
+    own = _find_own_category(usual, value)
     lines = list(usual.shares.items())[:SHOWN_CATEGORIES]
     if own is not None and own not in dict(lines):
         lines = [*lines[: SHOWN_CATEGORIES - 1], (own, usual.shares.get(own, 0.0))]
@@ -136,10 +136,10 @@ def _categories(usual: Typical, value: object) -> list[Category]:
     made = []
     for text, share in lines:
         is_own = text == own
-        words = f"{wording.shortened(text)}: {wording.share(share)} of rows"
+        words = f"{wording.shorten(text)}: {wording.share(share)} of rows"
         drawn = bar(share, 0.0, highest, words, class_="odd" if is_own else "usual")
         part = wording.share(share) if share else unlisted
-        made.append(Category(wording.shortened(text, 24), drawn, part, is_own))
+        made.append(Category(wording.shorten(text, 24), drawn, part, is_own))
     return made
 
 
@@ -154,12 +154,12 @@ def place_words(anomaly: Anomaly) -> str:
     return f"line {anomaly.line}" + (f" of {anomaly.file}" if anomaly.file else "")
 
 
-def p_words(p_value: float | None) -> str:
+def write_p(p_value: float | None) -> str:
     """A p-value with two digits.
 
     Examples
     --------
-    >>> p_words(0.0123), p_words(0.0), p_words(4.4e-14)
+    >>> write_p(0.0123), write_p(0.0), write_p(4.4e-14)
     ('0.012', '< 10⁻³⁰⁰', '4.4 × 10⁻¹⁴')
     """
     if p_value is None:
@@ -167,7 +167,7 @@ def p_words(p_value: float | None) -> str:
     return "< 10⁻³⁰⁰" if p_value < SMALLEST_P else wording.number(p_value, 2)
 
 
-def sureness(anomaly: Anomaly) -> str:
+def write_sureness(anomaly: Anomaly) -> str:
     """How a row's reasons are known; nothing for rows that are no alarms."""
     if not anomaly.above_threshold:
         return ""
@@ -178,11 +178,11 @@ def note_words(anomaly: Anomaly) -> str:
     """What is not sure about an alarm, without saying again that it is uncertain."""
     if not anomaly.above_threshold or anomaly.doubt is None:
         return ""
-    text = wording.shortened(tell.notice(anomaly.doubt), 300)
+    text = wording.shorten(tell.notice(anomaly.doubt), 300)
     return text[:1].upper() + text[1:]
 
 
-def left_over_words(anomaly: Anomaly) -> str:
+def write_left_over(anomaly: Anomaly) -> str:
     """'12 % of the score is not attributed', where it is worth a word."""
     if anomaly.unattributed < LEAST_LEFT_OVER:
         return ""
@@ -213,43 +213,43 @@ class Line:
     left_over: str
 
 
-def lines(run: Result, limits: Limits) -> list[Line]:
+def make_lines(run: Result, limits: Limits) -> list[Line]:
     """Return the ranked table."""
     listed = run.anomalies[: limits.listed]
     scores = wording.aligned([anomaly.score for anomaly in listed])
-    return [_line(k + 1, anomaly, scores[k], limits) for k, anomaly in enumerate(listed)]
+    return [_make_line(k + 1, anomaly, scores[k], limits) for k, anomaly in enumerate(listed)]
 
 
-def _line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
+def _make_line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
     has_id = anomaly.id is not None
     return Line(
         rank=rank,
         row=int(anomaly.row),
-        name=clipped(anomaly.id if has_id else f"row {anomaly.row}", 40),
+        name=clip(anomaly.id if has_id else f"row {anomaly.row}", 40),
         has_id=has_id or anomaly.line is not None,
         score=score,
         raw_score=f"{anomaly.score:.9g}",
         percentile=wording.percentile(anomaly.percentile),
         raw_percentile="" if anomaly.percentile is None else f"{anomaly.percentile:.9g}",
         is_above=bool(anomaly.above_threshold),
-        reasons=[clipped(_kept_together(reason.text), 200) for reason in anomaly.reasons[: limits.reasons]],
-        main=wording.shortened(anomaly.reasons[0].feature) if anomaly.reasons else "",
-        place=clipped(place_words(anomaly), 40),
-        p_value=p_words(anomaly.p_value),
+        reasons=[clip(_keep_together(reason.text), 200) for reason in anomaly.reasons[: limits.reasons]],
+        main=wording.shorten(anomaly.reasons[0].feature) if anomaly.reasons else "",
+        place=clip(place_words(anomaly), 40),
+        p_value=write_p(anomaly.p_value),
         raw_p="" if anomaly.p_value is None else f"{anomaly.p_value:.9g}",
-        sureness=sureness(anomaly),
+        sureness=write_sureness(anomaly),
         is_known=anomaly.known_by != "unverified",
         note=note_words(anomaly),
-        left_over=left_over_words(anomaly),
+        left_over=write_left_over(anomaly),
     )
 
 
-def _kept_together(text: str) -> str:
+def _keep_together(text: str) -> str:
     """Keep a percentage on one line."""
     return str(text).replace(" %", f"{wording.THIN}%")
 
 
-def main_columns(table: Iterable[Line], most: int = 20) -> list[str]:
+def find_main_columns(table: Iterable[Line], most: int = 20) -> list[str]:
     """Return the main columns of the listed rows, most frequent first, to filter by."""
     found: dict[str, int] = {}
     for line in table:
@@ -323,7 +323,7 @@ class Row:
         return self.cells(column)
 
 
-def cards(run: Result, limits: Limits) -> list[Card]:
+def make_cards(run: Result, limits: Limits) -> list[Card]:
     """Return the cards of the first anomalies, in their order."""
     n = min(limits.cards, limits.listed, len(run.anomalies))
     if not n:
@@ -331,32 +331,32 @@ def cards(run: Result, limits: Limits) -> list[Card]:
     explanation = run.explanation[:n]
     shares = explanation.shares().reshape(n, -1)
     residual = explanation.residual
-    cell = _cell_reader(explanation)
+    cell = _make_cell_reader(explanation)
     made = []
     for i, anomaly in enumerate(run.anomalies[:n]):
         left_over = None if residual is None else float(residual[i])
         row = Row(anomaly, explanation[i], shares[i], left_over, partial(cell, i))
-        made.append(_card({**run.usual, **anomaly.usual}, row, limits))
+        made.append(_make_card({**run.usual, **anomaly.usual}, row, limits))
     return made
 
 
-def _card(typical: Mapping[str, Typical], row: Row, limits: Limits) -> Card:
-    parts = _parts(row, limits)
+def _make_card(typical: Mapping[str, Typical], row: Row, limits: Limits) -> Card:
+    parts = _choose_parts(row, limits)
     # One axis for all bars of a card, long enough for every whisker.
     reach = [p.amount + side * (p.error or 0.0) for p in parts for side in (-1, 1)]
     ends = (min([0.0, *reach]), max([0.0, *reach]))
     factors = [_factor(part, row, typical.get(part.name), ends) for part in parts]
-    return Card(factors, _nearest_normal(typical, row, limits), _balance(row))
+    return Card(factors, _list_changes(typical, row, limits), _balance(row))
 
 
-def _parts(row: Row, limits: Limits) -> list[Part]:
+def _choose_parts(row: Row, limits: Limits) -> list[Part]:
     """Choose the columns worth a line; sum up the others."""
     flat = row.explanation.values.ravel()
     sizes = np.abs(flat)
     order = np.argsort(-sizes, kind="stable")
     n_large = int((sizes >= SMALLEST_PART * sizes.sum()).sum())
     main = order[: min(limits.factors, max(FEWEST_COLUMNS, n_large))]
-    parts = [_part(row, int(j)) for j in main]
+    parts = [_make_part(row, int(j)) for j in main]
     if row.left_over is None:  # strengths of other kinds are no shares, and leave no rest
         return [replace(part, share=None) for part in parts]
     others = order[len(main) :]
@@ -366,7 +366,7 @@ def _parts(row: Row, limits: Limits) -> list[Part]:
     return [*parts, Part("not attributed", _tidy(row.left_over, row), False)]
 
 
-def _part(row: Row, j: int) -> Part:
+def _make_part(row: Row, j: int) -> Part:
     explanation = row.explanation
     error = None if explanation.stderr is None else float(explanation.stderr.ravel()[j])
     amount = float(explanation.values.ravel()[j])
@@ -382,14 +382,14 @@ def _factor(part: Part, row: Row, usual: Typical | None, ends: tuple[float, floa
     kind = row.explanation.kind
     amount = wording.number(part.amount, 3)
     error = f"± {wording.number(part.error, 2)}" if part.error else ""
-    words = f"{wording.shortened(part.name)}: {KIND_WORDS[kind]} {amount} {error}"
+    words = f"{wording.shorten(part.name)}: {KIND_WORDS[kind]} {amount} {error}"
     value = row.value(part.name) if part.is_column else None
     normal = (row.anomaly.nearest_normal or {}).get(part.name)
     return Factor(
-        name=clipped(part.name),
-        value=clipped(shown(value, usual)) if part.is_column else "",
-        beside=beside_usual(usual, value, normal) if part.is_column and usual is not None else None,
-        bar=bar(part.amount, *ends, words, class_=_color(part, kind), error=part.error),
+        name=clip(part.name),
+        value=clip(show_value(value, usual)) if part.is_column else "",
+        beside=show_beside_usual(usual, value, normal) if part.is_column and usual is not None else None,
+        bar=bar(part.amount, *ends, words, class_=_choose_color(part, kind), error=part.error),
         amount=amount,
         error=error,
         share="" if part.share is None or part.amount < 0 else wording.share(part.share),
@@ -397,20 +397,20 @@ def _factor(part: Part, row: Row, usual: Typical | None, ends: tuple[float, floa
     )
 
 
-def _color(part: Part, kind: str) -> str:
+def _choose_color(part: Part, kind: str) -> str:
     if not part.is_column:
         return "rest"
     return "usual" if part.amount < 0 and kind == "attribution" else "odd"
 
 
-def _nearest_normal(typical: Mapping[str, Typical], row: Row, limits: Limits) -> list[Change]:
+def _list_changes(typical: Mapping[str, Typical], row: Row, limits: Limits) -> list[Change]:
     """Return what to change to look normal, leaving out what would stay as it is."""
     changes = []
     for name, normal in (row.anomaly.nearest_normal or {}).items():
-        after = shown(normal, typical.get(name))
-        before = shown(row.value(name), typical.get(name))
+        after = show_value(normal, typical.get(name))
+        before = show_value(row.value(name), typical.get(name))
         if after != before:  # 3.00001 instead of 3 is no advice
-            changes.append(Change(clipped(name), wording.shortened(after), wording.shortened(before)))
+            changes.append(Change(clip(name), wording.shorten(after), wording.shorten(before)))
     return changes[: limits.factors]
 
 
@@ -431,7 +431,7 @@ def _balance(row: Row) -> str:
     return f"Score {score} = {total}. Percentages are of what columns add to the score."
 
 
-def _cell_reader(explanation: Explanation) -> Callable[[int, str], object]:
+def _make_cell_reader(explanation: Explanation) -> Callable[[int, str], object]:
     """Return a function of a row and a column's name that finds the cell, or None where it is not known."""
     data = explanation.data
     is_frame = hasattr(data, "columns")

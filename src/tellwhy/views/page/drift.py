@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tellwhy.words.wording import cleaned, count
+from tellwhy.words.wording import clean, count
 
 if TYPE_CHECKING:
     from tellwhy.kinds.drift import Difference
@@ -35,7 +35,7 @@ def headline(found: Difference) -> str:
     drifted = {drift.column for drift in found.drifted}
     n = f"{len(drifted)} of {count(len(compared), 'column')}" if drifted else "No column"
     tables = [
-        f"{cleaned(s)} ({count(n, 'row')})" for s, n in zip((found.old, found.new), found.n_rows, strict=True)
+        f"{clean(s)} ({count(n, 'row')})" for s, n in zip((found.old, found.new), found.n_rows, strict=True)
     ]
     return f"{n} drifted from {tables[0]} to {tables[1]}."
 
@@ -46,28 +46,27 @@ def difference_words(found: Difference) -> list[str]:
     for word, names in (("New", found.new_columns), ("Gone", found.gone_columns)):
         if names:
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-            lines.append(f"{word} columns: {', '.join(map(cleaned, names[:_MOST_NAMED]))}{more}.")
+            lines.append(f"{word} columns: {', '.join(map(clean, names[:_MOST_NAMED]))}{more}.")
     lines += [
-        f"{cleaned(name)} is read differently: {cleaned(old)} → {cleaned(new)}."
+        f"{clean(name)} is read differently: {clean(old)} → {clean(new)}."
         for name, (old, new) in found.changed.items()
     ]
-    lines += [f"{cleaned(name)} only tells the period: {told}." for name, told in found.ordering.items()]
+    lines += [f"{clean(name)} only tells the period: {told}." for name, told in found.ordering.items()]
     lines += [
-        f"{cleaned(drift.name)}: {cleaned(levels)}; so few rows may be chance."
+        f"{clean(drift.name)}: {clean(levels)}; so few rows may be chance."
         for drift in found.drifts
-        if not drift.drifted and (levels := _rare_levels(drift))
+        if not drift.drifted and (levels := _write_rare_levels(drift))
     ]
     if found.not_compared:
         told = [
-            f"{cleaned(name)} ({cleaned(why)})"
-            for name, why in list(found.not_compared.items())[:_MOST_NAMED]
+            f"{clean(name)} ({clean(why)})" for name, why in list(found.not_compared.items())[:_MOST_NAMED]
         ]
         lines.append(f"Not compared: {', '.join(told)}.")
-    lines.append(_fine_print(found))
+    lines.append(_write_fine_print(found))
     return lines
 
 
-def _rare_levels(drift: Drift) -> str:
+def _write_rare_levels(drift: Drift) -> str:
     parts = []
     for word, levels in (("new", drift.new_levels), ("gone", drift.gone_levels)):
         shown = ", ".join(f"{level} ({n:,})" for level, n in list(levels.items())[:5])
@@ -77,7 +76,7 @@ def _rare_levels(drift: Drift) -> str:
     return "; ".join(parts)
 
 
-def _fine_print(found: Difference) -> str:
+def _write_fine_print(found: Difference) -> str:
     return (
         f"{count(len(found.drifts), 'comparison')}, corrected for their number (Holm): were the tables "
         f"samples of one source, something would be called drifted in {100 * found.level:.3g} % of such "
@@ -114,12 +113,12 @@ class Line:
 
 def render_drift(found: Difference) -> str:
     """Return the page on what changed between two tables: one HTML file that makes no request."""
-    source = f"{wording.shortened(found.old, 60)} → {wording.shortened(found.new, 60)}"
+    source = f"{wording.shorten(found.old, 60)} → {wording.shorten(found.new, 60)}"
     headline, *words = difference_words(found)
     opening = Overview(
         title=f"What changed: {source}",
         headline=headline,
-        notices=[wording.shortened(line, 400) for line in words],
+        notices=[wording.shorten(line, 400) for line in words],
     )
     return make_page(
         opening.title, source, [show_overview(opening), _show_drift(found), _show_settings(found)]
@@ -130,9 +129,9 @@ def _show_drift(found: Difference) -> Panel:
     return make_panel(
         "drift",
         ("drift", "Columns"),
-        lines=[_line(drift) for drift in found.drifts[:MOST_LINES]],
+        lines=[_make_line(drift) for drift in found.drifts[:MOST_LINES]],
         n_left_out=max(0, len(found.drifts) - MOST_LINES),
-        notices=[wording.shortened(notice, 400) for notice in found.notices],
+        notices=[wording.shorten(notice, 400) for notice in found.notices],
     )
 
 
@@ -147,11 +146,11 @@ def write_drift_report(found: Difference, path: str | Path) -> Path:
     return write_page(render_drift(found), path)
 
 
-def _line(drift: Drift) -> Line:
+def _make_line(drift: Drift) -> Line:
     return Line(
-        wording.shortened(drift.name, 80),
+        wording.shorten(drift.name, 80),
         drift.what,
-        wording.shortened(drift.text, 300),
+        wording.shorten(drift.text, 300),
         f"{drift.size:.2f}",
         bar(drift.size, 0.0, 1.0, f"size {drift.size:.2f}", class_="odd" if drift.drifted else "usual"),
         chance(drift.p_adjusted),

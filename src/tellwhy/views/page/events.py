@@ -15,7 +15,7 @@ from tellwhy.views.page.shell import (
     Limits,
     Panel,
     Text,
-    clipped,
+    clip,
     fit_page,
     make_page,
     make_panel,
@@ -24,7 +24,7 @@ from tellwhy.views.page.shell import (
 from tellwhy.views.page.svg import element
 from tellwhy.views.plots.colors import INK, ODD
 from tellwhy.words import tell, wording
-from tellwhy.words.english.events import how_sure, name_of
+from tellwhy.words.english.events import name_of, write_how_sure
 
 WIDTH = 900.0
 HEIGHT = 120.0
@@ -58,7 +58,7 @@ class Card:
 
 def render_events(run: Result) -> str:
     """Return the page on events of a series: at most 8 MB, no request."""
-    return fit_page(lambda limits: _page(run, limits), n_items=len(run.anomalies))
+    return fit_page(lambda limits: _draw_page(run, limits), n_items=len(run.anomalies))
 
 
 def write_events_report(run: Result, path: str | Path) -> Path:
@@ -66,12 +66,12 @@ def write_events_report(run: Result, path: str | Path) -> Path:
     return write_page(render_events(run), path)
 
 
-def _page(run: Result, limits: Limits) -> str:
-    source = clipped(run.source, 80)
+def _draw_page(run: Result, limits: Limits) -> str:
+    source = clip(run.source, 80)
     overview = Overview(
         title=Markup("What happened in {}").format(source),
         headline=_count(run),
-        summary=wording.shortened(" ".join(run.headline), 400),
+        summary=wording.shorten(" ".join(run.headline), 400),
     )
     panels = [
         show_overview(overview),
@@ -95,34 +95,32 @@ def _count(run: Result) -> str:
 
 def _show_done(run: Result, limits: Limits) -> Panel:
     noted = shorten_notices(run.notes, limits)
-    return make_panel(
-        "done", ("done", "What was done"), summary=wording.shortened(run.summary, 1200), **noted
-    )
+    return make_panel("done", ("done", "What was done"), summary=wording.shorten(run.summary, 1200), **noted)
 
 
 def _show_lanes(run: Result) -> Panel:
     """Return the panel of the whole series."""
     order = np.asarray(run.arrays["order"], dtype=np.int64)
     names = [str(run.columns[k]) for k in order]
-    lanes = [Lane(clipped(name, 60), _lane(run, k, name)) for k, name in enumerate(names)]
+    lanes = [Lane(clip(name, 60), _draw_lane(run, k, name)) for k, name in enumerate(names)]
     left_out = max(0, len(run.columns) - len(lanes))
     ticks = [str(time) for time in run.own.get("times", [])]
     return make_panel("lanes", ("series", "The series"), lanes=lanes, ticks=ticks, left_out=left_out)
 
 
-def _lane(run: Result, at: int, name: str) -> Markup:
+def _draw_lane(run: Result, at: int, name: str) -> Markup:
     """Lowest and highest readings along time as one band, and a mark for each event."""
     low = np.asarray(run.arrays["low"], dtype=np.float64)[:, at]
     high = np.asarray(run.arrays["high"], dtype=np.float64)[:, at]
     n = max(int(run.own["n"]), 2)
     x = np.asarray(run.arrays["firsts"], dtype=np.float64) / (n - 1) * WIDTH
     bottom, top = float(low.min()), float(high.max())
-    y_low, y_high = (_height(values, bottom, top) for values in (low, high))
+    y_low, y_high = (_measure_height(values, bottom, top) for values in (low, high))
     points = np.concatenate([np.column_stack([x, y_high]), np.column_stack([x, y_low])[::-1]])
     marks = [_mark(event, rank, name, n) for rank, event in enumerate(run.anomalies, start=1)]
-    line = element("path", d=_path(points) + "Z", fill=INK, stroke=INK, stroke_width=1, class_="line")
-    return _svg(
-        f"{wording.shortened(name, 60)}, the whole series", [*marks, line], class_="node-plot zoomable"
+    line = element("path", d=_draw_path(points) + "Z", fill=INK, stroke=INK, stroke_width=1, class_="line")
+    return _draw_svg(
+        f"{wording.shorten(name, 60)}, the whole series", [*marks, line], class_="node-plot zoomable"
     )
 
 
@@ -147,27 +145,27 @@ def _show_cards(run: Result, limits: Limits) -> Panel | None:
     """Return the panel of the events, the surest first; None without any."""
     if not run.anomalies:
         return None
-    cards = [_card(run, k) for k in range(min(len(run.anomalies), limits.items))]
+    cards = [_make_card(run, k) for k in range(min(len(run.anomalies), limits.items))]
     return make_panel("events", ("events", "Events"), cards=cards)
 
 
-def _card(run: Result, k: int) -> Card:
+def _make_card(run: Result, k: int) -> Card:
     event = run.anomalies[k]
     reason = event.reasons[0]
     ends = [str(time) for time in event.shown.get("ends", [])]
     return Card(
         rank=k + 1,
-        when=clipped(str(event.id), 120),
+        when=clip(str(event.id), 120),
         kind=name_of(reason.facts["what"]),
-        words=clipped(tell.reason_phrase(reason), 300),
-        sure=how_sure(reason.facts["expected_false"]),
+        words=clip(tell.reason_phrase(reason), 300),
+        sure=write_how_sure(reason.facts["expected_false"]),
         is_told=event.is_alarm,
-        drawing=_around(run, k),
+        drawing=_draw_around(run, k),
         span=f"{ends[0]} to {ends[1]}" if len(ends) == 2 else "",
     )
 
 
-def _around(run: Result, k: int) -> Markup:
+def _draw_around(run: Result, k: int) -> Markup:
     """The readings around an event, the event shaded, and a spike's usual readings."""
     reason = run.anomalies[k].reasons[0]
     values = np.asarray(run.array_of("data", k), dtype=np.float64)
@@ -183,26 +181,28 @@ def _around(run: Result, k: int) -> Markup:
     # What is usual differs along a cycle: it is drawn where the event is, and only if this is short.
     for level in reason.typical if reason.facts["what"] in SHORT else ():
         if bottom <= float(level) <= top:
-            y = f"{_height(np.array([float(level)]), bottom, top)[0]:.1f}"
+            y = f"{_measure_height(np.array([float(level)]), bottom, top)[0]:.1f}"
             ends = {"x1": f"{left - BESIDE:.1f}", "x2": f"{left + wide + BESIDE:.1f}", "y1": y, "y2": y}
             marks.append(element("line", **ends, stroke=ODD, stroke_width=1, stroke_dasharray="3 3"))
-    points = np.column_stack([(at - at[0]) / reach * WIDTH, _height(values, bottom, top)])
-    marks.append(element("path", d=_path(points), fill="none", stroke=INK, stroke_width=1.4, class_="line"))
-    return _svg(f"{wording.shortened(reason.feature, 60)} around event {k + 1}", marks, class_="node-plot")
+    points = np.column_stack([(at - at[0]) / reach * WIDTH, _measure_height(values, bottom, top)])
+    marks.append(
+        element("path", d=_draw_path(points), fill="none", stroke=INK, stroke_width=1.4, class_="line")
+    )
+    return _draw_svg(f"{wording.shorten(reason.feature, 60)} around event {k + 1}", marks, class_="node-plot")
 
 
-def _height(values: Floats, low: float, high: float) -> Floats:
+def _measure_height(values: Floats, low: float, high: float) -> Floats:
     """SVG counts y from the top down."""
     if high <= low:
         return np.full(len(values), HEIGHT / 2)
     return np.asarray(HEIGHT - EDGE - (values - low) / (high - low) * (HEIGHT - 2 * EDGE))
 
 
-def _path(points: Floats) -> str:
+def _draw_path(points: Floats) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _svg(label: str, marks: list[Markup], *, class_: str) -> Markup:
+def _draw_svg(label: str, marks: list[Markup], *, class_: str) -> Markup:
     title = element("title", label)
     view = f"0 0 {WIDTH:.0f} {HEIGHT:.0f}"
     return element("svg", title, *marks, class_=class_, role="img", viewBox=view, preserveAspectRatio="none")

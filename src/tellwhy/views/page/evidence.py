@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from tellwhy.results.result import Agreement, Detection, Evidence, Result
 from tellwhy.views.page.overview import KIND_WORDS
-from tellwhy.views.page.scores import MOST_CURVES, curves
-from tellwhy.views.page.shell import Limits, Panel, clipped, make_panel
+from tellwhy.views.page.scores import MOST_CURVES, draw_curves
+from tellwhy.views.page.shell import Limits, Panel, clip, make_panel
 from tellwhy.views.page.svg import bar
 from tellwhy.words import wording
 
@@ -72,7 +72,7 @@ class EvidenceView:
 
 def show_trust(run: Result, _limits: Limits) -> Panel:
     """Return the panel of how far the reasons can be trusted: one test each."""
-    return make_panel("trust", ("trust", "Trust"), evidence=evidence(run))
+    return make_panel("trust", ("trust", "Trust"), evidence=make_evidence(run))
 
 
 def show_evidence(run: Result, _limits: Limits) -> Panel:
@@ -82,38 +82,38 @@ def show_evidence(run: Result, _limits: Limits) -> Panel:
         "evidence",
         ("evidence", "Evidence"),
         *([] if found is None else [("detection", "Labels")]),
-        evidence=evidence(run),
+        evidence=make_evidence(run),
         label=found,
-        detection=[] if found is None else detection_words(found, len(run.scores)),
+        detection=[] if found is None else list_detection_words(found, len(run.scores)),
     )
 
 
-def evidence(run: Result) -> EvidenceView:
+def make_evidence(run: Result) -> EvidenceView:
     """Return the evidence panel."""
     found = run.evidence
-    drawn = _chosen_curves(found, run.explanation.method)
-    classes = [_curve_class(k, name) for k, name in enumerate(drawn)]
+    drawn = _choose_curves(found, run.explanation.method)
+    classes = [_choose_curve_class(k, name) for k, name in enumerate(drawn)]
     chart = None
     if drawn:
         label = "How fast the score falls as columns are set back to usual values, main columns first."
-        chart = curves(
+        chart = draw_curves(
             {name: found.flipping[name] for name in drawn},
             classes,
             "columns set back to a usual value →",
             label,
         )
     legend = [
-        Curve(_method_name(name), class_, _area(found, name), name == run.explanation.method)
+        Curve(_name_method(name), class_, _write_area(found, name), name == run.explanation.method)
         for name, class_ in zip(drawn, classes, strict=True)
     ]
     known = [a for a in found.agreement if np.isfinite([a.same_top_feature, a.rank_correlation]).all()]
     others = known[:MOST_METHODS]
-    findings = [*_verified(run), _left_over(run), _flipping(run), _agreement(others)]
-    agreement = [_agreeing(a) for a in others]
-    return EvidenceView(wording.shortened(found.explains, 400), findings, chart, legend, agreement)
+    findings = [*_count_verified(run), _measure_left_over(run), _tell_flipping(run), _tell_agreement(others)]
+    agreement = [_make_agreeing(a) for a in others]
+    return EvidenceView(wording.shorten(found.explains, 400), findings, chart, legend, agreement)
 
 
-def _chosen_curves(found: Evidence, method: str) -> list[str]:
+def _choose_curves(found: Evidence, method: str) -> list[str]:
     """The run's own method first, random order last, the best others between."""
     names = [name for name, curve in found.flipping.items() if len(curve) and np.isfinite(curve).all()]
     ours = [name for name in names if name == method]
@@ -123,19 +123,19 @@ def _chosen_curves(found: Evidence, method: str) -> list[str]:
     return [*ours, *others[: MOST_CURVES - 2], *random]
 
 
-def _curve_class(k: int, name: str) -> str:
+def _choose_curve_class(k: int, name: str) -> str:
     return "curve-random" if name == RANDOM else f"curve-{k}"
 
 
-def _method_name(name: str) -> Markup | str:
-    return "random order" if name == RANDOM else clipped(name, 40)
+def _name_method(name: str) -> Markup | str:
+    return "random order" if name == RANDOM else clip(name, 40)
 
 
-def _area(found: Evidence, name: str) -> str:
+def _write_area(found: Evidence, name: str) -> str:
     return wording.number(found.flipping_area.get(name), 3)
 
 
-def _verified(run: Result) -> list[Finding]:
+def _count_verified(run: Result) -> list[Finding]:
     """Of how many alarms of the model the reasons were verified; nothing for runs that try none."""
     alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
     if run.alarms is None or not alarms:
@@ -158,11 +158,11 @@ def _verified(run: Result) -> list[Finding]:
     return [Finding(title, "weak", figure, words)]
 
 
-def _left_over(run: Result) -> Finding:
+def _measure_left_over(run: Result) -> Finding:
     title = "Is the whole score explained?"
     if run.explanation.kind != "attribution":
         words = (
-            f"{wording.shortened(run.explanation.method)} gives the {KIND_WORDS[run.explanation.kind]}, not "
+            f"{wording.shorten(run.explanation.method)} gives the {KIND_WORDS[run.explanation.kind]}, not "
             "parts of it: it says which columns matter, not how much of the score each one makes up."
         )
         return Finding(title, "none", "no parts", words)
@@ -180,7 +180,7 @@ def _left_over(run: Result) -> Finding:
     return Finding(title, "weak", figure, words)
 
 
-def _flipping(run: Result) -> Finding:
+def _tell_flipping(run: Result) -> Finding:
     title = "Do the named columns matter?"
     areas = run.evidence.flipping_area
     ours = areas.get(run.explanation.method)
@@ -199,7 +199,7 @@ def _flipping(run: Result) -> Finding:
     return Finding(title, "weak", figure, words)
 
 
-def _agreement(others: list[Agreement]) -> Finding:
+def _tell_agreement(others: list[Agreement]) -> Finding:
     title = "Do other methods agree?"
     if not others:
         return Finding(title, "none", "not tested", "No other method was run on the same rows.")
@@ -214,22 +214,22 @@ def _agreement(others: list[Agreement]) -> Finding:
     return Finding(title, "weak", figure, words)
 
 
-def _agreeing(a: Agreement) -> Agreeing:
+def _make_agreeing(a: Agreement) -> Agreeing:
     words = "disagrees"
     if a.same_top_feature >= HALF_AGREE:
         words = "agrees" if a.same_top_feature >= MOST_AGREE else "partly agrees"
-    label = f"{wording.shortened(a.method)}: same main column in {wording.share(a.same_top_feature)} of rows"
+    label = f"{wording.shorten(a.method)}: same main column in {wording.share(a.same_top_feature)} of rows"
     drawn = bar(max(a.same_top_feature, 0.0), 0.0, 1.0, label, class_="usual")
     correlation = wording.number(a.rank_correlation, 2)
-    return Agreeing(clipped(a.method, 40), drawn, wording.share(a.same_top_feature), correlation, words)
+    return Agreeing(clip(a.method, 40), drawn, wording.share(a.same_top_feature), correlation, words)
 
 
-def detection_words(found: Detection, n_rows: int) -> list[tuple[str, str, str]]:
+def list_detection_words(found: Detection, n_rows: int) -> list[tuple[str, str, str]]:
     """Return each measure of detection with its figure and what it means."""
     # A random ranking is as pure at its top as anywhere: its average precision is the share of such rows.
     chance = found.n_positive / n_rows if n_rows else 0.0
     short = replace(
-        found, label=wording.shortened(found.label, 40), positive=wording.shortened(found.positive, 40)
+        found, label=wording.shorten(found.label, 40), positive=wording.shorten(found.positive, 40)
     )
     positive = wording.label_words(short)
     return [
@@ -245,11 +245,11 @@ def detection_words(found: Detection, n_rows: int) -> list[tuple[str, str, str]]
             "how pure the top of the ranking is in such rows; guessing would give "
             f"{wording.number(chance, 2)}",
         ),
-        *_alarm_words(found),
+        *_list_alarm_words(found),
     ]
 
 
-def _alarm_words(found: Detection) -> list[tuple[str, str, str]]:
+def _list_alarm_words(found: Detection) -> list[tuple[str, str, str]]:
     if found.precision is None:
         return [("alarms", "0", "no labelled row is above the threshold")]
     alarms = wording.count(found.n_alarms, "alarm")

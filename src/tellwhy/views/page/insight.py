@@ -13,7 +13,7 @@ from markupsafe import Markup
 from tellwhy.views.page.overview import Overview, show_overview
 from tellwhy.views.page.shell import Panel, make_page, make_panel, write_page
 from tellwhy.views.page.svg import bar, element
-from tellwhy.views.plots.visualisations import channel_axis
+from tellwhy.views.plots.visualisations import find_channel_axis
 from tellwhy.words import wording
 
 if TYPE_CHECKING:
@@ -56,19 +56,19 @@ class Pattern:
 
 def render_insights(run: InsightRun) -> str:
     """Return the page on what a model has learned: one HTML file that makes no request."""
-    source = f"{wording.shortened(run.model, 60)} on {wording.shortened(run.source, 60)}"
+    source = f"{wording.shorten(run.model, 60)} on {wording.shorten(run.source, 60)}"
     groups: dict[str, list[Pattern]] = {}
     for insight in run.insights:
-        groups.setdefault(wording.shortened(insight.target, 80), []).append(_pattern(insight))
+        groups.setdefault(wording.shorten(insight.target, 80), []).append(_make_pattern(insight))
     opening = Overview(
         title=f"What was learned: {source}",
         headline=run.headline.text,
-        figures=_figures(run, len(groups)),
+        figures=_list_figures(run, len(groups)),
         summary=(
             "A pattern is a simple sum, one number per feature, that comes close to the model’s output on a "
             "part of the rows."
         ),
-        notices=[wording.shortened(notice, 400) for notice in [*_apart(run), *run.notices]],
+        notices=[wording.shorten(notice, 400) for notice in [*_name_apart(run), *run.notices]],
     )
     return make_page(f"What {source} has learned", source, [show_overview(opening), _show(run, groups)])
 
@@ -87,23 +87,23 @@ def _show(run: InsightRun, groups: Mapping[str, list[Pattern]]) -> Panel:
         *classes,
         ("reading", "How to read this"),
         groups=groups,
-        agreement={wording.shortened(n, 80): c.words() for n, c in run.convergence.items()},
+        agreement={wording.shorten(n, 80): c.words() for n, c in run.convergence.items()},
         level=f"{100 * run.insights[0].credibility:.0f} %" if run.insights else "95 %",
     )
 
 
-def _apart(run: InsightRun) -> list[str]:
+def _name_apart(run: InsightRun) -> list[str]:
     """Say which classes' chains do not agree."""
     apart = [name for name, found in run.convergence.items() if found.worst_r_hat > DOUBTFUL]
     if not apart:
         return []
     return [
-        f"Chains do not agree yet in {', '.join(wording.shortened(name, 80) for name in apart)}: the "
+        f"Chains do not agree yet in {', '.join(wording.shorten(name, 80) for name in apart)}: the "
         "intervals there are too narrow. Give them more time (--minutes), more sweeps, or fewer components."
     ]
 
 
-def _figures(run: InsightRun, n_groups: int) -> list[tuple[str, str]]:
+def _list_figures(run: InsightRun, n_groups: int) -> list[tuple[str, str]]:
     worst = max((found.worst_r_hat for found in run.convergence.values()), default=np.nan)
     least = min((found.least_ess for found in run.convergence.values()), default=np.nan)
     return [
@@ -114,24 +114,24 @@ def _figures(run: InsightRun, n_groups: int) -> list[tuple[str, str]]:
     ]
 
 
-def _pattern(insight: Insight) -> Pattern:
-    lines = _lines(insight)
+def _make_pattern(insight: Insight) -> Pattern:
+    lines = _make_lines(insight)
     return Pattern(
-        title=_title(insight),
-        sentence=_sentence(insight),
+        title=_write_title(insight),
+        sentence=_write_sentence(insight),
         where=", ".join(
-            f"{wording.shortened(name, 60)} is {wording.between(low, high)}"
+            f"{wording.shorten(name, 60)} is {wording.between(low, high)}"
             for name, low, high in insight.applies
         ),
-        trust=_trust(insight),
+        trust=_write_trust(insight),
         is_trusted=insight.r_hat <= DOUBTFUL,
         lines=lines,
         n_left_out=len(insight.top) - len(lines),
-        pictures=_pictures(insight),
+        pictures=_draw_pictures(insight),
     )
 
 
-def _title(insight: Insight) -> str:
+def _write_title(insight: Insight) -> str:
     if insight.component < 0:
         return "All of its rows"
     low = 100 * insight.share_interval[0]
@@ -140,7 +140,7 @@ def _title(insight: Insight) -> str:
     return f"Pattern {insight.component + 1}: {100 * insight.share:.0f} % of its rows{limits}"
 
 
-def _sentence(insight: Insight) -> str:
+def _write_sentence(insight: Insight) -> str:
     """What raises and what lowers the output, of the features whose sign is sure."""
     frame = insight.to_frame()
     parts = []
@@ -148,14 +148,14 @@ def _sentence(insight: Insight) -> str:
     if insight.target != ONE_SCORE:
         words = ("make the class likelier", "make the class less likely")
     for verb, sure in zip(words, (frame[frame["low"] > 0], frame[frame["high"] < 0]), strict=True):
-        names = [wording.shortened(str(name), 60) for name in sure["feature"][:MOST_NAMED]]
+        names = [wording.shorten(str(name), 60) for name in sure["feature"][:MOST_NAMED]]
         if names:
             more = f" and {len(sure) - len(names)} more" if len(sure) > len(names) else ""
             parts.append(f"Higher values of {', '.join(names)}{more} {verb}.")
     return " ".join(parts) or "No feature surely matters here: every interval holds 0."
 
 
-def _trust(insight: Insight) -> str:
+def _write_trust(insight: Insight) -> str:
     """Whether chains agree on the pattern, in words."""
     if np.isnan(insight.r_hat):
         return "agreement of the chains unknown"
@@ -169,7 +169,7 @@ def _trust(insight: Insight) -> str:
     return f"chains disagree ({words}): intervals are too narrow"
 
 
-def _lines(insight: Insight) -> list[Line]:
+def _make_lines(insight: Insight) -> list[Line]:
     frame = insight.to_frame().head(MOST_LINES)
     reach = float(np.abs(frame["effect"]).max()) if len(frame) else 1.0
     found = []
@@ -180,7 +180,7 @@ def _lines(insight: Insight) -> list[Line]:
         effect = wording.number(row.effect, 3)
         found.append(
             Line(
-                wording.shortened(str(row.feature), 60),
+                wording.shorten(str(row.feature), 60),
                 bar(row.effect, -reach, reach, f"effect {effect}", class_=kind),
                 wording.number(row.coefficient, 3),
                 interval,
@@ -190,35 +190,35 @@ def _lines(insight: Insight) -> list[Line]:
     return found
 
 
-def _pictures(insight: Insight) -> list[tuple[str, Markup]]:
+def _draw_pictures(insight: Insight) -> list[tuple[str, Markup]]:
     """The mean of the rows and the main cells beside it, where rows are images that can be drawn."""
     if insight.coefficients.ndim < 2:
         return []
     main = np.zeros(insight.coefficients.size)
     main[insight.top] = insight.effects.ravel()[insight.top]
-    pattern = _as_image(main.reshape(insight.coefficients.shape))
-    mean = _as_image(insight.centre)
+    pattern = _make_image(main.reshape(insight.coefficients.shape))
+    mean = _make_image(insight.centre)
     if pattern is None or mean is None or mean.size > MOST_CELLS:
         return []
     low = float(mean.min())
     grey = (mean - low) / ((float(mean.max()) - low) or 1.0)
     return [
-        ("Mean of its rows", _cells("Mean of the rows", grey, ("ink-cell", "ink-cell"))),
+        ("Mean of its rows", _draw_cells("Mean of the rows", grey, ("ink-cell", "ink-cell"))),
         (
             "What raises (orange) and lowers (blue) the output",
-            _cells("Main cells", pattern, ("odd", "usual")),
+            _draw_cells("Main cells", pattern, ("odd", "usual")),
         ),
     ]
 
 
-def _as_image(values: Any) -> Any:
+def _make_image(values: Any) -> Any:
     """Values as (height, width), channels added up; None for what is not an image."""
     if values.ndim == 3:
-        return values.sum(axis=channel_axis(values.shape))
+        return values.sum(axis=find_channel_axis(values.shape))
     return values if values.ndim == 2 else None
 
 
-def _cells(label: str, values: Any, classes: tuple[str, str]) -> Markup:
+def _draw_cells(label: str, values: Any, classes: tuple[str, str]) -> Markup:
     """Draw an image as squares, the stronger the larger its value; one class for each sign."""
     height, width = values.shape
     size = SIDE / max(height, width)

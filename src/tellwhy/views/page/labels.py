@@ -14,7 +14,7 @@ from tellwhy.views.page.shell import (
     Limits,
     Panel,
     Text,
-    clipped,
+    clip,
     fit_page,
     make_page,
     make_panel,
@@ -73,7 +73,7 @@ def render_texts(found: TextLabels) -> str:
     found
         What `tellwhy.workflow.explain_texts` gave.
     """
-    return fit_page(lambda limits: _page(found, limits), n_items=len(found.shown))
+    return fit_page(lambda limits: _draw_page(found, limits), n_items=len(found.shown))
 
 
 def write_text_report(found: TextLabels, path: str | Path) -> Path:
@@ -93,13 +93,13 @@ def write_text_report(found: TextLabels, path: str | Path) -> Path:
     return write_page(render_texts(found), path)
 
 
-def _page(found: TextLabels, limits: Limits) -> str:
-    source = clipped(found.source, 80)
+def _draw_page(found: TextLabels, limits: Limits) -> str:
+    source = clip(found.source, 80)
     n = min(limits.items, len(found.shown))
     opening = Overview(
         title=Markup("Why these labels: {}").format(source),
         headline=found.headline.text,
-        figures=_figures(found, n),
+        figures=_list_figures(found, n),
         **shorten_notices(found.notes, limits),
     )
     settings = show_settings({"": {"model": found.model, "input": found.source}})
@@ -114,14 +114,14 @@ def show_labels(found: TextLabels, n: int) -> Panel:
         ("texts", "Texts"),
         ("classes", "Classes"),
         order=found.order + fewer,
-        cards=[_card(reasons) for reasons in found.shown[:n]],
+        cards=[_make_card(reasons) for reasons in found.shown[:n]],
         groups=[_group(words) for words in found.classes],
         more_classes=found.n_classes - len(found.classes),
         shades=range(1, SHADES + 1),
     )
 
 
-def _figures(found: TextLabels, n: int) -> list[tuple[str, Text]]:
+def _list_figures(found: TextLabels, n: int) -> list[tuple[str, Text]]:
     return [
         ("texts", wording.number(found.n_texts)),
         ("classes", wording.number(found.n_classes)),
@@ -130,64 +130,68 @@ def _figures(found: TextLabels, n: int) -> list[tuple[str, Text]]:
     ]
 
 
-def _card(reasons: TextReasons) -> Card:
+def _make_card(reasons: TextReasons) -> Card:
     # Bars and shades are each in proportion to the strongest of their own text.
     reach = max((abs(value) for _, value in reasons.words), default=1.0)
     largest = max((abs(piece.relevance) for piece in reasons.marked.pieces), default=0.0)
     return Card(
         row=wording.number(reasons.row, 9),
-        label=clipped(reasons.label, 60),
-        rival=clipped(reasons.rival, 60),
-        truth=None if reasons.truth is None else clipped(reasons.truth, 60),
+        label=clip(reasons.label, 60),
+        rival=clip(reasons.rival, 60),
+        truth=None if reasons.truth is None else clip(reasons.truth, 60),
         is_wrong=reasons.is_wrong,
         lead=wording.number(reasons.lead, 3),
-        text=Markup("").join(_piece(piece, largest) for piece in reasons.marked.pieces),
+        text=Markup("").join(_draw_piece(piece, largest) for piece in reasons.marked.pieces),
         is_cut=reasons.marked.is_cut,
-        words=[_bar(word, value, reach) for word, value in reasons.words],
-        rest=_rest(reasons, reach),
+        words=[_make_bar(word, value, reach) for word, value in reasons.words],
+        rest=_write_rest(reasons, reach),
     )
 
 
-def _rest(reasons: TextReasons, reach: float) -> str:
+def _write_rest(reasons: TextReasons, reach: float) -> str:
     """What the bars do not show, in a sentence."""
-    words = f"Intercepts {_signed(reasons.base)}."
+    words = f"Intercepts {_write_signed(reasons.base)}."
     if reasons.n_others:
-        words = f"{wording.count(reasons.n_others, 'other word')} {_signed(reasons.others)}, i{words[1:]}"
+        words = (
+            f"{wording.count(reasons.n_others, 'other word')} {_write_signed(reasons.others)}, i{words[1:]}"
+        )
     elsewhere = reasons.marked.elsewhere
     if abs(elsewhere) > 1e-3 * reach:  # less than that is not worth a sentence
-        words += f" {_signed(elsewhere)} belongs to words that are not marked in the text shown."
+        words += f" {_write_signed(elsewhere)} belongs to words that are not marked in the text shown."
     return words
 
 
-def _piece(piece: Piece, largest: float) -> Markup:
+def _draw_piece(piece: Piece, largest: float) -> Markup:
     """A piece of text, escaped; a word with relevance in the shade of it."""
     text = _EMPTY_LINES.sub("\n\n", _BREAK.sub("\n", piece.text)).replace("\t", " ")
-    safe = "\n".join(wording.without_unsafe(part) for part in text.split("\n"))
+    safe = "\n".join(wording.replace_unsafe(part) for part in text.split("\n"))
     shade = round(SHADES * abs(piece.relevance) / largest) if largest > 0 else 0
     if shade == 0:  # a tenth of the strongest word, or less, stays plain
         return escape(safe)
     side = "for" if piece.relevance > 0 else "against"
-    return element("mark", safe, class_=f"{side}-{shade}", title=_signed(piece.relevance))
+    return element("mark", safe, class_=f"{side}-{shade}", title=_write_signed(piece.relevance))
 
 
-def _signed(value: float) -> str:
+def _write_signed(value: float) -> str:
     return f"{'+' if value > 0 else ''}{wording.number(value, 2)}"
 
 
-def _bar(word: str, value: float, reach: float) -> Bar:
-    name = wording.shortened(word, 40)
-    drawn = bar(value, -reach, reach, f"{name} {_signed(value)}", class_="usual" if value > 0 else "odd")
-    return Bar(clipped(word, 40), drawn, _signed(value))
+def _make_bar(word: str, value: float, reach: float) -> Bar:
+    name = wording.shorten(word, 40)
+    drawn = bar(
+        value, -reach, reach, f"{name} {_write_signed(value)}", class_="usual" if value > 0 else "odd"
+    )
+    return Bar(clip(word, 40), drawn, _write_signed(value))
 
 
 def _group(words: ClassWords) -> Group:
     reach = max((value for _, value in words.words), default=1.0)
     bars = [
         Bar(
-            clipped(word, 40),
-            bar(value, 0.0, reach, f"{wording.shortened(word, 40)} {_signed(value)}", class_="usual"),
+            clip(word, 40),
+            bar(value, 0.0, reach, f"{wording.shorten(word, 40)} {_write_signed(value)}", class_="usual"),
             wording.number(value, 2),
         )
         for word, value in words.words
     ]
-    return Group(clipped(words.name, 60), wording.count(words.n_texts, "text"), bars)
+    return Group(clip(words.name, 60), wording.count(words.n_texts, "text"), bars)

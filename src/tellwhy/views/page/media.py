@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup, escape
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats
 from tellwhy.results.result import Result
-from tellwhy.views.page.nodes import png
+from tellwhy.views.page.nodes import write_png
 from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
 from tellwhy.views.page.shell import (
     Limits,
     Panel,
     Text,
-    clipped,
+    clip,
     fit_page,
     make_page,
     make_panel,
@@ -27,7 +27,7 @@ from tellwhy.views.page.shell import (
 )
 from tellwhy.views.page.svg import element
 from tellwhy.views.plots.colors import INK, ODD
-from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, as_picture, visualise
+from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, make_pixels, visualise
 from tellwhy.words import tell, wording
 
 WIDTH = 900
@@ -65,7 +65,7 @@ class Item:
     ends: list[str]
 
 
-def items_of(run: Result) -> list[Item]:
+def list_items(run: Result) -> list[Item]:
     """Return the anomalies of a run as they are drawn."""
     return [
         Item(
@@ -96,39 +96,39 @@ class Drawn:
     image: Markup
 
 
-def picture_views(item: Item) -> list[Drawn]:
+def draw_views(item: Item) -> list[Drawn]:
     """The picture with its odd places framed, then its relevance over it, then in five other ways."""
-    drawn = [Drawn("the picture", _framed(as_picture(item.data), item))]
+    drawn = [Drawn("the picture", _draw_frame(make_pixels(item.data), item))]
     for how in sorted(VISUALISATIONS, key=lambda name: name != OVER_PICTURE):
         pixels = visualise(item.relevance, item.data, how)
-        drawn.append(Drawn(how, image(pixels, f"{how} of {wording.shortened(item.name, 60)}")))
+        drawn.append(Drawn(how, image(pixels, f"{how} of {wording.shorten(item.name, 60)}")))
     return drawn
 
 
 def image(pixels: Pixels, label: str) -> Markup:
     """Pixels as an image inside the page."""
-    source = f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
+    source = f"data:image/png;base64,{base64.b64encode(write_png(pixels)).decode()}"
     drawn = str(element("img", src=source, alt=label, width=pixels.shape[1], height=pixels.shape[0]))
     return Markup(drawn.removesuffix("</img>"))  # in HTML, an image has no end tag
 
 
-def _framed(pixels: Pixels, item: Item) -> Markup:
+def _draw_frame(pixels: Pixels, item: Item) -> Markup:
     """The picture as an SVG, with a frame around each odd place."""
     height, width = pixels.shape[:2]
-    source = f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
+    source = f"data:image/png;base64,{base64.b64encode(write_png(pixels)).decode()}"
     marks = [element("image", href=source, x=0, y=0, width=width, height=height)]
     for place in item.places:
         (top, bottom), (left, right) = place.box[:2], place.box[2:]
         size = {"x": left, "y": top, "width": right - left, "height": bottom - top}
         marks.append(element("rect", **size, fill="none", stroke=ODD, stroke_width=max(1.0, width / 160)))
-    label = element("title", f"{wording.shortened(item.name, 60)} with its odd places framed")
+    label = element("title", f"{wording.shorten(item.name, 60)} with its odd places framed")
     view = f"0 0 {width} {height}"
     return element(
         "svg", label, *marks, role="img", viewBox=view, width=width, height=height, class_="framed"
     )
 
 
-def stretch_lines(item: Item) -> list[Drawn]:
+def draw_stretch(item: Item) -> list[Drawn]:
     """Each channel around an odd stretch, relevance as bars below its line; channels with most come first."""
     n = len(item.data)
     start, stop = (item.places[0].box[0], item.places[0].box[1]) if item.places else (0, 0)
@@ -136,43 +136,48 @@ def stretch_lines(item: Item) -> list[Drawn]:
     reach = float(np.abs(item.relevance).max()) or 1.0
     drawn = []
     for c in np.argsort(-weight, kind="stable")[:MOST_CHANNELS]:
-        name = wording.shortened(item.labels[c], 60)
-        marks = [_band(start / n, stop / n)]
-        marks += _bars(np.abs(item.relevance[:, c]) / reach)
+        name = wording.shorten(item.labels[c], 60)
+        marks = [_draw_band(start / n, stop / n)]
+        marks += _draw_bars(np.abs(item.relevance[:, c]) / reach)
         marks.append(
             element(
-                "path", d=_path(item.data[:, c]), fill="none", stroke=INK, stroke_width=1.4, class_="line"
+                "path",
+                d=_draw_path(item.data[:, c]),
+                fill="none",
+                stroke=INK,
+                stroke_width=1.4,
+                class_="line",
             )
         )
-        drawn.append(Drawn(name, _svg(f"{name} around {wording.shortened(item.name, 60)}", marks)))
+        drawn.append(Drawn(name, _draw_svg(f"{name} around {wording.shorten(item.name, 60)}", marks)))
     return drawn
 
 
 def score_line(run: Result) -> Markup:
     """The score of every window along time, the highest of those that a point stands for."""
-    edges = evenly_spread(len(run.scores), MOST_POINTS)
+    edges = spread_evenly(len(run.scores), MOST_POINTS)
     highest = np.maximum.reduceat(run.scores, edges)
-    marks = [element("path", d=_path(highest), fill="none", stroke=INK, stroke_width=1.2, class_="line")]
+    marks = [element("path", d=_draw_path(highest), fill="none", stroke=INK, stroke_width=1.2, class_="line")]
     if run.threshold is not None and highest.max() > highest.min():
-        y = _height(np.array([run.threshold]), float(highest.min()), float(highest.max()))[0]
+        y = _measure_height(np.array([run.threshold]), float(highest.min()), float(highest.max()))[0]
         line = {"x1": 0, "x2": WIDTH, "y1": f"{y:.1f}", "y2": f"{y:.1f}"}
         marks.append(element("line", **line, stroke=ODD, stroke_dasharray="5 4"))
-    return _svg("Score along time", marks)
+    return _draw_svg("Score along time", marks)
 
 
-def _height(values: Floats, low: float, high: float) -> Floats:
+def _measure_height(values: Floats, low: float, high: float) -> Floats:
     """SVG counts y from the top down."""
     return HEIGHT - 6 - (values - low) / ((high - low) or 1.0) * (HEIGHT - 12)
 
 
-def _path(values: Floats) -> str:
-    at = evenly_spread(len(values), MOST_POINTS)
-    y = _height(values[at], float(values.min()), float(values.max()))
+def _draw_path(values: Floats) -> str:
+    at = spread_evenly(len(values), MOST_POINTS)
+    y = _measure_height(values[at], float(values.min()), float(values.max()))
     x = at / max(len(values) - 1, 1) * WIDTH
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
 
 
-def _bars(levels: Floats) -> list[Markup]:
+def _draw_bars(levels: Floats) -> list[Markup]:
     width = WIDTH / len(levels)
     return [
         element(
@@ -189,29 +194,29 @@ def _bars(levels: Floats) -> list[Markup]:
     ]
 
 
-def _band(start: float, stop: float) -> Markup:
+def _draw_band(start: float, stop: float) -> Markup:
     size = {"x": f"{start * WIDTH:.1f}", "y": 0, "width": f"{(stop - start) * WIDTH:.1f}", "height": HEIGHT}
     return element("rect", **size, fill=ODD, fill_opacity=0.08)
 
 
-def _svg(label: str, marks: list[Markup]) -> Markup:
+def _draw_svg(label: str, marks: list[Markup]) -> Markup:
     title = element("title", label)
     return element("svg", title, *marks, class_="node-plot", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}")
 
 
-def marked_words(item: Item) -> Markup:
+def draw_marked_words(item: Item) -> Markup:
     """A text, escaped, each word in the shade of its relevance."""
-    return shaded_words([(text, abs(value)) for text, value in item.words])
+    return shade_words([(text, abs(value)) for text, value in item.words])
 
 
-def shaded_words(words: Sequence[tuple[str, float]]) -> Markup:
+def shade_words(words: Sequence[tuple[str, float]]) -> Markup:
     """Words, escaped, each in the shade of its value: orange above zero, blue below it."""
     largest = max((abs(value) for _, value in words), default=0.0)
-    return Markup("").join(_word(text, value, largest) for text, value in words)
+    return Markup("").join(_draw_word(text, value, largest) for text, value in words)
 
 
-def _word(text: str, value: float, largest: float) -> Markup:
-    safe = "\n".join(wording.without_unsafe(line) for line in text.splitlines()) or " "
+def _draw_word(text: str, value: float, largest: float) -> Markup:
+    safe = "\n".join(wording.replace_unsafe(line) for line in text.splitlines()) or " "
     shade = round(SHADES * abs(value) / largest) if largest > 0 else 0
     if shade == 0:  # a tenth of the strongest word, or less, stays plain
         return escape(safe)
@@ -241,7 +246,7 @@ class Card:
 
 def render_media(run: Result) -> str:
     """Return the page on a run of pictures, series or texts: at most 8 MB, no request."""
-    return fit_page(lambda limits: _page(run, limits), n_items=len(run.anomalies))
+    return fit_page(lambda limits: _draw_page(run, limits), n_items=len(run.anomalies))
 
 
 def write_media_report(run: Result, path: str | Path) -> Path:
@@ -249,8 +254,8 @@ def write_media_report(run: Result, path: str | Path) -> Path:
     return write_page(render_media(run), path)
 
 
-def _page(run: Result, limits: Limits) -> str:
-    source = clipped(run.source, 80)
+def _draw_page(run: Result, limits: Limits) -> str:
+    source = clip(run.source, 80)
     opening = _open(run, limits)
     panels = [
         show_overview(opening),
@@ -266,10 +271,10 @@ def _open(run: Result, limits: Limits) -> Overview:
     fewer = "" if n == len(run.anomalies) else f" The first {n} fit on this page."
     dashed = "" if run.threshold is None else "; dashed: above it, an alarm"
     return Overview(
-        title=Markup("What is odd in {}").format(clipped(run.source, 80)),
-        headline=wording.shortened(" ".join(run.headline), 400),
-        figures=_figures(run, n),
-        summary=wording.shortened(run.summary, 1200) + fewer,
+        title=Markup("What is odd in {}").format(clip(run.source, 80)),
+        headline=wording.shorten(" ".join(run.headline), 400),
+        figures=_list_figures(run, n),
+        summary=wording.shorten(run.summary, 1200) + fewer,
         chart=score_line(run) if run.kind == "series" else None,
         chart_words=f"Score of the window that begins at each moment{dashed}",
         **shorten_notices(run.notes, limits),
@@ -285,12 +290,14 @@ def show_items(run: Result, limits: Limits) -> Panel:
         kind=run.kind,
         one=one,
         many=many,
-        cards=[_card(run.kind, item, k) for k, item in enumerate(items_of(run)[: limits.items], start=1)],
+        cards=[
+            _make_card(run.kind, item, k) for k, item in enumerate(list_items(run)[: limits.items], start=1)
+        ],
         has_threshold=run.threshold is not None,
     )
 
 
-def _figures(run: Result, n: int) -> list[tuple[str, str]]:
+def _list_figures(run: Result, n: int) -> list[tuple[str, str]]:
     one, many = NAMES[run.kind]
     n_judged = len(run.scores) if run.kind == "series" else len(run.names)
     judged = "windows" if run.kind == "series" else one if n_judged == 1 else many
@@ -299,20 +306,20 @@ def _figures(run: Result, n: int) -> list[tuple[str, str]]:
     return [(judged, wording.number(n_judged)), *told, ("explained below", wording.number(n))]
 
 
-def _card(kind: str, item: Item, rank: int) -> Card:
-    draw = {"pictures": picture_views, "series": stretch_lines}.get(kind)
+def _make_card(kind: str, item: Item, rank: int) -> Card:
+    draw = {"pictures": draw_views, "series": draw_stretch}.get(kind)
     drawings = [] if draw is None else draw(item)
     n_on_sheet = ON_SHEET if kind == "pictures" else 0
     return Card(
         rank=rank,
-        name=clipped(item.name, 120),
+        name=clip(item.name, 120),
         score=wording.number(item.score, 3),
         p_value="" if item.p_value is None else wording.number(item.p_value, 2),
         is_alarm=item.is_alarm,
-        places=[(clipped(place.text, 120), wording.share(place.share)) for place in item.places],
-        notices=[wording.shortened(note, 200) for note in item.notices],
+        places=[(clip(place.text, 120), wording.share(place.share)) for place in item.places],
+        notices=[wording.shorten(note, 200) for note in item.notices],
         sheet=drawings[:n_on_sheet],
         drawings=drawings[n_on_sheet:],
-        text=marked_words(item),
+        text=draw_marked_words(item),
         span=f"{item.ends[0]} to {item.ends[1]}" if len(item.ends) == 2 else "",
     )

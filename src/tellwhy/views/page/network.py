@@ -11,22 +11,22 @@ from markupsafe import Markup
 
 from tellwhy.core.score import Floats
 from tellwhy.results.network_run import FoundGroup, MethodTold, NetworkItem, NetworkRun
-from tellwhy.views.page.media import Drawn, image, shaded_words
+from tellwhy.views.page.media import Drawn, image, shade_words
 from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
 from tellwhy.views.page.shell import (
     Limits,
     Panel,
     Text,
-    clipped,
+    clip,
     fit_page,
     make_page,
     make_panel,
     write_page,
 )
 from tellwhy.views.page.svg import bar
-from tellwhy.views.plots.visualisations import VISUALISATIONS, as_picture, channel_axis, visualise
+from tellwhy.views.plots.visualisations import VISUALISATIONS, find_channel_axis, make_pixels, visualise
 from tellwhy.words import wording
-from tellwhy.words.network_wording import KINDS, carried, conserved, is_carried
+from tellwhy.words.network_wording import KINDS, is_carried, write_carried, write_conserved
 
 READING = "How to read this"
 MOST_ITEMS = 60
@@ -89,7 +89,7 @@ class Odd:
 
 def render_network(run: NetworkRun) -> str:
     """Return the page on an explained network: at most 8 MB, no request."""
-    return fit_page(lambda limits: _page(run, limits), n_items=min(MOST_ITEMS, len(run.items)))
+    return fit_page(lambda limits: _draw_page(run, limits), n_items=min(MOST_ITEMS, len(run.items)))
 
 
 def write_network_report(run: NetworkRun, path: str | Path) -> Path:
@@ -97,8 +97,8 @@ def write_network_report(run: NetworkRun, path: str | Path) -> Path:
     return write_page(render_network(run), path)
 
 
-def _page(run: NetworkRun, limits: Limits) -> str:
-    source = f"{wording.shortened(run.network, 60)} on {wording.shortened(run.source, 60)}"
+def _draw_page(run: NetworkRun, limits: Limits) -> str:
+    source = f"{wording.shorten(run.network, 60)} on {wording.shorten(run.source, 60)}"
     panels = [
         show_overview(_open(run, limits, source)),
         show_network(run, limits),
@@ -117,9 +117,9 @@ def _open(run: NetworkRun, limits: Limits, source: str) -> Overview:
         )
     return Overview(
         title=f"Why: {source}",
-        headline=wording.shortened(run.headline, 300),
-        figures=_figures(run),
-        summary=f"Explained is {wording.shortened(run.explains, 300)}.",
+        headline=wording.shorten(run.headline, 300),
+        figures=_list_figures(run),
+        summary=f"Explained is {wording.shorten(run.explains, 300)}.",
         **shorten_notices(notices, limits),
     )
 
@@ -132,14 +132,14 @@ def show_network(run: NetworkRun, limits: Limits) -> Panel:
         *([("odd", "Odd groups")] if run.groups else []),
         *contents,
         kind=run.kind,
-        cards=[_card(item, run.methods) for item in run.items[: limits.items]],
-        trust=[_trust(told) for told in run.methods],
-        odd=[_odd(group, run) for group in run.groups],
+        cards=[_make_card(item, run.methods) for item in run.items[: limits.items]],
+        trust=[_make_trust(told) for told in run.methods],
+        odd=[_make_odd(group, run) for group in run.groups],
         n_grouped=run.n_grouped,
     )
 
 
-def _figures(run: NetworkRun) -> list[tuple[str, str]]:
+def _list_figures(run: NetworkRun) -> list[tuple[str, str]]:
     counts = [
         ("input" if run.n_inputs == 1 else "inputs", wording.number(run.n_inputs)),
         ("method" if len(run.methods) == 1 else "methods", wording.number(len(run.methods))),
@@ -150,7 +150,7 @@ def _figures(run: NetworkRun) -> list[tuple[str, str]]:
             wording.number(first.output, 3) if first.probability is None else wording.share(first.probability)
         )
         what = "its output" if first.probability is None else "probability of it"
-        return [("likeliest class", wording.shortened(first.name, 30)), (what, sure), *counts]
+        return [("likeliest class", wording.shorten(first.name, 30)), (what, sure), *counts]
     painted = max(told.n_judged for told in run.methods)
     return [
         *counts,
@@ -159,20 +159,20 @@ def _figures(run: NetworkRun) -> list[tuple[str, str]]:
     ]
 
 
-def _card(item: NetworkItem, methods: Sequence[MethodTold]) -> Card:
-    name = wording.shortened(item.name, 60)
+def _make_card(item: NetworkItem, methods: Sequence[MethodTold]) -> Card:
+    name = wording.shorten(item.name, 60)
     return Card(
-        name=clipped(item.name, 120),
-        explained=clipped(item.explained, 60),
+        name=clip(item.name, 120),
+        explained=clip(item.explained, 60),
         output=wording.number(item.output, 3),
-        picture=image(as_picture(item.pixels), f"the picture {name}") if item.pixels.size else None,
-        classes=_bars(item),
-        ways=[_way(item, told) for told in methods],
-        notices=[wording.shortened(note, 200) for note in item.notices],
+        picture=image(make_pixels(item.pixels), f"the picture {name}") if item.pixels.size else None,
+        classes=_make_bars(item),
+        ways=[_draw_way(item, told) for told in methods],
+        notices=[wording.shorten(note, 200) for note in item.notices],
     )
 
 
-def _bars(item: NetworkItem) -> list[ClassBar]:
+def _make_bars(item: NetworkItem) -> list[ClassBar]:
     """The likeliest classes: probabilities from 0 to 1, or outputs of a network that has one."""
     shown = [c.output if c.probability is None else c.probability for c in item.classes]
     reach = 1.0 if item.classes[0].probability is not None else max(abs(x) for x in shown) or 1.0
@@ -187,34 +187,34 @@ def _bars(item: NetworkItem) -> list[ClassBar]:
             words,
             class_="odd" if is_explained else "usual",
         )
-        made.append(ClassBar(clipped(one.name, 40), drawn, words, is_explained))
+        made.append(ClassBar(clip(one.name, 40), drawn, words, is_explained))
     return made
 
 
-def _way(item: NetworkItem, told: MethodTold) -> Way:
+def _draw_way(item: NetworkItem, told: MethodTold) -> Way:
     values = item.values[told.name]
     left = item.left_over[told.name]
     said = "" if left is None else f"{wording.number(left, 2)} of {wording.number(item.output, 3)} left over"
     if item.words:
-        pairs = zip(item.words, _per_word(values), strict=True)
+        pairs = zip(item.words, _sum_per_word(values), strict=True)
         pieces = [piece for word, v in pairs for piece in ((word, float(v)), (" ", 0.0))]
-        return Way(told.title, said, [], shaded_words(pieces))
-    shown = _upscaled(values, item.pixels)
+        return Way(told.title, said, [], shade_words(pieces))
+    shown = _enlarge(values, item.pixels)
     drawn = [
-        Drawn(how, image(visualise(shown, item.pixels, how), f"{how} of {wording.shortened(item.name, 60)}"))
+        Drawn(how, image(visualise(shown, item.pixels, how), f"{how} of {wording.shorten(item.name, 60)}"))
         for how in VISUALISATIONS
     ]
     return Way(told.title, said, drawn, Markup(""))
 
 
-def _per_word(values: Floats) -> Floats:
+def _sum_per_word(values: Floats) -> Floats:
     """One number per word, also where each has a vector."""
     return values if values.ndim == 1 else values.reshape(len(values), -1).sum(axis=1)
 
 
-def _upscaled(values: Floats, pixels: Floats) -> Floats:
+def _enlarge(values: Floats, pixels: Floats) -> Floats:
     """Values in the size of the picture, where the user's own function prepared another size."""
-    axis = channel_axis(values.shape) if values.ndim == 3 else None
+    axis = find_channel_axis(values.shape) if values.ndim == 3 else None
     planes = values if axis is None else np.moveaxis(values, axis, 2)
     if planes.shape[:2] == pixels.shape[:2]:
         return planes
@@ -223,31 +223,37 @@ def _upscaled(values: Floats, pixels: Floats) -> Floats:
     return np.asarray(planes[down][:, across])
 
 
-def _trust(told: MethodTold) -> Trust:
+def _make_trust(told: MethodTold) -> Trust:
     reach = max((abs(line.share) for line in told.ledger), default=1.0)
     lines = []
     for line in told.ledger:
         words = f"{100 * line.share:.1f} %"
         drawn = bar(line.share, -reach, reach, words, class_="odd" if line.share > 0 else "usual")
         where = f"{line.where}: {line.operation}" if line.where else line.operation
-        lines.append((wording.shortened(where, 60), drawn, words))
+        lines.append((wording.shorten(where, 60), drawn, words))
     is_checked = told.area is not None
     return Trust(
-        told.title, KINDS[told.kind], conserved(told), carried(told), is_carried(told), is_checked, lines
+        told.title,
+        KINDS[told.kind],
+        write_conserved(told),
+        write_carried(told),
+        is_carried(told),
+        is_checked,
+        lines,
     )
 
 
-def _odd(group: FoundGroup, run: NetworkRun) -> Odd:
+def _make_odd(group: FoundGroup, run: NetworkRun) -> Odd:
     named = set(group.names)
     members = [item for item in run.items if item.name in named][:MOST_MEMBERS]
     first = run.methods[0].name
     drawn = []
     for item in members:
-        seen = visualise(_upscaled(item.values[first], item.pixels), item.pixels, "blend")
+        seen = visualise(_enlarge(item.values[first], item.pixels), item.pixels, "blend")
         drawn.append(
             Drawn(
-                wording.shortened(item.name, 40),
-                image(seen, f"relevance of {wording.shortened(item.name, 60)}"),
+                wording.shorten(item.name, 40),
+                image(seen, f"relevance of {wording.shorten(item.name, 60)}"),
             )
         )
     return Odd(group.text, drawn)

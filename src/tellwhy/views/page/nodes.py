@@ -11,12 +11,12 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.node_picture import NodePicture
 from tellwhy.views.page.shell import Limits, Panel, make_panel
 from tellwhy.views.page.svg import element
-from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, class_color, score_limits
+from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, choose_class_color, score_limits
 from tellwhy.words import wording
 
 MOST_PIXELS = 400  # along a side of a map
@@ -44,23 +44,23 @@ class Shown:
 
 def show_nodes(found: NodePicture | None, _limits: Limits) -> Panel | None:
     """Return the panel of classes and context of a graph's nodes; None for a table."""
-    shown = pictures(found)
+    shown = draw_pictures(found)
     return make_panel("nodes", ("context", "Context"), pictures=shown) if shown else None
 
 
-def pictures(found: NodePicture | None) -> list[Shown]:
+def draw_pictures(found: NodePicture | None) -> list[Shown]:
     """Return the pictures of a graph run; none for a table."""
     if found is None:
         return []
     main = np.argsort(-np.nan_to_num(found.values).mean(axis=0), kind="stable")[:MOST_FEATURES]
-    drawn = {"grid": _maps, "time": _lines}.get(found.kind)
+    drawn = {"grid": _draw_maps, "time": _draw_lines}.get(found.kind)
     return ([] if drawn is None else drawn(found, main)) + _cross_plot(found)
 
 
-def _maps(found: NodePicture, main: Integers) -> list[Shown]:
+def _draw_maps(found: NodePicture, main: Integers) -> list[Shown]:
     where = "" if found.at is None else f" Slice {found.at} of the volume, the one with the oddest node."
-    classes = _class_pixels(found.classes).reshape(*found.shape, 3)
-    shown = [Shown("class", _image(classes, "Map of the classes"), _class_words(found.classes) + where)]
+    classes = _draw_class_pixels(found.classes).reshape(*found.shape, 3)
+    shown = [Shown("class", _draw_image(classes, "Map of the classes"), _write_class(found.classes) + where)]
     layers = {"score": found.scores, "score that the context adds": found.context}
     layers |= {f"relevance of {found.names[j]}": found.values[:, j] for j in main}
     layers |= {f"{name} (does not see neighbours)": scores for name, scores in found.others.items()}
@@ -68,23 +68,25 @@ def _maps(found: NodePicture, main: Integers) -> list[Shown]:
         low, high = _scale(values)
         pixels = _score_pixels(values, low, high).reshape(*found.shape, 3)
         note = f"{wording.number(low)} (light) to {wording.number(high)} (dark, and beyond)"
-        title = wording.shortened(name, 60)
-        shown.append(Shown(title, _image(pixels, f"Map: {title}"), note))
+        title = wording.shorten(name, 60)
+        shown.append(Shown(title, _draw_image(pixels, f"Map: {title}"), note))
     return shown
 
 
-def _class_words(classes: Integers) -> str:
+def _write_class(classes: Integers) -> str:
     there = classes[classes >= 0]
     sizes = np.bincount(there) if len(there) else np.zeros(0, int)
     return "; ".join(f"class {k}: {wording.share(size / len(there))}" for k, size in enumerate(sizes)) + "."
 
 
-def _rgb(color: str) -> tuple[int, int, int]:
+def _read_rgb(color: str) -> tuple[int, int, int]:
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
-def _class_pixels(classes: Integers) -> Pixels:
-    table = np.array([*(_rgb(color) for color in CLASS_COLORS), _MISSING], dtype=np.uint8)  # missing is last
+def _draw_class_pixels(classes: Integers) -> Pixels:
+    table = np.array(
+        [*(_read_rgb(color) for color in CLASS_COLORS), _MISSING], dtype=np.uint8
+    )  # missing is last
     return table[np.where(classes < 0, len(CLASS_COLORS), classes % len(CLASS_COLORS))]
 
 
@@ -98,28 +100,28 @@ def _score_pixels(values: Floats, low: float, high: float) -> Pixels:
     """Colours between two values; grey where there is none."""
     level = np.clip((np.nan_to_num(values) - low) / ((high - low) or 1.0), 0, 1)
     stops = [stop for stop, _ in SCORE_COLORS]
-    colors = np.array([_rgb(color) for _, color in SCORE_COLORS], dtype=float)
+    colors = np.array([_read_rgb(color) for _, color in SCORE_COLORS], dtype=float)
     pixels = np.column_stack([np.interp(level, stops, colors[:, k]) for k in range(3)]).astype(np.uint8)
     pixels[~np.isfinite(values)] = _MISSING
     return pixels
 
 
-def _image(pixels: Pixels, label: str) -> Markup:
+def _draw_image(pixels: Pixels, label: str) -> Markup:
     """Return a map as an image; every k-th node of a large one."""
     step = max(1, -(-max(pixels.shape[:2]) // MOST_PIXELS))
     small = pixels[::step, ::step]
-    source = f"data:image/png;base64,{base64.b64encode(png(small)).decode()}"
+    source = f"data:image/png;base64,{base64.b64encode(write_png(small)).decode()}"
     height, width = small.shape[:2]
     image = str(element("img", src=source, alt=label, width=width, height=height, class_="node-map"))
     return Markup(image.removesuffix("</img>"))  # in HTML, an image has no end tag
 
 
-def png(pixels: Pixels) -> bytes:
+def write_png(pixels: Pixels) -> bytes:
     r"""Return an image of shape (h, w, 3) as a PNG file.
 
     Examples
     --------
-    >>> png(np.zeros((2, 3, 3), np.uint8))[:4]
+    >>> write_png(np.zeros((2, 3, 3), np.uint8))[:4]
     b'\x89PNG'
     """
     height, width = pixels.shape[:2]
@@ -137,9 +139,9 @@ def png(pixels: Pixels) -> bytes:
     return made
 
 
-def _lines(found: NodePicture, main: Integers) -> list[Shown]:
+def _draw_lines(found: NodePicture, main: Integers) -> list[Shown]:
     n = len(found.scores)
-    rows = evenly_spread(n, MOST_POINTS)
+    rows = spread_evenly(n, MOST_POINTS)
     odd = np.flatnonzero(found.scores > found.threshold)
     odd = odd[np.argsort(-found.scores[odd], kind="stable")[:MOST_RINGS]]
     ends = f"{found.places[0]} to {found.places[-1]}" if found.places else f"0 to {n - 1}"
@@ -148,13 +150,13 @@ def _lines(found: NodePicture, main: Integers) -> list[Shown]:
     for name, values in series:
         if not np.isfinite(values).any():
             continue
-        drawn = _line(values, found.classes, rows, odd, wording.shortened(name, 60))
-        note = f"{wording.shortened(ends, 80)}; colour: class; circles: above the threshold"
-        shown.append(Shown(wording.shortened(name, 60), drawn, note, is_wide=True))
+        drawn = _draw_line(values, found.classes, rows, odd, wording.shorten(name, 60))
+        note = f"{wording.shorten(ends, 80)}; colour: class; circles: above the threshold"
+        shown.append(Shown(wording.shorten(name, 60), drawn, note, is_wide=True))
     return shown
 
 
-def _line(values: Floats, classes: Integers, rows: Integers, odd: Integers, label: str) -> Markup:
+def _draw_line(values: Floats, classes: Integers, rows: Integers, odd: Integers, label: str) -> Markup:
     low = np.nanmin(values)
     high = np.nanmax(values)
     x = np.arange(len(values)) / max(len(values) - 1, 1) * LINE_WIDTH
@@ -162,14 +164,14 @@ def _line(values: Floats, classes: Integers, rows: Integers, odd: Integers, labe
     y = LINE_HEIGHT - 8 - (values - low) / ((high - low) or 1.0) * (LINE_HEIGHT - 16)
     marks = []
     for k in np.unique(classes[rows]):
-        path = _path(x[rows], y[rows], classes[rows] == k)
-        color = class_color(int(k), _MISSING_LINE)
+        path = _draw_path(x[rows], y[rows], classes[rows] == k)
+        color = choose_class_color(int(k), _MISSING_LINE)
         marks.append(element("path", d=path, fill="none", stroke=color, stroke_width=1.4))
-    marks += [_ring(x[i], y[i]) for i in odd if np.isfinite(y[i])]
-    return _svg(LINE_WIDTH, LINE_HEIGHT, f"Line: {label}", marks)
+    marks += [_draw_ring(x[i], y[i]) for i in odd if np.isfinite(y[i])]
+    return _draw_svg(LINE_WIDTH, LINE_HEIGHT, f"Line: {label}", marks)
 
 
-def _path(x: Floats, y: Floats, own: NDArray[np.bool_]) -> str:
+def _draw_path(x: Floats, y: Floats, own: NDArray[np.bool_]) -> str:
     """Stretches of neighbours of one class; a node alone is a dot."""
     parts = []
     pen_down = False
@@ -193,23 +195,23 @@ def _cross_plot(found: NodePicture) -> list[Shown]:
     high = xy[there].max(axis=0)
     at = 10 + (xy - low) / np.where(high > low, high - low, 1.0) * (PLOT_SIDE - 20)
     at[:, 1] = PLOT_SIDE - at[:, 1]  # SVG counts y from the top down
-    some = there[evenly_spread(len(there), MOST_POINTS)]
+    some = there[spread_evenly(len(there), MOST_POINTS)]
     marks = []
     for k in np.unique(found.classes[some]):
         dots = "".join(f"M{a:.1f} {b:.1f}h0.1" for a, b in at[some[found.classes[some] == k]])
-        marks.append(element("path", d=dots, **_dots(int(k))))
+        marks.append(element("path", d=dots, **_draw_dots(int(k))))
     odd = there[np.argsort(-found.scores[there], kind="stable")[:100]]
-    marks += [_ring(a, b) for a, b in at[odd[found.scores[odd] > found.threshold]]]
-    names = [wording.shortened(found.names[j], 30) for j in (first, second)]
+    marks += [_draw_ring(a, b) for a, b in at[odd[found.scores[odd] > found.threshold]]]
+    names = [wording.shorten(found.names[j], 30) for j in (first, second)]
     across, up = (f"{names[k]}, {wording.number(low[k])} to {wording.number(high[k])}" for k in range(2))
     note = f"across: {across}; up: {up}; circles: the oddest above the threshold"
     title = f"{names[0]} and {names[1]} by class"
-    return [Shown(title, _svg(PLOT_SIDE, PLOT_SIDE, f"Cross-plot: {title}", marks), note)]
+    return [Shown(title, _draw_svg(PLOT_SIDE, PLOT_SIDE, f"Cross-plot: {title}", marks), note)]
 
 
-def _dots(k: int) -> dict[str, object]:
+def _draw_dots(k: int) -> dict[str, object]:
     return {
-        "stroke": class_color(k, _MISSING_LINE),
+        "stroke": choose_class_color(k, _MISSING_LINE),
         "stroke_width": 3,
         "stroke_linecap": "round",
         "stroke_opacity": 0.55,
@@ -217,10 +219,10 @@ def _dots(k: int) -> dict[str, object]:
     }
 
 
-def _ring(x: float, y: float) -> Markup:
+def _draw_ring(x: float, y: float) -> Markup:
     return element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=5, fill="none", stroke=ODD, stroke_width=1.8)
 
 
-def _svg(width: int, height: int, label: str, marks: list[Markup]) -> Markup:
+def _draw_svg(width: int, height: int, label: str, marks: list[Markup]) -> Markup:
     title = element("title", label)
     return element("svg", title, *marks, class_="node-plot", role="img", viewBox=f"0 0 {width} {height}")

@@ -11,8 +11,8 @@ import numpy as np
 from markupsafe import Markup
 
 from tellwhy.results.result import Finding, Result
-from tellwhy.verdicts.sheet_rows import shown_places
-from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
+from tellwhy.verdicts.sheet_rows import list_shown_places
+from tellwhy.views.page.shell import Limits, Panel, Text, clip, make_panel
 from tellwhy.views.page.svg import bar
 from tellwhy.words import tell, wording
 
@@ -53,16 +53,16 @@ def show_overview(found: Overview) -> Panel:
 
 def shorten_notices(notices: Sequence[str], limits: Limits) -> dict[str, Any]:
     """Return the notices that fit, and how many do not."""
-    shown = [wording.shortened(notice, 400) for notice in notices[: limits.lines]]
+    shown = [wording.shorten(notice, 400) for notice in notices[: limits.lines]]
     return {"notices": shown, "more_notices": max(0, len(notices) - limits.lines)}
 
 
-def title_of(run: Result) -> Text:
+def write_title(run: Result) -> Text:
     """Return what the page is called."""
-    return Markup("What is odd in {}").format(clipped(file_name(run.source), 80))
+    return Markup("What is odd in {}").format(clip(cut_file_name(run.source), 80))
 
 
-def overview(run: Result, limits: Limits) -> Overview:
+def make_overview(run: Result, limits: Limits) -> Overview:
     """Return the head of the page on the rows of a table."""
     n = len(run.scores)
     n_above = count_above(run)
@@ -70,28 +70,28 @@ def overview(run: Result, limits: Limits) -> Overview:
         ("rows scored", wording.number(n)),
         ("above the threshold", wording.number(n_above)),
         ("columns used", wording.number(len(run.columns))),
-        _causes(run),
+        _count_causes_in_words(run),
     ]
     return Overview(
-        title=title_of(run),
-        headline=_headline(n, n_above),
+        title=write_title(run),
+        headline=_write_headline(n, n_above),
         figures=figures,
-        because=_main_columns(run) if n_above else [],
-        summary=wording.shortened(run.summary, 2000),
-        sentences=[wording.shortened(sentence, 400) for sentence in run.headline],
+        because=_list_main_columns(run) if n_above else [],
+        summary=wording.shorten(run.summary, 2000),
+        sentences=[wording.shorten(sentence, 400) for sentence in run.headline],
         **shorten_notices(run.notes, limits),
     )
 
 
-def _causes(run: Result) -> tuple[str, Text]:
+def _count_causes_in_words(run: Result) -> tuple[str, Text]:
     """How many different causes the alarms have; for runs that count none, the method."""
     if run.opening is None or not run.opening.n_causes:
-        return "explained by", clipped(run.explanation.method, 24)
+        return "explained by", clip(run.explanation.method, 24)
     n = run.opening.n_causes
     return "different causes" if n > 1 else "cause", wording.number(n)
 
 
-def file_name(source: str) -> str:
+def cut_file_name(source: str) -> str:
     """Return the last part of a path of any system: folders are nobody else's business."""
     return PureWindowsPath(source).name or source  # it also splits at slashes
 
@@ -101,18 +101,18 @@ def count_above(run: Result) -> int:
     return int((np.asarray(run.scores) > run.line).sum())
 
 
-def _headline(n: int, n_above: int) -> str:
+def _write_headline(n: int, n_above: int) -> str:
     if n_above == 0:
         return f"None of {wording.count(n, 'row')} stands out."
     verb = "stands" if n_above == 1 else "stand"
     return f"{wording.number(n_above)} of {wording.count(n, 'row')} {verb} out."
 
 
-def _main_columns(run: Result) -> list[str]:
-    return [wording.shortened(name, 40) for name, part in by_share(run.column_shares)[:3] if part >= 0.05]
+def _list_main_columns(run: Result) -> list[str]:
+    return [wording.shorten(name, 40) for name, part in sort_by_share(run.column_shares)[:3] if part >= 0.05]
 
 
-def by_share(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+def sort_by_share(shares: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return finite shares by their column, the largest first."""
     return sorted(
         ((str(k), float(v)) for k, v in shares.items() if np.isfinite(v)), key=lambda pair: -pair[1]
@@ -133,13 +133,13 @@ class DataFinding:
 
 def show_findings(run: Result, limits: Limits) -> Panel | None:
     """Return the panel of what was found, cause by cause."""
-    found = findings(run, limits)
+    found = list_findings(run, limits)
     if not found:
         return None
     return make_panel("findings", ("findings", "Findings"), findings=found, n_findings=len(run.findings))
 
 
-def findings(run: Result, limits: Limits) -> list[DataFinding]:
+def list_findings(run: Result, limits: Limits) -> list[DataFinding]:
     """Return what was found, most important first."""
     with_card = {anomaly.row for anomaly in run.anomalies[: limits.cards]}
     made = []
@@ -147,24 +147,24 @@ def findings(run: Result, limits: Limits) -> list[DataFinding]:
         made.append(
             DataFinding(
                 n_rows=wording.number(len(found.rows)) if found.rows else "",
-                text=clipped(tell.finding_without_count(found), 260),
-                example=clipped(tell.new_example(found), 80),
-                where=_places(found),
-                action=wording.shortened(found.action, 60),
+                text=clip(tell.finding_without_count(found), 260),
+                example=clip(tell.new_example(found), 80),
+                where=_list_places(found),
+                action=wording.shorten(found.action, 60),
                 links=[int(row) for row in found.rows if row in with_card][:1],
             )
         )
     return made
 
 
-def _places(found: Finding) -> str:
+def _list_places(found: Finding) -> str:
     """'lines 5, 79', or rows where lines are not known."""
-    shown = shown_places(found, MOST_PLACES)
+    shown = list_shown_places(found, MOST_PLACES)
     if not shown:
         return "whole column"
     n = len(found.rows)
     word = "line" if found.lines else "row"
-    listed = ", ".join(wording.shortened(place, 60) for place in shown)
+    listed = ", ".join(wording.shorten(place, 60) for place in shown)
     more = f" and {wording.number(n - MOST_PLACES)} more" if n > MOST_PLACES else ""
     return f"{word if n == 1 else word + 's'} {listed}{more}"
 
@@ -192,18 +192,17 @@ def show_groups(run: Result, limits: Limits) -> Panel | None:
     """Return the panel of rows that are odd for the same reasons; where there are findings, they tell it."""
     if run.findings:
         return None
-    shown = groups(run, limits)
+    shown = list_groups(run, limits)
     contents = [("groups", "Groups")] if shown else []
     return make_panel("groups", *contents, groups=shown, n_groups=len(run.groups))
 
 
-def groups(run: Result, limits: Limits) -> list[RowGroup]:
+def list_groups(run: Result, limits: Limits) -> list[RowGroup]:
     """Return the groups, with links to the cards of their rows."""
     chosen = run.groups[: limits.groups]
     largest = max((len(group.rows) for group in chosen), default=1)
     names = {
-        a.row: clipped(a.id if a.id is not None else f"row {a.row}", 24)
-        for a in run.anomalies[: limits.listed]
+        a.row: clip(a.id if a.id is not None else f"row {a.row}", 24) for a in run.anomalies[: limits.listed]
     }
     with_card = {a.row for a in run.anomalies[: limits.cards]}
     made = []
@@ -213,7 +212,7 @@ def groups(run: Result, limits: Limits) -> list[RowGroup]:
         links = [Link(int(row), names.get(row, f"row {row}"), row in with_card) for row in rows]
         more = len(group.rows) - len(links)
         drawn = bar(len(group.rows), 0.0, largest, label, class_="usual")
-        features = [clipped(name, 40) for name in group.features[: limits.factors]]
+        features = [clip(name, 40) for name in group.features[: limits.factors]]
         made.append(RowGroup(features, len(group.rows), drawn, links, more))
     return made
 
@@ -221,7 +220,7 @@ def groups(run: Result, limits: Limits) -> list[RowGroup]:
 def show_settings(lists: Mapping[str, Mapping[str, object]]) -> Panel:
     """Return the panel of settings: names and values, in lists with a title each."""
     filled = [
-        (title, [(clipped(name), clipped(_write_setting(value), 400)) for name, value in pairs.items()])
+        (title, [(clip(name), clip(_write_setting(value), 400)) for name, value in pairs.items()])
         for title, pairs in lists.items()
         if pairs
     ]
@@ -232,26 +231,26 @@ def show_settings_of_run(run: Result, limits: Limits) -> Panel:
     """Return what is needed to repeat the run of a table."""
     return show_settings(
         {
-            "": settings(run, limits),
-            "How columns were read": _first(run.roles, limits),
-            "Versions": _first(run.versions, limits),
+            "": list_settings(run, limits),
+            "How columns were read": _take_first(run.roles, limits),
+            "Versions": _take_first(run.versions, limits),
         }
     )
 
 
-def settings(run: Result, limits: Limits) -> dict[str, object]:
+def list_settings(run: Result, limits: Limits) -> dict[str, object]:
     """Return what the user chose, and what came of it."""
     return {
-        "input": file_name(run.source),
+        "input": cut_file_name(run.source),
         "fingerprint (SHA-256)": run.fingerprint,
-        **_first(run.settings, limits),
+        **_take_first(run.settings, limits),
         "threshold": wording.number(run.threshold, 6),
         "created": run.created,
         "schema": run.schema,
     }
 
 
-def _first(pairs: Mapping[str, object], limits: Limits) -> dict[str, object]:
+def _take_first(pairs: Mapping[str, object], limits: Limits) -> dict[str, object]:
     return dict(list(pairs.items())[: limits.lines])
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tellwhy.results.node_picture import NodePicture, picture_of_result
+from tellwhy.results.node_picture import NodePicture, read_picture
 from tellwhy.results.result import Result
 from tellwhy.views.page.anomalies import show_anomalies
 from tellwhy.views.page.evidence import show_evidence, show_trust
 from tellwhy.views.page.nodes import show_nodes
 from tellwhy.views.page.overview import (
-    file_name,
-    overview,
+    cut_file_name,
+    make_overview,
     show_findings,
     show_groups,
     show_overview,
     show_settings_of_run,
-    title_of,
+    write_title,
 )
 from tellwhy.views.page.scores import show_scores
-from tellwhy.views.page.shell import Limits, clipped, fit_page, make_page, write_page
+from tellwhy.views.page.shell import Limits, clip, fit_page, make_page, write_page
 
 
 def render(run: Result, picture: NodePicture | None = None) -> str:
@@ -47,14 +47,14 @@ def write_report(run: Result, path: str | Path, picture: NodePicture | None = No
 
 def _draw(run: Result, limits: Limits, picture: NodePicture | None) -> str:
     panels = [
-        show_overview(overview(run, limits)),
+        show_overview(make_overview(run, limits)),
         show_trust(run, limits),
         show_findings(run, limits),
         show_anomalies(run, limits),
         show_groups(run, limits),
         show_scores(run, limits),
-        show_nodes(picture or picture_of_result(run), limits),
+        show_nodes(picture or read_picture(run), limits),
         show_evidence(run, limits),
         show_settings_of_run(run, limits),
     ]
-    return make_page(title_of(run), clipped(file_name(run.source), 80), panels)
+    return make_page(write_title(run), clip(cut_file_name(run.source), 80), panels)

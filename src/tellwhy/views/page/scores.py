@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Result
-from tellwhy.views.page.overview import KIND_WORDS, by_share, count_above
-from tellwhy.views.page.shell import Limits, Panel, Text, clipped, make_panel
+from tellwhy.views.page.overview import KIND_WORDS, count_above, sort_by_share
+from tellwhy.views.page.shell import Limits, Panel, Text, clip, make_panel
 from tellwhy.views.page.svg import (
     LEFT,
     PLOT_HEIGHT,
     Axis,
-    axis_text,
     bar,
+    choose_ticks,
+    draw_gridline,
+    draw_picture,
     element,
-    gridline,
-    nice_ticks,
-    percent,
-    picture,
     round_ticks,
+    write_axis_text,
+    write_percent,
 )
 from tellwhy.words import wording
 from tellwhy.words.wording import count, number
@@ -41,7 +41,7 @@ def show_scores(run: Result, limits: Limits) -> Panel:
         ("scores", "Scores"),
         ("columns", "Columns"),
         scores=scores(run),
-        columns=columns(run, limits),
+        columns=make_columns(run, limits),
         n_anomalies=len(run.anomalies),
         is_attribution=run.explanation.kind == "attribution",
         kind_words=KIND_WORDS[run.explanation.kind],
@@ -78,7 +78,7 @@ def scores(run: Result) -> Scores:
         notes.append(
             f"The last bar gathers the {wording.count(bins.beyond, 'row')} beyond the end of the axis."
         )
-    return Scores(histogram(bins, f"Histogram of scores. {words}"), words, notes)
+    return Scores(draw_histogram(bins, f"Histogram of scores. {words}"), words, notes)
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class ColumnBar:
     role: Text = ""  # what the column was taken for
 
 
-def columns(run: Result, limits: Limits) -> list[ColumnBar]:
+def make_columns(run: Result, limits: Limits) -> list[ColumnBar]:
     """Return which columns make rows odd, the small ones together, and what no column received."""
-    ranked = by_share(run.column_shares)
+    ranked = sort_by_share(run.column_shares)
     left_over = float(np.mean([anomaly.unattributed for anomaly in run.anomalies])) if run.anomalies else 0.0
     left_over = float(np.clip(left_over, 0.0, 1.0))
     ranked = [(name, part * (1.0 - left_over)) for name, part in ranked]
@@ -105,24 +105,24 @@ def columns(run: Result, limits: Limits) -> list[ColumnBar]:
     longest = max([rest, left_over, *(part for _, part in ranked)]) or 1.0
     is_attribution = run.explanation.kind == "attribution"
     made = [
-        replace(_column_bar(name, part, longest, is_attribution), role=clipped(run.roles.get(name, ""), 48))
+        replace(_make_column_bar(name, part, longest, is_attribution), role=clip(run.roles.get(name, ""), 48))
         for name, part in shown
     ]
     if others:
         words = wording.count(len(others), "other column")
-        made.append(_column_bar(words, rest, longest, is_attribution, is_rest=True))
+        made.append(_make_column_bar(words, rest, longest, is_attribution, is_rest=True))
     if left_over > 0:
-        made.append(_column_bar("not attributed", left_over, longest, is_attribution, is_rest=True))
+        made.append(_make_column_bar("not attributed", left_over, longest, is_attribution, is_rest=True))
     return made
 
 
-def _column_bar(
+def _make_column_bar(
     name: str, part: float, longest: float, is_attribution: bool, *, is_rest: bool = False
 ) -> ColumnBar:
     words = wording.share(part) if is_attribution else ""  # strengths of other kinds are no shares
-    label = f"{wording.shortened(name)} {words}"
+    label = f"{wording.shorten(name)} {words}"
     drawn = bar(part, 0.0, longest, label, class_="rest" if is_rest else "odd")
-    return ColumnBar(clipped(name, 40), drawn, words, is_rest)
+    return ColumnBar(clip(name, 40), drawn, words, is_rest)
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,14 @@ def bin_scores(scores: Floats, threshold: float) -> Bins:
     if log_scores:  # the lowest hundredth joins the first bin: a score near 0 would stretch the axis
         scores = np.log10(np.maximum(scores, min(floor, threshold)))
         threshold = float(np.log10(threshold))
-    edges = _edges(*_limits(scores, threshold), threshold)
+    edges = _find_edges(*_find_limits(scores, threshold), threshold)
     where = np.searchsorted(edges, scores, side="left")
     counts = np.bincount(np.clip(where - 1, 0, len(edges) - 1), minlength=len(edges))  # the last: beyond
-    log_counts = _few_odd(edges, counts[:-1], threshold)
+    log_counts = _has_few_odd(edges, counts[:-1], threshold)
     return Bins(edges, counts[:-1], int(counts[-1]), threshold, log_scores, log_counts)
 
 
-def _limits(scores: Floats, threshold: float) -> tuple[float, float]:
+def _find_limits(scores: Floats, threshold: float) -> tuple[float, float]:
     """Where the axis starts and ends; scores far beyond the others are left to the last bar."""
     if not len(scores):
         return 0.0, 1.0
@@ -176,7 +176,7 @@ def _limits(scores: Floats, threshold: float) -> tuple[float, float]:
     return low, high
 
 
-def _edges(low: float, high: float, threshold: float) -> Floats:
+def _find_edges(low: float, high: float, threshold: float) -> Floats:
     width = (high - low) / N_BINS
     width = width if width > np.finfo(float).tiny else 1.0
     # No bar may hold both usual and odd rows: the threshold is an edge, and bins are counted from it.
@@ -186,14 +186,14 @@ def _edges(low: float, high: float, threshold: float) -> Floats:
     return edges[: max(2, int(np.searchsorted(edges, high - 1e-9 * width)) + 1)]
 
 
-def _few_odd(edges: Floats, counts: Integers, threshold: float) -> bool:
+def _has_few_odd(edges: Floats, counts: Integers, threshold: float) -> bool:
     """Tell whether bars above the threshold would be too low to see."""
     tail = counts[edges[:-1] >= threshold]
     tallest = int(counts.max(initial=0))
     return tallest > 100 and 0 < tail.max(initial=0) < FEW * tallest
 
 
-def histogram(bins: Bins, label: str) -> Markup:
+def draw_histogram(bins: Bins, label: str) -> Markup:
     """Draw counts of scores, those above the threshold in the colour of oddness."""
     tallest = max(int(bins.counts.max(initial=0)), bins.beyond, 1)
     low = float(bins.edges[0])
@@ -209,34 +209,34 @@ def histogram(bins: Bins, label: str) -> Markup:
     def place(position: float) -> float:
         return LEFT + (right - LEFT) * (position - low) / ((high - low) or 1.0)
 
-    marks = [axis_text(LEFT - 1.5, 11, "rows", "end")]
+    marks = [write_axis_text(LEFT - 1.5, 11, "rows", "end")]
     for tick in _count_ticks(tallest, bins.log_counts):
-        marks += gridline(PLOT_HEIGHT - height(tick), number(tick))
-    marks += _columns(bins, place, height)
+        marks += draw_gridline(PLOT_HEIGHT - height(tick), number(tick))
+    marks += _draw_columns(bins, place, height)
     if bins.beyond:
         words = f"score above {number(bins.score(high))}: {count(bins.beyond, 'row')}"
         is_odd = high >= bins.threshold
-        marks.append(_column((100 + right) / 2, 100, height(bins.beyond), words, is_odd=is_odd))
-        marks.append(axis_text(100, PLOT_HEIGHT + 18, f">{number(bins.score(high), 3)}", "end"))
+        marks.append(_draw_column((100 + right) / 2, 100, height(bins.beyond), words, is_odd=is_odd))
+        marks.append(write_axis_text(100, PLOT_HEIGHT + 18, f">{number(bins.score(high), 3)}", "end"))
     marks += _score_axis(bins, place, last=right - (11 if bins.beyond else 3))
-    marks += _threshold_line(bins, place)
-    return picture(label, PLOT_HEIGHT + 44, *marks, class_="chart")
+    marks += _draw_threshold(bins, place)
+    return draw_picture(label, PLOT_HEIGHT + 44, *marks, class_="chart")
 
 
-def _columns(bins: Bins, place: Axis, height: Axis) -> list[Markup]:
+def _draw_columns(bins: Bins, place: Axis, height: Axis) -> list[Markup]:
     drawn = []
     for start, end, n in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
         is_odd = start >= bins.threshold - 1e-9 * abs(end - start)
         words = f"score {number(bins.score(start))} to {number(bins.score(end))}: {count(int(n), 'row')}"
-        drawn.append(_column(place(start), place(end), height(n), words, is_odd=is_odd))
+        drawn.append(_draw_column(place(start), place(end), height(n), words, is_odd=is_odd))
     return drawn
 
 
-def _column(start: float, end: float, height: float, words: str, *, is_odd: bool) -> Markup:
+def _draw_column(start: float, end: float, height: float, words: str, *, is_odd: bool) -> Markup:
     if height <= 0:
         return Markup("")
     gap = 0.12 * (end - start)
-    across = {"x": percent(start + gap / 2), "width": percent(end - start - gap)}
+    across = {"x": write_percent(start + gap / 2), "width": write_percent(end - start - gap)}
     upward = {"y": f"{PLOT_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
     color = "odd" if is_odd else "usual"
     return element("rect", element("title", words), class_=color, rx=1, **across, **upward)
@@ -245,41 +245,43 @@ def _column(start: float, end: float, height: float, words: str, *, is_odd: bool
 def _count_ticks(tallest: int, log_counts: bool) -> list[float]:
     if log_counts:
         return [0.0, *(10.0**k for k in range(int(np.log10(tallest)) + 1))]
-    return [tick for tick in nice_ticks(0, tallest, 4) if tick.is_integer()]
+    return [tick for tick in choose_ticks(0, tallest, 4) if tick.is_integer()]
 
 
 def _score_axis(bins: Bins, place: Axis, last: float) -> list[Markup]:
     low = float(bins.edges[0])
     high = float(bins.edges[-1])
     words = "score: the higher, the odder"
-    ticks = [(tick, place(tick)) for tick in nice_ticks(low, high, 5)]
+    ticks = [(tick, place(tick)) for tick in choose_ticks(low, high, 5)]
     if bins.log_scores:
         words = "score, on a logarithmic scale: the higher, the odder"
         rounds = round_ticks(bins.score(low), bins.score(high))
         ticks = [(tick, place(float(np.log10(tick)))) for tick in rounds]
     marks = [
-        axis_text(x, PLOT_HEIGHT + 18, number(tick, 3), "middle")
+        write_axis_text(x, PLOT_HEIGHT + 18, number(tick, 3), "middle")
         for tick, x in ticks
         if LEFT + 1 <= x <= last
     ]
-    return [*marks, axis_text(LEFT, PLOT_HEIGHT + 38, f"{words} →", "start", class_="axis-title")]
+    return [*marks, write_axis_text(LEFT, PLOT_HEIGHT + 38, f"{words} →", "start", class_="axis-title")]
 
 
-def _threshold_line(bins: Bins, place: Axis) -> list[Markup]:
+def _draw_threshold(bins: Bins, place: Axis) -> list[Markup]:
     if not bins.edges[0] <= bins.threshold <= bins.edges[-1]:
         return []
     x = place(bins.threshold)
     anchor, shift = ("end", -1) if x > 60 else ("start", 1)  # on the side with more room
-    line = element("rect", class_="threshold", x=percent(x), y=0, width=2, height=PLOT_HEIGHT)
+    line = element("rect", class_="threshold", x=write_percent(x), y=0, width=2, height=PLOT_HEIGHT)
     words = f"threshold {number(bins.score(bins.threshold))}"
-    return [line, axis_text(x + shift, 11, words, anchor, class_="threshold-text")]
+    return [line, write_axis_text(x + shift, 11, words, anchor, class_="threshold-text")]
 
 
 MOST_CURVES = 5
 MOST_CURVE_POINTS = 120
 
 
-def curves(named: Mapping[str, Sequence[float]], classes: Sequence[str], x_title: str, label: str) -> Markup:
+def draw_curves(
+    named: Mapping[str, Sequence[float]], classes: Sequence[str], x_title: str, label: str
+) -> Markup:
     """Draw curves that start at 1 over the number of columns reset, on one pair of axes."""
     highest = max([1.0, *(float(np.max(c)) for c in named.values() if len(c))])
     lowest = min([0.0, *(float(np.min(c)) for c in named.values() if len(c))])
@@ -288,23 +290,23 @@ def curves(named: Mapping[str, Sequence[float]], classes: Sequence[str], x_title
     def height(y: float) -> float:
         return (PLOT_HEIGHT - 28) * (y - lowest) / (highest - lowest)
 
-    marks = [axis_text(LEFT - 1.5, 11, "score", "end")]
-    for tick in nice_ticks(lowest, highest, 4):
-        marks += gridline(PLOT_HEIGHT - height(tick), number(tick, 2))
-    for tick in nice_ticks(0, steps, 6):
+    marks = [write_axis_text(LEFT - 1.5, 11, "score", "end")]
+    for tick in choose_ticks(lowest, highest, 4):
+        marks += draw_gridline(PLOT_HEIGHT - height(tick), number(tick, 2))
+    for tick in choose_ticks(0, steps, 6):
         if tick.is_integer():
             x = LEFT + (100 - LEFT) * tick / steps
-            marks.append(axis_text(x, PLOT_HEIGHT + 18, number(tick), "end" if x > 97 else "middle"))
-    lines = [_curve(c, steps, height, class_) for c, class_ in zip(named.values(), classes, strict=True)]
+            marks.append(write_axis_text(x, PLOT_HEIGHT + 18, number(tick), "end" if x > 97 else "middle"))
+    lines = [_draw_curve(c, steps, height, class_) for c, class_ in zip(named.values(), classes, strict=True)]
     box = {"viewBox": f"0 0 100 {PLOT_HEIGHT}", "preserveAspectRatio": "none"}
-    size = {"x": percent(LEFT), "y": 0, "width": percent(100 - LEFT), "height": PLOT_HEIGHT}
+    size = {"x": write_percent(LEFT), "y": 0, "width": write_percent(100 - LEFT), "height": PLOT_HEIGHT}
     marks.append(element("svg", *lines, **size, **box, overflow="visible"))
-    marks.append(axis_text(LEFT, PLOT_HEIGHT + 38, x_title, "start", class_="axis-title"))
-    return picture(label, PLOT_HEIGHT + 44, *marks, class_="chart")
+    marks.append(write_axis_text(LEFT, PLOT_HEIGHT + 38, x_title, "start", class_="axis-title"))
+    return draw_picture(label, PLOT_HEIGHT + 44, *marks, class_="chart")
 
 
-def _curve(curve: Sequence[float], steps: int, height: Axis, class_: str) -> Markup:
-    index = evenly_spread(len(curve), MOST_CURVE_POINTS)
+def _draw_curve(curve: Sequence[float], steps: int, height: Axis, class_: str) -> Markup:
+    index = spread_evenly(len(curve), MOST_CURVE_POINTS)
     points = [f"{100 * i / steps:.2f},{PLOT_HEIGHT - height(float(curve[i])):.2f}" for i in index]
     return element(
         "polyline", class_=f"curve {class_}", points=" ".join(points), vector_effect="non-scaling-stroke"

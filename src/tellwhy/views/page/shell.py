@@ -18,7 +18,7 @@ from tellwhy.storage.folders import check_new_file, new_file
 from tellwhy.storage.overwriting import PAGE_SIGN
 from tellwhy.views.page.svg import element
 from tellwhy.words import wording
-from tellwhy.words.wording import TITLE_LENGTH, shortened
+from tellwhy.words.wording import TITLE_LENGTH, shorten
 
 Text = Markup | str
 MOST_BYTES = 8_000_000
@@ -62,7 +62,9 @@ def make_panel(template: str, *contents: tuple[str, str], **parts: object) -> Pa
 def make_page(title: Text, source: Text, panels: Iterable[Panel | None]) -> str:
     """Put panels into the shell; those that have nothing to show are None."""
     there = [panel for panel in panels if panel is not None]
-    return fill("page.html.j2", title=title, source=source, panels=there, version=__version__, **_assets())
+    return fill(
+        "page.html.j2", title=title, source=source, panels=there, version=__version__, **_read_assets()
+    )
 
 
 def fit_page(draw: Callable[[Limits], str], *, n_items: int = 0) -> str:
@@ -96,21 +98,21 @@ def check_page(path: str | Path) -> None:
     check_new_file(Path(path), sign=PAGE_SIGN)
 
 
-def clipped(text: object, length: int = 40) -> Text:
+def clip(text: object, length: int = 40) -> Text:
     """Return a text, or its beginning with the rest (up to a limit) shown when the pointer rests on it."""
-    short = shortened(text, length)
-    whole = shortened(text, TITLE_LENGTH)
+    short = shorten(text, length)
+    whole = shorten(text, TITLE_LENGTH)
     return short if whole == short else element("span", short, title=whole)
 
 
 def fill(template: str, **parts: object) -> str:
     """Return a template with its parts put in, as text that any file can hold."""
-    page = _environment().get_template(template).render(**parts)
+    page = _make_environment().get_template(template).render(**parts)
     return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
 
 
 @cache
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     """Return what fills templates: everything is escaped, and a missing name is an error."""
     made = Environment(
         loader=FunctionLoader(read_asset),
@@ -119,7 +121,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(number=wording.number, clipped=clipped)
+    made.filters.update(number=wording.number, clipped=clip)
     made.globals["count"] = wording.count
     return made
 
@@ -131,7 +133,7 @@ def read_asset(name: str) -> str:
 
 
 @cache
-def _assets() -> dict[str, Markup]:
+def _read_assets() -> dict[str, Markup]:
     """Style and scripts, and the policy that names their hashes and allows nothing else."""
     parts = {
         "style": read_asset("style.css"),

@@ -49,13 +49,13 @@ def element(name: str, *children: str, **attributes: object) -> Markup:
     return Markup(f"<{name}{words}>{''.join(escape(child) for child in children)}</{name}>")
 
 
-def picture(label: str, height: int, *children: str, class_: str) -> Markup:
+def draw_picture(label: str, height: int, *children: str, class_: str) -> Markup:
     """Return an SVG as wide as its place, which screen readers announce as `label`."""
     title = element("title", label)
     return element("svg", title, *children, class_=class_, role="img", width="100%", height=height)
 
 
-def percent(position: float) -> str:
+def write_percent(position: float) -> str:
     """Write a length along x."""
     return f"{position:.2f}%"
 
@@ -70,20 +70,30 @@ def bar(
     end = zero + 100 * (value / scale) / span
     left = min(zero, end)
     width = max(abs(end - zero), 0.4)  # nothing is still seen as a line
-    size = {"x": percent(left), "y": 1, "width": percent(width), "height": BAR_HEIGHT - 2, "rx": 2}
+    size = {
+        "x": write_percent(left),
+        "y": 1,
+        "width": write_percent(width),
+        "height": BAR_HEIGHT - 2,
+        "rx": 2,
+    }
     marks = [
         element("rect", class_="track", x="0", y=BAR_HEIGHT / 2 - 0.5, width="100%", height=1),
         element("rect", class_=class_, **size),
     ]
     if low < 0:
-        marks.append(element("rect", class_="zero", x=percent(zero), y=0, width=1, height=BAR_HEIGHT))
+        marks.append(element("rect", class_="zero", x=write_percent(zero), y=0, width=1, height=BAR_HEIGHT))
     if error:
         reach = 100 * error / scale / span
         start = max(0.0, end - reach)
         width = min(100.0, end + reach) - start
         y = BAR_HEIGHT / 2 - 1
-        marks.append(element("rect", class_="whisker", x=percent(start), y=y, width=percent(width), height=2))
-    return picture(label, BAR_HEIGHT, *marks, class_="bar")
+        marks.append(
+            element(
+                "rect", class_="whisker", x=write_percent(start), y=y, width=write_percent(width), height=2
+            )
+        )
+    return draw_picture(label, BAR_HEIGHT, *marks, class_="bar")
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,7 @@ def strip_axis(quantiles: Quantiles, marked: Sequence[float]) -> StripAxis:
     return StripAxis(low, high, scale, min(outside) < low, max(outside) > high)
 
 
-def range_strip(quantiles: Quantiles, value: float | None, normal: float | None, label: str) -> Markup:
+def draw_range(quantiles: Quantiles, value: float | None, normal: float | None, label: str) -> Markup:
     """Draw what is usual, the row's value (a dot) and its nearest normal value (a diamond).
 
     A thin line reaches over all rows, a bar over 90 % of them, a box over half; a stroke is the median.
@@ -135,10 +145,10 @@ def range_strip(quantiles: Quantiles, value: float | None, normal: float | None,
     axis = strip_axis(quantiles, [x for x in (value, normal) if x is not None])
     at = Quantiles(*(axis.position(q) for q in quantiles))
     marks = [
-        _band("range-all", at.least, at.most, 2),
-        _band("range-most", at.q5, at.q95, 8),
-        _band("range-half", at.q25, at.q75, 14),
-        element("rect", class_="median", x=percent(at.middle), y=3, width=2, height=STRIP_HEIGHT - 6),
+        _draw_band("range-all", at.least, at.most, 2),
+        _draw_band("range-most", at.q5, at.q95, 8),
+        _draw_band("range-half", at.q25, at.q75, 14),
+        element("rect", class_="median", x=write_percent(at.middle), y=3, width=2, height=STRIP_HEIGHT - 6),
     ]
     if axis.break_low:
         marks.append(_mark("break", _GUTTER - 2.5, "M-3 5 1-5M1 5 5-5"))
@@ -147,23 +157,23 @@ def range_strip(quantiles: Quantiles, value: float | None, normal: float | None,
     if normal is not None:
         marks.append(_mark("normal-mark", axis.position(normal), "M0-6 6 0 0 6-6 0z"))
     if value is not None:  # last, so that it lies on top
-        x = percent(axis.position(value))
+        x = write_percent(axis.position(value))
         marks.append(element("circle", class_="value-mark", cx=x, cy=STRIP_HEIGHT // 2, r=6))
-    return picture(label, STRIP_HEIGHT, *marks, class_="strip")
+    return draw_picture(label, STRIP_HEIGHT, *marks, class_="strip")
 
 
-def _band(class_: str, start: float, end: float, height: int) -> Markup:
+def _draw_band(class_: str, start: float, end: float, height: int) -> Markup:
     y = (STRIP_HEIGHT - height) / 2
-    width = percent(max(end - start, 0.5))
+    width = write_percent(max(end - start, 0.5))
     return element(
-        "rect", class_=class_, x=percent(start), y=y, width=width, height=height, rx=min(height / 2, 3)
+        "rect", class_=class_, x=write_percent(start), y=y, width=width, height=height, rx=min(height / 2, 3)
     )
 
 
 def _mark(class_: str, position: float, outline: str) -> Markup:
     """A shape in pixels at a place in per cent: an inner picture is the only way to mix the two."""
     path = element("path", class_=class_, d=outline)
-    return element("svg", path, x=percent(position), y=STRIP_HEIGHT // 2, overflow="visible")
+    return element("svg", path, x=write_percent(position), y=STRIP_HEIGHT // 2, overflow="visible")
 
 
 PLOT_HEIGHT = 200
@@ -172,17 +182,17 @@ LEFT = 10.0  # per cent of the width kept for the labels of the y axis
 Axis = Callable[[float], float]  # a number to its place or height
 
 
-def axis_text(x: float, y: float, words: str, anchor: str, class_: str = "tick") -> Markup:
+def write_axis_text(x: float, y: float, words: str, anchor: str, class_: str = "tick") -> Markup:
     """Write a word at a place on a chart."""
-    return element("text", words, class_=class_, x=percent(x), y=f"{y:.1f}", text_anchor=anchor)
+    return element("text", words, class_=class_, x=write_percent(x), y=f"{y:.1f}", text_anchor=anchor)
 
 
-def nice_ticks(low: float, high: float, n: int) -> list[float]:
+def choose_ticks(low: float, high: float, n: int) -> list[float]:
     """Return round numbers between two ends, about n of them.
 
     Examples
     --------
-    >>> nice_ticks(0.3, 9.7, 5)
+    >>> choose_ticks(0.3, 9.7, 5)
     [2.0, 4.0, 6.0, 8.0]
     """
     span = high - low
@@ -210,7 +220,9 @@ def round_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
-def gridline(y: float, words: str) -> list[Markup]:
+def draw_gridline(y: float, words: str) -> list[Markup]:
     """Draw a horizontal line with its label."""
-    line = element("rect", class_="grid", x=percent(LEFT), y=f"{y:.1f}", width=percent(100 - LEFT), height=1)
-    return [line, axis_text(LEFT - 1.5, y + 4, words, "end")]
+    line = element(
+        "rect", class_="grid", x=write_percent(LEFT), y=f"{y:.1f}", width=write_percent(100 - LEFT), height=1
+    )
+    return [line, write_axis_text(LEFT - 1.5, y + 4, words, "end")]

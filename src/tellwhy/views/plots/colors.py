@@ -30,12 +30,12 @@ CLASS_COLORS = (
 SCORE_COLORS = ((0.0, "#fbfaf8"), (0.35, "#f6c58f"), (0.7, ODD), (1.0, "#4d1f00"))
 
 
-def class_color(k: int, missing: str = INK) -> str:
+def choose_class_color(k: int, missing: str = INK) -> str:
     """Return the colour of latent class number k; they repeat after ten, and −1 is a missing node.
 
     Examples
     --------
-    >>> class_color(0) == class_color(10) == CLASS_COLORS[0], class_color(-1)
+    >>> choose_class_color(0) == choose_class_color(10) == CLASS_COLORS[0], choose_class_color(-1)
     (True, '#1a2330')
     """
     return CLASS_COLORS[k % len(CLASS_COLORS)] if k >= 0 else missing

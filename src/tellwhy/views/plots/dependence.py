@@ -7,14 +7,21 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.explanation_parts import column_places
+from tellwhy.core.explanation_parts import find_columns
 from tellwhy.core.score import Floats
-from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, USUAL, class_color
-from tellwhy.views.plots.rows import cells_of, levels, numbers_of, ranks
-from tellwhy.views.plots.style import contribution_title, explained_by, finish, in_one_class, label, need_rows
+from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, USUAL, choose_class_color
+from tellwhy.views.plots.rows import find_levels, rank_values, read_numbers, take_cells
+from tellwhy.views.plots.style import (
+    finish,
+    label,
+    need_rows,
+    tell_method,
+    turn_to_one_class,
+    write_contribution_title,
+)
 from tellwhy.words.wording import count, number
 
 MOST_POINTS = 5000
@@ -46,32 +53,32 @@ def scatter(explanation: Explanation, column: str | int, *, color: str | int | N
     'c'
     """
     need_rows(explanation, "plot.scatter")
-    explanation = in_one_class(explanation)
-    place = int(column_places(explanation, column)[0])
-    shown = explanation[evenly_spread(len(explanation), MOST_POINTS)]
-    cells = cells_of(shown, np.array([place]))
+    explanation = turn_to_one_class(explanation)
+    place = int(find_columns(explanation, column)[0])
+    shown = explanation[spread_evenly(len(explanation), MOST_POINTS)]
+    cells = take_cells(shown, np.array([place]))
     if cells is None:
         raise InvalidInput(
             "plot.scatter needs the explained rows, but this explanation holds no cells for its columns. "
             "Explain rows with an explainer, or give `data`."
         )
     name = shown.names()[place]
-    numbers = numbers_of(shown, place)
+    numbers = read_numbers(shown, place)
     y = shown.values[:, place]
     figure = go.Figure()
     if numbers is None:
         _draw_kinds(figure, cells[:, 0], y)
     else:
-        other = _other_column(shown, place, numbers, color)
+        other = _choose_other_column(shown, place, numbers, color)
         _draw_points(figure, shown, numbers, y, other)
     figure.add_hline(y=0, line_width=1, line_color=INK)
-    figure.update_yaxes(title=contribution_title(shown), zeroline=False)
+    figure.update_yaxes(title=write_contribution_title(shown), zeroline=False)
     title = f"What {label(name)} does in {count(len(explanation), 'row')}"
-    title += _left_out(len(shown), len(explanation), numbers)
-    return finish(figure, title, explained_by(shown), x_title=label(name), height=460)
+    title += _tell_left_out(len(shown), len(explanation), numbers)
+    return finish(figure, title, tell_method(shown), x_title=label(name), height=460)
 
 
-def _left_out(n_shown: int, n: int, numbers: Floats | None) -> str:
+def _tell_left_out(n_shown: int, n: int, numbers: Floats | None) -> str:
     """Say which rows are not drawn."""
     n_empty = 0 if numbers is None else int(np.isnan(numbers).sum())
     sampled = "" if n_shown == n else f", {number(n_shown)} of them drawn"
@@ -80,7 +87,7 @@ def _left_out(n_shown: int, n: int, numbers: Floats | None) -> str:
 
 def _draw_kinds(figure: go.Figure, cells: Any, y: Floats) -> None:
     """One box with its points for each kind of a column of texts, the most frequent first."""
-    kinds, codes = levels(cells)
+    kinds, codes = find_levels(cells)
     counts = np.bincount(codes)
     for k in np.argsort(-counts, kind="stable")[:20]:
         figure.add_trace(
@@ -105,12 +112,12 @@ def _draw_points(figure: go.Figure, shown: Explanation, x: Floats, y: Floats, ot
         figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, hovertemplate=words))
         return
     name = label(shown.names()[other])
-    shade = numbers_of(shown, other)
+    shade = read_numbers(shown, other)
     if shade is None:
-        _draw_by_kind(figure, x, y, cells_of(shown, np.array([other]))[:, 0], name)
+        _draw_by_kind(figure, x, y, take_cells(shown, np.array([other]))[:, 0], name)
         return
     low, high = np.nanmin(shade), np.nanmax(shade)
-    marker |= {"color": ranks(shade), "coloraxis": "coloraxis"}
+    marker |= {"color": rank_values(shade), "coloraxis": "coloraxis"}
     hover = f"%{{x:.4g}}: %{{y:.4g}}<br>{name} = %{{customdata:.4g}}<extra></extra>"
     figure.add_trace(
         go.Scatter(x=x, y=y, mode="markers", marker=marker, customdata=shade, hovertemplate=hover)
@@ -122,11 +129,11 @@ def _draw_points(figure: go.Figure, shown: Explanation, x: Floats, y: Floats, ot
 
 def _draw_by_kind(figure: go.Figure, x: Floats, y: Floats, cells: Any, name: str) -> None:
     """Points in one colour for each kind of another column; rare kinds share the last one."""
-    kinds, codes = levels(cells)
+    kinds, codes = find_levels(cells)
     frequent = np.argsort(-np.bincount(codes), kind="stable")[:_MOST_KINDS]
     for place, k in enumerate(frequent):
         at = codes == k
-        marker = {"size": 7, "opacity": 0.75, "color": class_color(place)}
+        marker = {"size": 7, "opacity": 0.75, "color": choose_class_color(place)}
         figure.add_trace(go.Scatter(x=x[at], y=y[at], mode="markers", marker=marker, name=label(kinds[k])))
     at = ~np.isin(codes, frequent)
     if at.any():
@@ -135,21 +142,21 @@ def _draw_by_kind(figure: go.Figure, x: Floats, y: Floats, cells: Any, name: str
     figure.update_layout(legend_title_text=name, showlegend=True)
 
 
-def _other_column(shown: Explanation, place: int, x: Floats, color: str | int | None) -> int | None:
+def _choose_other_column(shown: Explanation, place: int, x: Floats, color: str | int | None) -> int | None:
     """Place of the column that colours points; None for one colour."""
     if color is None:
         return None
     if not (isinstance(color, str) and color == "auto"):
-        return int(column_places(shown, color)[0])
+        return int(find_columns(shown, color)[0])
     strengths = [
-        -1.0 if j == place else _strength(x, shown.values[:, place], numbers_of(shown, j))
+        -1.0 if j == place else _measure_strength(x, shown.values[:, place], read_numbers(shown, j))
         for j in range(shown.values.shape[1])
     ]
     best = int(np.argmax(strengths))
     return best if strengths[best] > 0 else None
 
 
-def _strength(x: Floats, y: Floats, other: Floats | None) -> float:
+def _measure_strength(x: Floats, y: Floats, other: Floats | None) -> float:
     """How well another column tells high from low contributions among rows with nearly equal cells."""
     if other is None:
         return -1.0

@@ -45,9 +45,9 @@ def flipping(results: Flipping | Iterable[Flipping] | Mapping[str, Flipping | Ar
     >>> [trace.name for trace in figure.data]
     ['OneClassDTD', 'random order']
     """
-    curves = _mean_curves(results)
+    curves = _average_curves(results)
     figure = go.Figure()
-    styles = iter(_styles(len(curves)))
+    styles = iter(_choose_styles(len(curves)))
     for name, curve in curves.items():
         is_random = name == "RandomAttribution"  # it takes no colour from the others
         style = RANDOM_ORDER if is_random else next(styles)
@@ -62,15 +62,15 @@ def flipping(results: Flipping | Iterable[Flipping] | Mapping[str, Flipping | Ar
     return finish(figure, title, subtitle, x_title="features taken away, most relevant first", height=460)
 
 
-def _mean_curves(results: object) -> dict[str, Floats]:
-    pairs = _pairs([results] if hasattr(results, "mean_curve") else results)
+def _average_curves(results: object) -> dict[str, Floats]:
+    pairs = _list_pairs([results] if hasattr(results, "mean_curve") else results)
     curves = [np.asarray(f.mean_curve() if hasattr(f, "mean_curve") else f, dtype=float) for _, f in pairs]
     if not curves or any(curve.ndim != 1 for curve in curves):
         raise InvalidParameter(
             "The 'results' parameter of plot.flipping must be results of tellwhy.evaluation.flipping, or a "
             f"mapping from a name to a curve. Got {type(results).__name__} instead."
         )
-    return _without_repeats([name for name, _ in pairs], curves, "flipping")
+    return _drop_repeats([name for name, _ in pairs], curves, "flipping")
 
 
 def region_flipping(
@@ -95,13 +95,13 @@ def region_flipping(
     """
     from tellwhy.views.plots.drawn import RegionFlipping
 
-    named = _named(results, RegionFlipping, "region_flipping")
+    named = _name_results(results, RegionFlipping, "region_flipping")
     figure = go.Figure()
-    for (name, found), style in zip(named.items(), _styles(len(named)), strict=True):
-        _add_curve(figure, 100 * found.shares, found.mean_curve(), _with_area(name, found), style)
+    for (name, found), style in zip(named.items(), _choose_styles(len(named)), strict=True):
+        _add_curve(figure, 100 * found.shares, found.mean_curve(), _name_with_area(name, found), style)
     chance = next((found.random for found in named.values() if found.random is not None), None)
     if isinstance(chance, RegionFlipping):
-        words = _with_area("random order", chance)
+        words = _name_with_area("random order", chance)
         _add_curve(figure, 100 * chance.shares, chance.mean_curve(), words, RANDOM_ORDER)
     legend_inside(figure)
     figure.update_yaxes(title="mean score, untouched input = 1", rangemode="tozero")
@@ -115,7 +115,7 @@ def region_flipping(
     return finish(figure, "Do the named regions carry the score?", subtitle, x_title=x_title, height=460)
 
 
-def _with_area(name: str, found: Flipping) -> str:
+def _name_with_area(name: str, found: Flipping) -> str:
     return f"{name} (area {found.area:.2f})"
 
 
@@ -139,21 +139,21 @@ def randomisation(
     """
     from tellwhy.views.plots.drawn import Randomisation
 
-    named = _named(results, Randomisation, "randomisation")
+    named = _name_results(results, Randomisation, "randomisation")
     first = next(iter(named.values()))
     if any(found.layers != first.layers for found in named.values()):
         raise InvalidParameter(
             "plot.randomisation draws results with the same layers, and these have different ones."
         )
     figure = go.Figure()
-    for (name, found), style in zip(named.items(), _styles(len(named)), strict=True):
+    for (name, found), style in zip(named.items(), _choose_styles(len(named)), strict=True):
         # The untouched network explains itself: every curve starts at 1.
         curve = [1.0, *(float(value) for value in found.mean_curve())]
         _add_curve(figure, range(len(curve)), curve, name, style, markers=True)
     legend_inside(figure)
     figure.add_hline(y=0, line_width=1, line_color=NEUTRAL)
     figure.update_yaxes(title=_COMPARED.get(first.similarity, f"similarity: {label(first.similarity)}"))
-    _name_stages(figure, ["as it is", *(label(_stage(stage)) for stage in first.layers)])
+    _name_stages(figure, ["as it is", *(label(_name_stage(stage)) for stage in first.layers)])
     order = "from the output down, one after the other" if first.mode == "cascading" else "each one alone"
     title = "Does the explanation depend on the network?"
     subtitle = (
@@ -162,7 +162,7 @@ def randomisation(
     return finish(figure, title, subtitle, x_title=f"layers made random, {order}", height=500)
 
 
-def _stage(layers: Sequence[str]) -> str:
+def _name_stage(layers: Sequence[str]) -> str:
     """Name the layers that became random together."""
     shown = [name or "(own)" for name in layers]  # a network's own parameters belong to no named layer
     return shown[0] if len(shown) == 1 else f"{shown[0]} … {shown[-1]}"
@@ -174,7 +174,7 @@ def _name_stages(figure: go.Figure, names: list[str]) -> None:
     figure.update_xaxes(automargin=True, tickangle=angle, tickmode="array", tickvals=places, ticktext=names)
 
 
-def _pairs(results: object) -> list[tuple[str, object]]:
+def _list_pairs(results: object) -> list[tuple[str, object]]:
     """Return results with their names: those of a mapping, else their methods'."""
     if isinstance(results, Mapping):
         return [(str(name), found) for name, found in results.items()]
@@ -183,18 +183,18 @@ def _pairs(results: object) -> list[tuple[str, object]]:
     return []
 
 
-def _named(results: object, kind: type[Found], owner: str) -> dict[str, Found]:
-    pairs = _pairs([results] if isinstance(results, kind) else results)
+def _name_results(results: object, kind: type[Found], owner: str) -> dict[str, Found]:
+    pairs = _list_pairs([results] if isinstance(results, kind) else results)
     found = [result for _, result in pairs if isinstance(result, kind)]
     if not pairs or len(found) < len(pairs):
         raise InvalidParameter(
             f"The 'results' parameter of plot.{owner} must be results of tellwhy.evaluation, of type "
             f"{kind.__name__}, or a mapping from names to them. Got {type(results).__name__} instead."
         )
-    return _without_repeats([name for name, _ in pairs], found, owner)
+    return _drop_repeats([name for name, _ in pairs], found, owner)
 
 
-def _without_repeats(names: Sequence[str], found: Sequence[Found], owner: str) -> dict[str, Found]:
+def _drop_repeats(names: Sequence[str], found: Sequence[Found], owner: str) -> dict[str, Found]:
     named = dict(zip(names, found, strict=True))
     if len(named) < len(names):  # one of them would not be drawn
         raise InvalidParameter(
@@ -203,7 +203,7 @@ def _without_repeats(names: Sequence[str], found: Sequence[Found], owner: str) -
     return named
 
 
-def _styles(n: int) -> list[Style]:
+def _choose_styles(n: int) -> list[Style]:
     return (CURVES * (n // len(CURVES) + 1))[:n]
 
 

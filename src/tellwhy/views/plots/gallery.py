@@ -13,8 +13,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import integer, one_of, validate_value
 from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import DIVERGING, INK, ODD, USUAL
-from tellwhy.views.plots.style import distinct_labels, finish, label
-from tellwhy.views.plots.visualisations import channel_axis
+from tellwhy.views.plots.style import finish, label, make_distinct
+from tellwhy.views.plots.visualisations import find_channel_axis
 from tellwhy.words.wording import between, count, number
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def insights(
         validate_value("plot.insights", "max_features", max_features, integer(1))
     if not len(found):
         raise InvalidInput("plot.insights needs at least one insight. Got an empty list.")
-    images = [_as_image(insight.coefficients) for insight in found]
+    images = [_make_image(insight.coefficients) for insight in found]
     if style == "auto":
         style = "bars" if any(image is None for image in images) else "heatmap"
     if style == "heatmap":
@@ -70,19 +70,19 @@ def insights(
             raise InvalidInput(
                 "Heat maps need insights into images; these are about columns. Use style='bars'."
             )
-        return _heatmaps(found, max_features, columns)
+        return _draw_heatmaps(found, max_features, columns)
     most = max_features or MOST_FEATURES
-    return _bars(found, most, columns) if style == "bars" else _words(found, most)
+    return _draw_bars(found, most, columns) if style == "bars" else _draw_words(found, most)
 
 
-def _as_image(values: Floats) -> Floats | None:
+def _make_image(values: Floats) -> Floats | None:
     """Return values as (height, width), channels added up; None for what is not an image."""
     if values.ndim == 3:
-        return np.asarray(values.sum(axis=channel_axis(values.shape)))
+        return np.asarray(values.sum(axis=find_channel_axis(values.shape)))
     return values if values.ndim == 2 else None
 
 
-def _panel_title(insight: Insight) -> str:
+def _write_panel_title(insight: Insight) -> str:
     target = label(str(insight.target))
     if insight.component < 0:  # the average over the rows of its target
         return f"{target}: all rows"
@@ -91,7 +91,7 @@ def _panel_title(insight: Insight) -> str:
     return f"{target}: {100 * insight.share:.0f} % of its rows{limits}"
 
 
-def _panels(titles: Sequence[str], across: int, spacing: float) -> tuple[go.Figure, int]:
+def _make_panels(titles: Sequence[str], across: int, spacing: float) -> tuple[go.Figure, int]:
     down = -(-len(titles) // across)
     gap = min(0.5 / max(down, 1), 0.09)
     figure = make_subplots(
@@ -101,12 +101,12 @@ def _panels(titles: Sequence[str], across: int, spacing: float) -> tuple[go.Figu
     return figure, down
 
 
-def _heatmaps(found: Sequence[Insight], max_features: int | None, columns: int) -> go.Figure:
+def _draw_heatmaps(found: Sequence[Insight], max_features: int | None, columns: int) -> go.Figure:
     across = min(columns, len(found))
-    figure, down = _panels([_panel_title(insight) for insight in found], across, 0.03)
+    figure, down = _make_panels([_write_panel_title(insight) for insight in found], across, 0.03)
     for i, insight in enumerate(found):
         where = {"row": i // across + 1, "col": i % across + 1}
-        figure.add_trace(_heatmap(insight, max_features), **where)
+        figure.add_trace(_draw_heatmap(insight, max_features), **where)
         figure.update_xaxes(visible=False, **where)
         axis = "x" if i == 0 else f"x{i + 1}"
         figure.update_yaxes(visible=False, autorange="reversed", scaleanchor=axis, **where)
@@ -118,14 +118,14 @@ def _heatmaps(found: Sequence[Insight], max_features: int | None, columns: int) 
     return finish(figure, "What the model has learned", subtitle, height=120 + 230 * down)
 
 
-def _heatmap(insight: Insight, max_features: int | None) -> go.Heatmap:
+def _draw_heatmap(insight: Insight, max_features: int | None) -> go.Heatmap:
     flat = np.zeros(insight.coefficients.size, dtype=bool)
     flat[insight.top[:max_features]] = True
     main = flat.reshape(insight.coefficients.shape)
 
     def summed(values: Floats | float) -> Floats:
         """The values of the main pixels, channels added up, as an image."""
-        return np.asarray(_as_image(np.where(main, values, 0.0)))
+        return np.asarray(_make_image(np.where(main, values, 0.0)))
 
     is_main = summed(1.0) > 0
     shown = np.where(is_main, summed(insight.effects), np.nan)
@@ -144,13 +144,13 @@ def _heatmap(insight: Insight, max_features: int | None) -> go.Heatmap:
     )
 
 
-def _bars(found: Sequence[Insight], max_features: int, columns: int) -> go.Figure:
-    names = [distinct_labels(insight.names[:max_features])[::-1] for insight in found]
-    across, spacing = _room_for_names(names, min(columns, 3, len(found)))
-    figure, down = _panels([_panel_title(i) + _place_line(i) for i in found], across, spacing)
+def _draw_bars(found: Sequence[Insight], max_features: int, columns: int) -> go.Figure:
+    names = [make_distinct(insight.names[:max_features])[::-1] for insight in found]
+    across, spacing = _measure_room_for_names(names, min(columns, 3, len(found)))
+    figure, down = _make_panels([_write_panel_title(i) + _place_line(i) for i in found], across, spacing)
     for i, insight in enumerate(found):
         where = {"row": i // across + 1, "col": i % across + 1}
-        figure.add_trace(_bar(insight, names[i]), **where)
+        figure.add_trace(_draw_bar(insight, names[i]), **where)
         figure.add_vline(x=0, line_width=1, line_color=INK, **where)
         figure.update_yaxes(automargin=True, ticksuffix="  ", **where)
     tallest = max(1, *(len(shown) for shown in names))
@@ -164,7 +164,7 @@ def _bars(found: Sequence[Insight], max_features: int, columns: int) -> go.Figur
     return figure.update_layout(margin_t=140)
 
 
-def _room_for_names(names: Sequence[Sequence[str]], across: int) -> tuple[int, float]:
+def _measure_room_for_names(names: Sequence[Sequence[str]], across: int) -> tuple[int, float]:
     """How many panels fit side by side, and the part of the width that names take between them."""
     longest = max((len(name) for shown in names for name in shown), default=0)
     part = (30.0 + LETTER * longest) / WINDOW
@@ -180,7 +180,7 @@ def _place_line(insight: Insight) -> str:
     return f'<br><span style="font-size:11px">where {label(name)} is {between(*limits)}</span>'
 
 
-def _bar(insight: Insight, names: Sequence[str]) -> go.Bar:
+def _draw_bar(insight: Insight, names: Sequence[str]) -> go.Bar:
     top = insight.top[: len(names)][::-1]
     effects = insight.effects.ravel()[top]
     # Intervals are of coefficients, bars are effects: coefficient × standard deviation of the feature.
@@ -199,14 +199,14 @@ def _bar(insight: Insight, names: Sequence[str]) -> go.Bar:
     )
 
 
-def _words(found: Sequence[Insight], max_features: int) -> go.Figure:
-    lists = [_word_list(insight, max_features) for insight in found]
+def _draw_words(found: Sequence[Insight], max_features: int) -> go.Figure:
+    lists = [_list_words(insight, max_features) for insight in found]
     longest = max(len(words) for words in lists)
     cells = [words + [""] * (longest - len(words)) for words in lists]
-    colors = [_word_colors(insight, max_features, longest) for insight in found]
+    colors = [_choose_word_colors(insight, max_features, longest) for insight in found]
     table = go.Table(
         header={
-            "values": [f"<b>{_panel_title(i)}</b>" for i in found],
+            "values": [f"<b>{_write_panel_title(i)}</b>" for i in found],
             "align": "left",
             "fill_color": "#eef1f4",
         },
@@ -222,7 +222,7 @@ def _words(found: Sequence[Insight], max_features: int) -> go.Figure:
     return finish(go.Figure(table), "What the model has learned", subtitle, height=240 + 36 * longest)
 
 
-def _word_list(insight: Insight, max_features: int) -> list[str]:
+def _list_words(insight: Insight, max_features: int) -> list[str]:
     """The main features of a pattern, each with its coefficient and interval."""
     top = insight.top[:max_features]
     slopes = insight.coefficients.ravel()[top]
@@ -234,6 +234,6 @@ def _word_list(insight: Insight, max_features: int) -> list[str]:
     return made
 
 
-def _word_colors(insight: Insight, max_features: int, longest: int) -> list[str]:
+def _choose_word_colors(insight: Insight, max_features: int, longest: int) -> list[str]:
     slopes = insight.coefficients.ravel()[insight.top[:max_features]]
     return [ODD if slope > 0 else USUAL for slope in slopes] + [INK] * (longest - len(slopes))

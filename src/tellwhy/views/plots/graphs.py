@@ -10,14 +10,14 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, none, real, validate_value
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.graphs import Grid
-from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, class_color, score_limits
-from tellwhy.views.plots.style import explained_by, finish, label, main_features
+from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, choose_class_color, score_limits
+from tellwhy.views.plots.style import find_main_features, finish, label, tell_method
 from tellwhy.words.wording import number
 
 MOST_POINTS = 5_000
@@ -69,7 +69,7 @@ def node_maps(
     if not isinstance(graph, Grid) or len(graph.shape) not in (2, 3):
         raise InvalidInput("plot.node_maps draws grids of two or three axes; for a chain use plot.time_line.")
     _need_classes(explanation, "plot.node_maps")
-    layers = _layers(explanation, graph, others or {})
+    layers = _list_layers(explanation, graph, others or {})
     place = _slice(explanation, graph, at)
     across = min(MAPS_ACROSS, len(layers))
     down = -(-len(layers) // across)
@@ -82,7 +82,7 @@ def node_maps(
         plane = values.reshape(graph.shape)
         plane = plane if place is None else plane[place]
         is_class = name == "class"
-        drawn = _class_map(plane) if is_class else _score_map(plane, figure.get_subplot(line, column))
+        drawn = _draw_class_map(plane) if is_class else _score_map(plane, figure.get_subplot(line, column))
         figure.add_trace(drawn, line, column)
     figure.update_xaxes(visible=False)
     # the first line of the grid is the top of the map
@@ -90,17 +90,17 @@ def node_maps(
     figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))  # nodes stay square
     where = "" if place is None else f", slice {place} of {graph.shape[0]}"
     title = f"Classes, scores and reasons of {number(graph.n_nodes)} nodes{where}"
-    finish(figure, title, explained_by(explanation), height=140 + _line_height(graph) * down)
+    finish(figure, title, tell_method(explanation), height=140 + _measure_line_height(graph) * down)
     return figure.update_layout(margin_t=130)
 
 
-def _line_height(graph: Grid) -> int:
+def _measure_line_height(graph: Grid) -> int:
     """Pixels of a line of maps: as high as the grid is for its width, within reason, and its title."""
     height, width = graph.shape[-2:]
     return int(np.clip(_MAP_WIDTH * height / width, 120, 500)) + 60
 
 
-def _layers(explanation: Explanation, graph: Grid, others: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+def _list_layers(explanation: Explanation, graph: Grid, others: Mapping[str, ArrayLike]) -> dict[str, Floats]:
     """Maps by name, flat, NaN where a node was not explained."""
     rows = np.asarray(explanation.extras.get("row", np.arange(len(explanation))))
     if len(rows) and rows.max() >= graph.n_nodes:
@@ -133,7 +133,7 @@ def _slice(explanation: Explanation, graph: Grid, at: int | None) -> int | None:
     return int(rows[int(np.argmax(explanation.scores))] // np.prod(graph.shape[1:]))
 
 
-def _class_map(plane: Floats) -> go.Heatmap:
+def _draw_class_map(plane: Floats) -> go.Heatmap:
     n = len(CLASS_COLORS)
     scale = [[edge / n, color] for k, color in enumerate(CLASS_COLORS) for edge in (k, k + 1)]
     words = "node (%{y}, %{x}): class %{z}<extra></extra>"
@@ -185,28 +185,36 @@ def cross_plot(explanation: Explanation, x: int = 0, y: int = 1, *, odd: float =
     for name, value in (("x", x), ("y", y)):
         validate_value("plot.cross_plot", name, value, integer(0, n_features - 1))
     validate_value("plot.cross_plot", "odd", odd, real(0, 1))
-    data = _data(explanation, "plot.cross_plot")
+    data = _read_data(explanation, "plot.cross_plot")
     names = explanation.names()
     classes = np.asarray(explanation.extras["class"])
-    rows = evenly_spread(len(data), MOST_POINTS)
+    rows = spread_evenly(len(data), MOST_POINTS)
     places = data[:, [x, y]]
     figure = go.Figure()
     for k in np.unique(classes):
         own = rows[classes[rows] == k]
-        _points(figure, places, own, f"class {k}", {"size": 4, "color": class_color(int(k)), "opacity": 0.5})
-    top = _oddest(explanation, odd)
+        _draw_points(
+            figure,
+            places,
+            own,
+            f"class {k}",
+            {"size": 4, "color": choose_class_color(int(k)), "opacity": 0.5},
+        )
+    top = _find_oddest(explanation, odd)
     ring = {"size": 11, "symbol": "circle-open", "color": ODD, "line": {"width": 1.5}}
-    _points(figure, places, top[:MOST_POINTS], f"oddest {100 * odd:g} %", ring)
+    _draw_points(figure, places, top[:MOST_POINTS], f"oddest {100 * odd:g} %", ring)
     figure.update_yaxes(title=label(names[y]))
-    return finish(figure, "Nodes by class", explained_by(explanation), x_title=label(names[x]), height=560)
+    return finish(figure, "Nodes by class", tell_method(explanation), x_title=label(names[x]), height=560)
 
 
-def _oddest(explanation: Explanation, share: float) -> Integers:
+def _find_oddest(explanation: Explanation, share: float) -> Integers:
     """The given share of the nodes, and at least one, highest scores first."""
     return np.argsort(-explanation.scores, kind="stable")[: max(1, round(share * len(explanation)))]
 
 
-def _points(figure: go.Figure, places: Floats, rows: Integers, name: str, marker: dict[str, Any]) -> None:
+def _draw_points(
+    figure: go.Figure, places: Floats, rows: Integers, name: str, marker: dict[str, Any]
+) -> None:
     words = "node %{customdata}: (%{x:.4g}, %{y:.4g})<extra>" + name + "</extra>"
     figure.add_scattergl(
         x=places[rows, 0],
@@ -249,30 +257,33 @@ def time_line(
     _need_classes(explanation, "plot.time_line")
     validate_value("plot.time_line", "max_features", max_features, integer(1))
     validate_value("plot.time_line", "odd", odd, real(0, 1))
-    data = _data(explanation, "plot.time_line")
+    data = _read_data(explanation, "plot.time_line")
     classes = np.asarray(explanation.extras["class"])
     places = np.asarray(explanation.extras.get("row", np.arange(len(data))) if times is None else times)
     if len(places) != len(data):
         raise InvalidInput(f"times has {len(places)} entries for {len(data)} explained nodes.")
-    chosen = main_features(explanation.values, max_features)
+    chosen = find_main_features(explanation.values, max_features)
     series = [(label(explanation.names()[j]), data[:, j]) for j in chosen] + [("score", explanation.scores)]
     figure = make_subplots(len(series), 1, shared_xaxes=True, vertical_spacing=0.04)
-    top = _oddest(explanation, odd)
+    top = _find_oddest(explanation, odd)
     for line, (name, values) in enumerate(series, start=1):
         for k in np.unique(classes):
             # Gaps where another class begins: a line never joins two classes.
-            _stretch(figure, places, np.where(classes == k, values, np.nan), int(k), line)
+            _draw_stretch(figure, places, np.where(classes == k, values, np.nan), int(k), line)
         mark = {"size": 9, "symbol": "circle-open", "color": ODD, "line": {"width": 2}}
         shown = {"mode": "markers", "marker": mark, "name": "oddest", "showlegend": line == 1}
         figure.add_scatter(x=places[top], y=values[top], row=line, col=1, hoverinfo="skip", **shown)
         figure.update_yaxes(title=name, row=line, col=1)
-    return finish(figure, "Classes along the line", explained_by(explanation), height=160 + 140 * len(series))
+    return finish(figure, "Classes along the line", tell_method(explanation), height=160 + 140 * len(series))
 
 
-def _stretch(figure: go.Figure, places: NDArray[Any], values: Floats, k: int, line: int) -> None:
+def _draw_stretch(figure: go.Figure, places: NDArray[Any], values: Floats, k: int, line: int) -> None:
     style = {
-        "line": {"color": class_color(k), "width": 1.5},
-        "marker": {"size": 3, "color": class_color(k)},  # a node between two others of another class is a dot
+        "line": {"color": choose_class_color(k), "width": 1.5},
+        "marker": {
+            "size": 3,
+            "color": choose_class_color(k),
+        },  # a node between two others of another class is a dot
     }
     words = "%{x}: %{y:.4g}<extra>class " + str(k) + "</extra>"
     figure.add_scatter(
@@ -289,7 +300,7 @@ def _stretch(figure: go.Figure, places: NDArray[Any], values: Floats, k: int, li
     )
 
 
-def _data(explanation: Explanation, owner: str) -> Floats:
+def _read_data(explanation: Explanation, owner: str) -> Floats:
     if explanation.data is None:
         raise InvalidInput(f"{owner} needs the rows that were explained; this explanation has no data.")
     return np.asarray(explanation.data, dtype=np.float64)

@@ -21,19 +21,19 @@ from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import DIVERGING
 from tellwhy.views.plots.style import (
-    distinct_labels,
-    explained_by,
+    find_main_features,
     finish,
-    in_one_class,
     label,
-    main_features,
+    make_distinct,
+    make_signed_axis,
+    name_quantity,
+    name_row,
     need_rows,
-    quantity,
-    row_name,
-    row_title,
-    signed_axis,
+    tell_method,
+    turn_to_one_class,
+    write_row_title,
 )
-from tellwhy.views.plots.visualisations import channel_axis
+from tellwhy.views.plots.visualisations import find_channel_axis
 from tellwhy.words.wording import number
 
 MOST_IMAGES = 12
@@ -70,40 +70,40 @@ def heatmap(explanation: Explanation, max_rows: int = 40, max_features: int = 20
             f"{explanation.feature_shape}. Reshape `values` first."
         )
     if n_axes == 1:
-        return _table_heatmap(explanation, max_rows, max_features)
-    return _images(explanation, min(max_rows, MOST_IMAGES))
+        return _draw_table(explanation, max_rows, max_features)
+    return _draw_images(explanation, min(max_rows, MOST_IMAGES))
 
 
-def _table_heatmap(explanation: Explanation, max_rows: int, max_features: int) -> go.Figure:
-    shown = in_one_class(explanation)[: min(max_rows, len(explanation))]
-    chosen = main_features(shown.values, max_features)
-    names = distinct_labels([shown.names()[j] for j in chosen])
-    rows = [f"row {row_name(shown[i], i)}" for i in range(len(shown))]
+def _draw_table(explanation: Explanation, max_rows: int, max_features: int) -> go.Figure:
+    shown = turn_to_one_class(explanation)[: min(max_rows, len(explanation))]
+    chosen = find_main_features(shown.values, max_features)
+    names = make_distinct([shown.names()[j] for j in chosen])
+    rows = [f"row {name_row(shown[i], i)}" for i in range(len(shown))]
     values = shown.values[:, chosen]
     words = "%{y}, %{x}: %{z:.4g}<extra></extra>"
     gaps = {"xgap": 1, "ygap": 1}
     figure = go.Figure(
         go.Heatmap(z=values, x=names, y=rows, coloraxis="coloraxis", hovertemplate=words, **gaps)
     )
-    figure.update_layout(coloraxis=signed_axis(values, shown))
+    figure.update_layout(coloraxis=make_signed_axis(values, shown))
     figure.update_xaxes(automargin=True, tickangle=-40 if len(names) > 6 else 0, showgrid=False)
     # Plotly counts from the bottom up; people read tables from the top down.
     figure.update_yaxes(automargin=True, autorange="reversed", showgrid=False, ticksuffix="  ")
     title = "Values by row"
     if len(shown) < len(explanation):
         title = f"Values of {len(shown)} of {len(explanation)} rows"
-    return finish(figure, title, explained_by(shown), x_title="feature", height=220 + 22 * len(shown))
+    return finish(figure, title, tell_method(shown), x_title="feature", height=220 + 22 * len(shown))
 
 
-def _images(explanation: Explanation, most: int) -> go.Figure:
+def _draw_images(explanation: Explanation, most: int) -> go.Figure:
     shown = explanation[: min(most, len(explanation))]
     pictures = shown.values
     if pictures.ndim == 4:
-        pictures = pictures.sum(axis=channel_axis(shown.feature_shape) + 1)  # axis 0 counts the rows
+        pictures = pictures.sum(axis=find_channel_axis(shown.feature_shape) + 1)  # axis 0 counts the rows
     across = min(IMAGES_ACROSS, len(shown))
     down = -(-len(shown) // across)
     titles = [
-        f"row {row_name(shown[i], i)}, {quantity(shown)} {number(float(shown.scores[i]))}"
+        f"row {name_row(shown[i], i)}, {name_quantity(shown)} {number(float(shown.scores[i]))}"
         for i in range(len(shown))
     ]
     figure = make_subplots(
@@ -117,11 +117,11 @@ def _images(explanation: Explanation, most: int) -> go.Figure:
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False, autorange="reversed")  # the first line of an image is its top
     figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))  # pixels stay square
-    figure.update_layout(coloraxis=signed_axis(pictures, shown))
+    figure.update_layout(coloraxis=make_signed_axis(pictures, shown))
     is_attribution = shown.kind == "attribution"
     what = "comes from" if is_attribution else "is sensitive"
-    title = f"Where each {quantity(shown)} {what}"
-    return finish(figure, title, explained_by(shown), height=130 + 250 * down)
+    title = f"Where each {name_quantity(shown)} {what}"
+    return finish(figure, title, tell_method(shown), height=130 + 250 * down)
 
 
 _LINE = 92  # characters of a line of text
@@ -153,10 +153,10 @@ def text(explanation: Explanation, row: int = 0, *, words: Sequence[str] | None 
     tokens = tokens_of(chosen) if words is None else None
     if tokens is not None:
         values = values[: len(tokens[0])]
-    shown = _words(chosen, words, len(values)) if tokens is None else tokens[0]
+    shown = _choose_words(chosen, words, len(values)) if tokens is None else tokens[0]
     reach = float(np.abs(values).max(initial=0.0)) or 1.0
     figure = go.Figure()
-    figure.update_layout(coloraxis=_word_axis(reach))
+    figure.update_layout(coloraxis=_make_word_axis(reach))
     # an invisible point carries the bar of colours
     figure.add_trace(
         go.Scatter(
@@ -167,18 +167,18 @@ def text(explanation: Explanation, row: int = 0, *, words: Sequence[str] | None 
     figure.update_xaxes(visible=False, range=[0, _LINE])
     figure.update_yaxes(visible=False, range=[-n_lines, 0.6])
     height = 150 + 34 * max(n_lines, 3)
-    return finish(figure, row_title(chosen, row), explained_by(chosen), height=height)
+    return finish(figure, write_row_title(chosen, row), tell_method(chosen), height=height)
 
 
-def _word_axis(reach: float) -> dict[str, Any]:
+def _make_word_axis(reach: float) -> dict[str, Any]:
     """A colour axis that says what the colours mean, in the room of a few lines of text."""
     ticks = {"tickvals": [-reach, 0, reach], "ticktext": ["lowers it", "0", "raises it"]}
     return {"colorscale": DIVERGING, "cmin": -reach, "cmax": reach, "colorbar": {**ticks, "thickness": 12}}
 
 
-def _words(chosen: Explanation, words: Sequence[str] | None, n: int) -> list[str]:
+def _choose_words(chosen: Explanation, words: Sequence[str] | None, n: int) -> list[str]:
     """Words of a row, one per feature."""
-    given = _found_words(chosen, n) if words is None else [str(word) for word in words]
+    given = _find_words(chosen, n) if words is None else [str(word) for word in words]
     if len(given) != n:
         raise InvalidInput(
             f"plot.text needs one word per feature: there are {n} features and {len(given)} words. Pass "
@@ -187,7 +187,7 @@ def _words(chosen: Explanation, words: Sequence[str] | None, n: int) -> list[str
     return given
 
 
-def _found_words(chosen: Explanation, n: int) -> list[str]:
+def _find_words(chosen: Explanation, n: int) -> list[str]:
     data = None if chosen.data is None else np.asarray(chosen.data)[0]
     if data is not None and np.ndim(data) == 0:  # one text
         return str(data).split()
@@ -217,13 +217,17 @@ def _write(figure: go.Figure, words: list[str], levels: Floats) -> int:
             yanchor="middle",
             bgcolor=back,
             borderpad=3,
-            font={"family": "ui-monospace, Menlo, Consolas, monospace", "size": 14, "color": _ink(level)},
+            font={
+                "family": "ui-monospace, Menlo, Consolas, monospace",
+                "size": 14,
+                "color": _choose_ink(level),
+            },
         )
         at += room
     return line + 1
 
 
-def _ink(level: float) -> str:
+def _choose_ink(level: float) -> str:
     """White on dark colours."""
     return "white" if abs(level) > 0.75 else "#1a2330"
 
@@ -257,8 +261,8 @@ def overlay(
             f"Got {chosen.feature_shape}."
         )
     shares = chosen.values[0]
-    shares = shares.sum(axis=channel_axis(shares.shape)) if shares.ndim == 3 else shares
-    seen = _grays(chosen, picture, shares.shape)
+    shares = shares.sum(axis=find_channel_axis(shares.shape)) if shares.ndim == 3 else shares
+    seen = _make_grays(chosen, picture, shares.shape)
     figure = make_subplots(
         1, 2, subplot_titles=["the picture", "what raised and lowered"], horizontal_spacing=0.04
     )
@@ -266,27 +270,29 @@ def overlay(
         figure.add_trace(go.Heatmap(z=seen, colorscale=_GRAYS, showscale=False, hoverinfo="skip"), 1, column)
     words = "pixel (%{y}, %{x}): %{z:.4g}<extra></extra>"
     figure.add_trace(go.Heatmap(z=shares, coloraxis="coloraxis", hovertemplate=words), 1, 2)
-    figure.update_layout(coloraxis=signed_axis(shares, chosen) | {"colorscale": _see_through(opacity)})
+    figure.update_layout(
+        coloraxis=make_signed_axis(shares, chosen) | {"colorscale": _make_see_through(opacity)}
+    )
     figure.update_xaxes(visible=False, constrain="domain")
     figure.update_yaxes(visible=False, autorange="reversed", constrain="domain")
     figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))  # pixels stay square
-    finish(figure, row_title(chosen, row), explained_by(chosen), height=500)
+    finish(figure, write_row_title(chosen, row), tell_method(chosen), height=500)
     return figure.update_layout(margin_t=125)  # two titles stand above the pictures
 
 
-def _grays(chosen: Explanation, picture: Any, shape: tuple[int, ...]) -> Floats:
+def _make_grays(chosen: Explanation, picture: Any, shape: tuple[int, ...]) -> Floats:
     """The picture as levels of gray."""
     if picture is None and chosen.data is None:
         raise InvalidInput("plot.overlay needs the picture: this explanation holds no data. Pass `picture=`.")
     seen = np.asarray(chosen.data[0] if picture is None else picture, dtype=np.float64)
     if seen.ndim == 3:
-        seen = seen.mean(axis=channel_axis(seen.shape))
+        seen = seen.mean(axis=find_channel_axis(seen.shape))
     if seen.shape != shape:
         raise InvalidInput(f"The picture has the shape {seen.shape}; expected {shape}, as it was explained.")
     return seen
 
 
-def _see_through(opacity: float) -> list[list[Any]]:
+def _make_see_through(opacity: float) -> list[list[Any]]:
     """Blue to orange, through nothing at all in the middle."""
     strong = float(np.clip(opacity, 0.0, 1.0))
     stops = [(0.0, "31,78,121", 1.0), (0.25, "47,110,168", 0.6), (0.5, "255,255,255", 0.0)]

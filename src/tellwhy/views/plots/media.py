@@ -9,12 +9,12 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.views.plots.colors import INK, ODD
-from tellwhy.views.plots.style import distinct_labels, explained_by, finish, row_title
-from tellwhy.views.plots.visualisations import VISUALISATIONS, as_picture, visualise
+from tellwhy.views.plots.style import finish, make_distinct, tell_method, write_row_title
+from tellwhy.views.plots.visualisations import VISUALISATIONS, make_pixels, visualise
 
 MOST_POINTS = 4_000
 MOST_CHANNELS = 12
@@ -54,10 +54,10 @@ def series(
     names = [f"channel {k}" for k in range(values.shape[1])] if channels is None else list(channels)
     if len(names) != values.shape[1]:
         raise InvalidInput(f"There are {len(names)} names for {values.shape[1]} channels.")
-    labels = distinct_labels([str(name) for name in names])
+    labels = make_distinct([str(name) for name in names])
     main = np.sort(np.argsort(-np.abs(values).sum(axis=0), kind="stable")[:MOST_CHANNELS])
     along = np.arange(length) if times is None else np.asarray(times)
-    at = evenly_spread(length, MOST_POINTS)
+    at = spread_evenly(length, MOST_POINTS)
     figure = make_subplots(
         len(main),
         1,
@@ -78,7 +78,7 @@ def series(
             range=[0, reach], showgrid=False, showticklabels=False, row=k, col=1, secondary_y=True
         )
     figure.update_layout(showlegend=False, bargap=0)
-    return finish(figure, row_title(chosen, row), explained_by(chosen), height=180 + 130 * len(main))
+    return finish(figure, write_row_title(chosen, row), tell_method(chosen), height=180 + 130 * len(main))
 
 
 def six_views(
@@ -109,7 +109,7 @@ def six_views(
             "plot.six_views needs the picture: this explanation holds no data. Pass `picture=`."
         )
     seen = np.asarray(chosen.data[0] if picture is None else picture, dtype=np.float64)
-    shown = [as_picture(seen)]
+    shown = [make_pixels(seen)]
     shown += [visualise(chosen.values[0], seen, how, root=root) for how in VISUALISATIONS]
     titles = ["the picture", *VISUALISATIONS]
     figure = make_subplots(2, 4, subplot_titles=titles, horizontal_spacing=0.02, vertical_spacing=0.1)
@@ -117,4 +117,4 @@ def six_views(
         figure.add_trace(go.Image(z=pixels, hoverinfo="skip"), k // 4 + 1, k % 4 + 1)
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
-    return finish(figure, row_title(chosen, row), explained_by(chosen), height=560)
+    return finish(figure, write_row_title(chosen, row), tell_method(chosen), height=560)

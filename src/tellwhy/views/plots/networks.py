@@ -21,7 +21,7 @@ from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import NEUTRAL, ODD, USUAL
 from tellwhy.views.plots.style import finish, label
-from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, as_picture, visualise
+from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, make_pixels, visualise
 
 if TYPE_CHECKING:
     from tellwhy.kinds.networks.grids import ExplanationGrid
@@ -59,38 +59,38 @@ def grid(explained: ExplanationGrid, *, how: str = "auto", root: bool = False) -
     """
     validate_value("plot.grid", "how", how, one_of("auto", *VISUALISATIONS))
     down, across = len(explained.rows), len(explained.columns) + 1
-    left = _room(explained.rows)
-    right = max(_room(explained.notes), LEAST - left - SIDE * across)
+    left = _measure_room(explained.rows)
+    right = max(_measure_room(explained.notes), LEAST - left - SIDE * across)
     width = left + right + SIDE * across
     height = 130 + SIDE * down
     figure = make_subplots(
         down,
         across,
-        column_titles=["the input", *(_in_lines(name) for name in explained.columns)],
+        column_titles=["the input", *(_break_lines(name) for name in explained.columns)],
         horizontal_spacing=6 / width,
         vertical_spacing=6 / height,
     )
     for i, picture in enumerate(explained.pictures):
-        _add(figure, i, 0, as_picture(_as_image(picture)))
-        _beside(figure, i, down, (explained.rows[i], explained.notes[i]))
+        _add(figure, i, 0, make_pixels(_make_image(picture)))
+        _write_beside(figure, i, down, (explained.rows[i], explained.notes[i]))
         for j, cell in enumerate(explained.cells[i], start=1):
-            _add(figure, i, j, _shown(cell, picture, how, root))
-            if words := _missing(cell):
+            _add(figure, i, j, _show_cell(cell, picture, how, root))
+            if words := _tell_missing(cell):
                 _write_in(figure, words, i * across + j + 1)
     figure.update_annotations(font_size=12)
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
-    finish(figure, explained.title, _words(explained, root), height=height)
+    finish(figure, explained.title, _write_words(explained, root), height=height)
     margin = {"l": left, "r": right, "t": 120, "b": 10}
     return figure.update_layout(width=width, margin=margin, plot_bgcolor="white")
 
 
-def _room(words: Sequence[str]) -> int:
+def _measure_room(words: Sequence[str]) -> int:
     """Pixels that the longest of some texts takes beside the grid."""
     return 30 + round(LETTER * max(len(label(word)) for word in words))
 
 
-def _in_lines(name: str) -> str:
+def _break_lines(name: str) -> str:
     """The name of a column in lines that fit above it."""
     return "<br>".join(label(line) for line in textwrap.wrap(name, ACROSS, break_long_words=False)[:3])
 
@@ -99,7 +99,7 @@ def _add(figure: go.Figure, row: int, column: int, pixels: Pixels) -> None:
     figure.add_trace(go.Image(z=pixels, hoverinfo="skip"), row + 1, column + 1)
 
 
-def _beside(figure: go.Figure, row: int, down: int, words: tuple[str, str]) -> None:
+def _write_beside(figure: go.Figure, row: int, down: int, words: tuple[str, str]) -> None:
     """Write the name of a row at its left, and what is said of it at its right."""
     y = 1 - (row + 0.5) / down
     shared = {"xref": "paper", "yref": "paper", "y": y, "showarrow": False, "yanchor": "middle"}
@@ -108,7 +108,7 @@ def _beside(figure: go.Figure, row: int, down: int, words: tuple[str, str]) -> N
         figure.add_annotation(text=label(words[1]), x=1, xanchor="left", xshift=8, **shared)
 
 
-def _missing(cell: Explanation | None) -> str:
+def _tell_missing(cell: Explanation | None) -> str:
     """Why a cell is empty; '' for one that is not."""
     if cell is None:
         return "refused"
@@ -122,16 +122,16 @@ def _write_in(figure: go.Figure, words: str, k: int) -> None:
     figure.add_annotation(text=words, **place)
 
 
-def _shown(cell: Explanation | None, picture: Floats, how: str, root: bool) -> Pixels:
+def _show_cell(cell: Explanation | None, picture: Floats, how: str, root: bool) -> Pixels:
     if cell is None:  # blank, for without anything in it plotly leaves out the place that words stand in
-        return np.full_like(as_picture(_as_image(picture)), 255)
+        return np.full_like(make_pixels(_make_image(picture)), 255)
     kind = how
     if how == "auto":
         kind = "projection" if cell.method in PROJECTED else "heatmap"
-    return visualise(_as_image(cell.values[0]), _as_image(picture), kind, root=root)
+    return visualise(_make_image(cell.values[0]), _make_image(picture), kind, root=root)
 
 
-def _as_image(values: Floats) -> Floats:
+def _make_image(values: Floats) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim not in (2, 3):
         raise InvalidInput(
@@ -141,7 +141,7 @@ def _as_image(values: Floats) -> Floats:
     return array
 
 
-def _words(explained: ExplanationGrid, root: bool) -> str:
+def _write_words(explained: ExplanationGrid, root: bool) -> str:
     said = "Orange speaks for the explained output, blue against it; each cell has its own scale."
     if root:
         said += " Signed square roots of values."
@@ -189,7 +189,7 @@ def strategies(found: Strategies, explanation: Explanation) -> go.Figure:
         for j, row in enumerate(group.rows[:EXAMPLES], start=2):
             pixels = visualise(explanation.values[row], data[row], "blend")
             figure.add_trace(
-                go.Image(z=pixels if group.is_odd else as_picture(data[row]), hoverinfo="skip"), i, j
+                go.Image(z=pixels if group.is_odd else make_pixels(data[row]), hoverinfo="skip"), i, j
             )
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)

@@ -19,36 +19,36 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import columns_of
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score import Floats, Integers
-from tellwhy.views.plots.colors import INK, NEUTRAL, ODD, USUAL, class_color
+from tellwhy.views.plots.colors import INK, NEUTRAL, ODD, USUAL, choose_class_color
 from tellwhy.views.plots.style import (
     LABEL_LENGTH,
-    class_parts,
-    contribution_title,
-    distinct_labels,
-    explained_by,
+    find_main_features,
     finish,
-    in_one_class,
     is_anomaly,
     label,
-    level_axis,
-    main_features,
+    make_distinct,
+    make_level_axis,
+    name_quantity,
     need_rows,
-    padded,
-    quantity,
-    row_title,
+    pad_range,
+    split_by_class,
+    tell_method,
+    turn_to_one_class,
+    write_contribution_title,
+    write_row_title,
 )
-from tellwhy.words.wording import cell, count, number, shortened
+from tellwhy.words.wording import cell, count, number, shorten
 
 _CELL_LENGTH = 18
 
 
-def cells_of(explanation: Explanation, places: Integers) -> Any:
+def take_cells(explanation: Explanation, places: Integers) -> Any:
     """Cells of some columns (rows, columns), as they were given; None where they are not known."""
     if len(explanation.feature_shape) != 1:
         return None
@@ -57,7 +57,8 @@ def cells_of(explanation: Explanation, places: Integers) -> Any:
         return None
     # cell by cell, so that whole numbers beside texts and fractions stay whole
     columns = [
-        np.asarray(columns_of(data, _names(explanation, places), np.array([k]))) for k in range(len(places))
+        np.asarray(columns_of(data, _list_names(explanation, places), np.array([k])))
+        for k in range(len(places))
     ]
     table = np.empty((len(explanation), len(places)), dtype=object)
     for k, column in enumerate(columns):
@@ -65,33 +66,33 @@ def cells_of(explanation: Explanation, places: Integers) -> Any:
     return table
 
 
-def _names(explanation: Explanation, places: Integers) -> list[str]:
+def _list_names(explanation: Explanation, places: Integers) -> list[str]:
     names = explanation.names()
     return [names[j] for j in places]
 
 
-def row_labels(row: Explanation, places: Integers) -> list[str]:
+def label_row(row: Explanation, places: Integers) -> list[str]:
     """Names of some columns of one row with its cells: 'TSH = 14.5'; without cells where they are unknown."""
-    names = _names(row, places)
-    cells = cells_of(row, places)
+    names = _list_names(row, places)
+    cells = take_cells(row, places)
     if cells is None:
-        return distinct_labels(names)
-    return distinct_labels([_with_cell(name, found) for name, found in zip(names, cells[0], strict=True)])
+        return make_distinct(names)
+    return make_distinct([_join_cell(name, found) for name, found in zip(names, cells[0], strict=True)])
 
 
-def _with_cell(name: str, found: Any) -> str:
+def _join_cell(name: str, found: Any) -> str:
     """A name and its cell in one label: the name has the room that the cell leaves."""
-    said = shortened(cell(found), _CELL_LENGTH)
-    return f"{shortened(name, LABEL_LENGTH - len(said) - 3)} = {said}"
+    said = shorten(cell(found), _CELL_LENGTH)
+    return f"{shorten(name, LABEL_LENGTH - len(said) - 3)} = {said}"
 
 
-def numbers_of(explanation: Explanation, j: int) -> Floats | None:
+def read_numbers(explanation: Explanation, j: int) -> Floats | None:
     """A column as numbers; None where it is unknown or holds something else."""
     if explanation.data is None:
         return None
     try:
         if len(explanation.feature_shape) == 1:
-            cells = cells_of(explanation, np.array([j]))
+            cells = take_cells(explanation, np.array([j]))
             return None if cells is None else np.asarray(cells[:, 0], dtype=np.float64)
         rows = np.asarray(explanation.data, dtype=np.float64)
         return rows.reshape(len(rows), -1)[:, j]
@@ -99,7 +100,7 @@ def numbers_of(explanation: Explanation, j: int) -> Floats | None:
         return None
 
 
-def ranks(column: Floats) -> Floats:
+def rank_values(column: Floats) -> Floats:
     """Rank of each value, 0 to 1: one far value would give all the others the same colour; NaN stays NaN."""
     order = np.unique(column, return_inverse=True)[1].ravel().astype(float)
     order[np.isnan(column)] = np.nan  # an empty cell is neither low nor high
@@ -107,7 +108,7 @@ def ranks(column: Floats) -> Floats:
     return np.asarray(order / max(float(highest), 1.0))
 
 
-def levels(column: Sequence[Any]) -> tuple[list[str], Integers]:
+def find_levels(column: Sequence[Any]) -> tuple[list[str], Integers]:
     """Kinds of cells of a column of texts, in the order of the alphabet, and the kind of each row."""
     kinds, codes = np.unique([cell(found) for found in column], return_inverse=True)
     return [str(kind) for kind in kinds], codes.ravel().astype(np.int64)
@@ -128,12 +129,12 @@ class Part:
     below: float = 0.0
 
 
-def feature_parts(row: Explanation, max_features: int) -> list[Part]:
+def list_feature_parts(row: Explanation, max_features: int) -> list[Part]:
     """Return the main features of one row, largest first, with their cells."""
     flat = row.values.ravel()
-    above, below = _whiskers(row)
+    above, below = _measure_whiskers(row)
     order = np.argsort(-np.abs(flat), kind="stable")[:max_features]
-    names = row_labels(row, order) if len(row.feature_shape) == 1 else [row.names()[j] for j in order]
+    names = label_row(row, order) if len(row.feature_shape) == 1 else [row.names()[j] for j in order]
     colors = np.where(flat < 0, USUAL, ODD)
     return [
         Part(name, float(flat[j]), str(colors[j]), float(above[j]), float(below[j]))
@@ -141,7 +142,7 @@ def feature_parts(row: Explanation, max_features: int) -> list[Part]:
     ]
 
 
-def rest_parts(row: Explanation, max_features: int) -> list[Part]:
+def list_rest_parts(row: Explanation, max_features: int) -> list[Part]:
     """Return what belongs to none of the main features: all others, and what was not attributed."""
     if row.residual is None:  # of other kinds, values are no parts of the score: there is no rest
         return []
@@ -155,7 +156,7 @@ def rest_parts(row: Explanation, max_features: int) -> list[Part]:
     return [*parts, Part(NOT_ATTRIBUTED, rest)] if abs(rest) > _SMALL * scale else parts
 
 
-def in_shares(explanation: Explanation, owner: str) -> Explanation:
+def check_shares(explanation: Explanation, owner: str) -> Explanation:
     """Return values that are shares of a score, which such a figure adds up; raise where there are none.
 
     Relevance beside what is usual of each column is put back to the relevance itself.
@@ -172,7 +173,7 @@ def in_shares(explanation: Explanation, owner: str) -> Explanation:
     return explanation
 
 
-def _whiskers(row: Explanation) -> tuple[Floats, Floats]:
+def _measure_whiskers(row: Explanation) -> tuple[Floats, Floats]:
     """Lengths above and below each value: its credible interval where known, else its standard error."""
     flat = row.values.ravel()
     if "interval" in row.extras:
@@ -208,24 +209,24 @@ def bar(explanation: Explanation, row: int | None = None, max_features: int = 10
     validate_value("plot.bar", "max_features", max_features, integer(1))
     need_rows(explanation, "plot.bar")
     if row is None and len(explanation) > 1:
-        return _mean_bars(explanation, max_features)
+        return _draw_mean_bars(explanation, max_features)
     chosen = explanation[row or 0]
-    parts = [*feature_parts(chosen, max_features), *rest_parts(chosen, max_features)]
-    names = distinct_labels([part.name for part in parts])
-    figure = go.Figure(_bars(parts[::-1], names[::-1]))  # plotly draws from the bottom up
+    parts = [*list_feature_parts(chosen, max_features), *list_rest_parts(chosen, max_features)]
+    names = make_distinct([part.name for part in parts])
+    figure = go.Figure(_draw_bars(parts[::-1], names[::-1]))  # plotly draws from the bottom up
     figure.add_vline(x=0, line_width=1, line_color=INK)
-    figure.update_xaxes(range=padded([0.0, *_reaches(parts)]))
+    figure.update_xaxes(range=pad_range([0.0, *_measure_reaches(parts)]))
     figure.update_yaxes(automargin=True, ticksuffix="  ")
-    title = row_title(chosen, row or 0)
+    title = write_row_title(chosen, row or 0)
     height = 150 + 32 * len(parts)
-    x_title = contribution_title(chosen)
+    x_title = write_contribution_title(chosen)
     if chosen.kind == "attribution" and chosen.base_values[0]:
         # no bar: it belongs to no feature, and is often so large that all others would look small
         x_title += f", on top of the base value {number(float(chosen.base_values[0]))}"
-    return finish(figure, title, explained_by(chosen), x_title=x_title, height=height)
+    return finish(figure, title, tell_method(chosen), x_title=x_title, height=height)
 
 
-def _bars(parts: list[Part], names: list[str]) -> go.Bar:
+def _draw_bars(parts: list[Part], names: list[str]) -> go.Bar:
     above = [part.above for part in parts]
     below = [part.below for part in parts]
     has_whiskers = any(above) or any(below)
@@ -242,15 +243,15 @@ def _bars(parts: list[Part], names: list[str]) -> go.Bar:
     )
 
 
-def _reaches(parts: list[Part]) -> list[float]:
+def _measure_reaches(parts: list[Part]) -> list[float]:
     """How far bars and their whiskers reach, to both sides."""
     ends = [(part.amount - part.below, part.amount + part.above) for part in parts]
     return [end for both in ends for end in both]
 
 
-def _mean_bars(explanation: Explanation, max_features: int) -> go.Figure:
+def _draw_mean_bars(explanation: Explanation, max_features: int) -> go.Figure:
     """Mean size of each main feature's values over all rows; of several classes, what each of them adds."""
-    explanation = in_one_class(explanation)
+    explanation = turn_to_one_class(explanation)
     flat = np.abs(explanation.values.reshape(len(explanation), -1))
     order = np.argsort(-flat.mean(axis=0), kind="stable")
     parts = [Part(explanation.names()[j], float(flat[:, j].mean()), USUAL) for j in order[:max_features]]
@@ -258,21 +259,21 @@ def _mean_bars(explanation: Explanation, max_features: int) -> go.Figure:
     if len(others):
         words = f"{count(len(others), 'other feature')}, together"
         parts.append(Part(words, float(flat[:, others].mean(axis=0).sum())))
-    names = distinct_labels([part.name for part in parts])
-    classes = class_parts(explanation)
-    figure = go.Figure(_bars(parts[::-1], names[::-1]))
+    names = make_distinct([part.name for part in parts])
+    classes = split_by_class(explanation)
+    figure = go.Figure(_draw_bars(parts[::-1], names[::-1]))
     if len(classes) > 1:
         sizes = [flat[:, [j]] for j in order[:max_features]] + ([flat[:, others]] if len(others) else [])
-        figure = _stacked(names[::-1], sizes[::-1], classes)
-    figure.update_xaxes(range=[0.0, padded([0.0, *_reaches(parts)])[1]])
+        figure = _stack_bars(names[::-1], sizes[::-1], classes)
+    figure.update_xaxes(range=[0.0, pad_range([0.0, *_measure_reaches(parts)])[1]])
     figure.update_yaxes(automargin=True, ticksuffix="  ")
     title = f"Main features over {count(len(explanation), 'row')}"
-    x_title = f"{contribution_title(explanation)}: mean size"
+    x_title = f"{write_contribution_title(explanation)}: mean size"
     height = 150 + 32 * len(parts)
-    return finish(figure, title, explained_by(explanation), x_title=x_title, height=height)
+    return finish(figure, title, tell_method(explanation), x_title=x_title, height=height)
 
 
-def _stacked(names: list[str], sizes: list[Floats], classes: dict[str, Any]) -> go.Figure:
+def _stack_bars(names: list[str], sizes: list[Floats], classes: dict[str, Any]) -> go.Figure:
     """Bars of the mean size of features, in one colour for the rows of each class."""
     figure = go.Figure()
     for place, (name, rows) in enumerate(classes.items()):
@@ -283,7 +284,7 @@ def _stacked(names: list[str], sizes: list[Floats], classes: dict[str, Any]) -> 
                 x=share,
                 y=names,
                 orientation="h",
-                marker_color=class_color(place),
+                marker_color=choose_class_color(place),
                 name=label(name),
                 hovertemplate=words,
             )
@@ -321,33 +322,35 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     """
     validate_value("plot.beeswarm", "max_features", max_features, integer(1))
     need_rows(explanation, "plot.beeswarm")
-    explanation = in_one_class(explanation)
-    rows = evenly_spread(len(explanation), MOST_POINTS)
+    explanation = turn_to_one_class(explanation)
+    rows = spread_evenly(len(explanation), MOST_POINTS)
     shown = explanation[rows]
-    chosen = main_features(shown.values.reshape(len(shown), -1), max_features)[::-1]  # from the bottom up
+    chosen = find_main_features(shown.values.reshape(len(shown), -1), max_features)[
+        ::-1
+    ]  # from the bottom up
     figure = go.Figure()
     for place, j in enumerate(chosen):
-        figure.add_trace(_swarm(shown, int(j), place))
+        figure.add_trace(_draw_swarm(shown, int(j), place))
     figure.add_vline(x=0, line_width=1, line_color=INK)
     ticks = {"tickvals": list(range(len(chosen))), "ticktext": [label(shown.names()[j]) for j in chosen]}
     figure.update_yaxes(automargin=True, zeroline=False, ticksuffix="  ", tickmode="array", **ticks)
-    columns = [numbers_of(shown, int(j)) for j in chosen]
+    columns = [read_numbers(shown, int(j)) for j in chosen]
     has_gaps = any(column is not None and bool(np.isnan(column).any()) for column in columns)
-    figure.update_layout(coloraxis=level_axis(has_gaps), showlegend=False)
+    figure.update_layout(coloraxis=make_level_axis(has_gaps), showlegend=False)
     sample = "" if len(rows) == len(explanation) else f", {number(len(rows))} of them drawn"
     title = f"Main features over {count(len(explanation), 'row')}{sample}"
     height = 140 + 42 * len(chosen)
-    return finish(figure, title, explained_by(shown), x_title=contribution_title(shown), height=height)
+    return finish(figure, title, tell_method(shown), x_title=write_contribution_title(shown), height=height)
 
 
-def _swarm(shown: Explanation, j: int, place: int) -> go.Scatter:
+def _draw_swarm(shown: Explanation, j: int, place: int) -> go.Scatter:
     """The points of one feature, on their line."""
     x = shown.values.reshape(len(shown), -1)[:, j]
     name = shown.names()[j]
-    column = numbers_of(shown, j)
+    column = read_numbers(shown, j)
     marker: dict[str, Any] = {"size": 6, "opacity": 0.8, "color": USUAL}
     if column is not None:
-        marker |= {"color": ranks(column), "coloraxis": "coloraxis"}
+        marker |= {"color": rank_values(column), "coloraxis": "coloraxis"}
     words = "%{fullData.name}: %{x:.4g}<extra></extra>"
     y = place + _spread(x)
     return go.Scatter(x=x, y=y, mode="markers", marker=marker, hovertemplate=words, name=label(name))
@@ -377,10 +380,10 @@ def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Fi
     'score: the higher, the odder'
     """
     need_rows(explanation, "plot.scores")
-    explanation = in_one_class(explanation)
+    explanation = turn_to_one_class(explanation)
     words = "%{x}: %{y} rows<extra></extra>"
     figure = go.Figure(go.Histogram(x=explanation.scores, nbinsx=50, marker_color=USUAL, hovertemplate=words))
-    name = quantity(explanation)
+    name = name_quantity(explanation)
     title = f"{name.capitalize()}s of {count(len(explanation), 'row')}"
     y_title = "rows"
     if threshold is not None:
@@ -394,4 +397,4 @@ def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Fi
     figure.update_layout(bargap=0.06)
     figure.update_yaxes(title=y_title)
     x_title = "score: the higher, the odder" if is_anomaly(explanation) else "output"
-    return finish(figure, title, explained_by(explanation), x_title=x_title, height=420)
+    return finish(figure, title, tell_method(explanation), x_title=x_title, height=420)

@@ -21,44 +21,44 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import PREDICTED_CLASS, can_be_of_class
 from tellwhy.core.score import Floats, Integers
 from tellwhy.views.plots.colors import DIVERGING, INK, LOW_TO_HIGH
-from tellwhy.words.wording import number, shortened
+from tellwhy.words.wording import number, shorten
 
 
-def class_names(explanation: Explanation) -> list[str]:
+def list_classes(explanation: Explanation) -> list[str]:
     """Names of the classes that rows were explained for, in the order of the alphabet; none of other models.
 
     Examples
     --------
     >>> told = {"explained": np.array(["b", "a"])}
-    >>> class_names(Explanation(values=[[1.0], [2.0]], scores=[1.0, 2.0], method="Example", extras=told))
+    >>> list_classes(Explanation(values=[[1.0], [2.0]], scores=[1.0, 2.0], method="Example", extras=told))
     ['a', 'b']
     """
     return sorted({str(name) for name in explanation.extras.get("explained", ())})
 
 
-def in_one_class(explanation: Explanation) -> Explanation:
+def turn_to_one_class(explanation: Explanation) -> Explanation:
     """Return the rows of a classifier of two classes in terms of the second, others as they are.
 
     Of each row the predicted class is explained by default. Drawn together, what speaks for one class and
     what speaks for the other would lie on the same side.
     """
-    if len(class_names(explanation)) < 2 or not can_be_of_class(explanation):
+    if len(list_classes(explanation)) < 2 or not can_be_of_class(explanation):
         return explanation
     return explanation.of_class(explanation.params["classes"][1])
 
 
-def told_class(explanation: Explanation, words: str) -> str:
+def name_class(explanation: Explanation, words: str) -> str:
     """Return what is explained with the class by its name, where all rows are explained for the same one."""
-    names = class_names(explanation)
+    names = list_classes(explanation)
     if len(names) == 1:
         return words.replace(PREDICTED_CLASS, f"class {names[0]!r}")
     return words.replace(PREDICTED_CLASS, f"each row's predicted class (of {len(names)})") if names else words
 
 
-def class_parts(explanation: Explanation) -> dict[str, np.ndarray]:
+def split_by_class(explanation: Explanation) -> dict[str, np.ndarray]:
     """Return which rows belong to each class, by its name."""
     of_row = np.array([str(name) for name in explanation.extras.get("explained", ())])
-    return {name: of_row == name for name in class_names(explanation)}
+    return {name: of_row == name for name in list_classes(explanation)}
 
 
 LABEL_LENGTH = 40
@@ -86,15 +86,15 @@ def label(text: str) -> str:
     >>> label("<b>TSH</b>")
     '&lt;b&gt;TSH&lt;/b&gt;'
     """
-    return html.escape(shortened(text, LABEL_LENGTH), quote=False)
+    return html.escape(shorten(text, LABEL_LENGTH), quote=False)
 
 
-def distinct_labels(names: Sequence[str]) -> list[str]:
+def make_distinct(names: Sequence[str]) -> list[str]:
     """Make labels unique, or plotly would draw columns of the same name on top of each other.
 
     Examples
     --------
-    >>> distinct_labels(["a", "b", "a"])
+    >>> make_distinct(["a", "b", "a"])
     ['a', 'b', 'a (2)']
     """
     seen: dict[str, int] = {}
@@ -121,30 +121,30 @@ def is_anomaly(explanation: Explanation) -> bool:
     return _PREDICTED.search(str(explanation.params.get("explains", ""))) is None
 
 
-def quantity(explanation: Explanation) -> str:
+def name_quantity(explanation: Explanation) -> str:
     """What the explained numbers are called: scores of anomalies, or outputs."""
     return "score" if is_anomaly(explanation) else "output"
 
 
-def row_title(row: Explanation, position: int) -> str:
+def write_row_title(row: Explanation, position: int) -> str:
     """Return the title of a figure of one row."""
     said = number(float(row.scores[0]))
-    name = row_name(row, position)
+    name = name_row(row, position)
     return f"Why row {name} scores {said}" if is_anomaly(row) else f"Why the output for row {name} is {said}"
 
 
-def contribution_title(explanation: Explanation) -> str:
+def write_contribution_title(explanation: Explanation) -> str:
     """Name of the axis that values are drawn on."""
     words = AXIS_TITLES[explanation.kind]
     if is_anomaly(explanation):
         return words
-    names = class_names(explanation)
+    names = list_classes(explanation)
     if len(names) > 1:
         return words.replace("score", "output for each row's own class")
     return words.replace("score", f"output for {label(names[0])!r}" if names else "output")
 
 
-def row_name(row: Explanation, position: int) -> str:
+def name_row(row: Explanation, position: int) -> str:
     """Label of a row in the user's table, where it is a word; else its place before `top`, or its place."""
     index = row.data.index if isinstance(row.data, PandasRows) else None
     if index is not None and index.dtype.kind not in "iu":
@@ -153,7 +153,7 @@ def row_name(row: Explanation, position: int) -> str:
     return str(position if where is None else int(np.asarray(where)[0]))
 
 
-def main_features(flat: Floats, most: int) -> Integers:
+def find_main_features(flat: Floats, most: int) -> Integers:
     """Numbers of the features with the largest mean absolute value, largest first."""
     return np.argsort(-np.abs(flat).mean(axis=0), kind="stable")[:most]
 
@@ -164,19 +164,22 @@ def need_rows(explanation: Explanation, owner: str) -> None:
         raise InvalidInput(f"{owner} needs at least one explained row. Got an explanation of none.")
 
 
-def signed_axis(values: Floats, explanation: Explanation) -> dict[str, Any]:
+def make_signed_axis(values: Floats, explanation: Explanation) -> dict[str, Any]:
     """Return a colour axis centred at zero."""
     reach = float(np.abs(values).max(initial=0.0)) or 1.0
-    bar_of_colors = {"title": {"text": contribution_title(explanation), "side": "right"}, "thickness": 12}
+    bar_of_colors = {
+        "title": {"text": write_contribution_title(explanation), "side": "right"},
+        "thickness": 12,
+    }
     return {"colorscale": DIVERGING, "cmin": -reach, "cmax": reach, "cmid": 0, "colorbar": bar_of_colors}
 
 
-def padded(values: Any, part: float = 0.12) -> list[float]:
+def pad_range(values: Any, part: float = 0.12) -> list[float]:
     """Return the range of an axis with room on both sides, for numbers beside bars.
 
     Examples
     --------
-    >>> padded([0.0, 10.0], 0.1)
+    >>> pad_range([0.0, 10.0], 0.1)
     [-1.0, 11.0]
     """
     low = float(np.min(values))
@@ -185,7 +188,7 @@ def padded(values: Any, part: float = 0.12) -> list[float]:
     return [low - room, high + room]
 
 
-def level_axis(has_gaps: bool = False) -> dict[str, Any]:
+def make_level_axis(has_gaps: bool = False) -> dict[str, Any]:
     """Return a colour axis from a feature's lowest to its highest value; empty cells are black."""
     ticks = {
         "tickvals": [0, 1],
@@ -222,10 +225,10 @@ def finish(
     return figure
 
 
-def explained_by(explanation: Explanation) -> str:
+def tell_method(explanation: Explanation) -> str:
     """Say which method explained what."""
-    explains = told_class(explanation, str(explanation.params.get("explains", "the score")))
+    explains = name_class(explanation, str(explanation.params.get("explains", "the score")))
     if len(explains) > _SUBTITLE_LENGTH:  # what comes after a colon says it once more, in detail
         explains = explains.partition(": ")[0]
-    words = html.escape(shortened(explains, _SUBTITLE_LENGTH), quote=False)
+    words = html.escape(shorten(explains, _SUBTITLE_LENGTH), quote=False)
     return f"{label(explanation.method)} explains: {words}"

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from tellwhy.core.arrays import evenly_spread
+from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score import Floats
 from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, NEUTRAL
-from tellwhy.views.plots.rows import NOT_ATTRIBUTED, Part, feature_parts, in_shares, rest_parts
+from tellwhy.views.plots.rows import NOT_ATTRIBUTED, Part, check_shares, list_feature_parts, list_rest_parts
 from tellwhy.views.plots.style import (
-    distinct_labels,
-    explained_by,
+    find_main_features,
     finish,
-    in_one_class,
     label,
-    main_features,
+    make_distinct,
+    name_quantity,
+    name_row,
     need_rows,
-    padded,
-    quantity,
-    row_name,
-    row_title,
+    pad_range,
+    tell_method,
+    turn_to_one_class,
+    write_row_title,
 )
 from tellwhy.words.wording import count, number
 
@@ -50,41 +50,45 @@ def waterfall(explanation: Explanation, row: int = 0, max_features: int = 10) ->
     >>> [float(start) for start in figure.data[0].base], [float(step) for step in figure.data[0].x]
     ([2.0, 1.5], [-0.5, 1.0])
     """
-    chosen, parts = _row_parts("plot.waterfall", explanation, row, max_features)
+    chosen, parts = _split_row("plot.waterfall", explanation, row, max_features)
     parts = parts[::-1]  # from the bottom
     base = float(chosen.base_values[0])
     ends = base + np.cumsum([part.amount for part in parts])
     starts = np.concatenate([[base], ends[:-1]])
-    names = distinct_labels([part.name for part in parts])
-    figure = go.Figure(_steps(parts, names, starts))
+    names = make_distinct([part.name for part in parts])
+    figure = go.Figure(_draw_steps(parts, names, starts))
     _connect(figure, ends)
     _mark(figure, base, "base value", "bottom")
-    _mark(figure, float(chosen.scores[0]), quantity(chosen), "top")
+    _mark(figure, float(chosen.scores[0]), name_quantity(chosen), "top")
     figure.update_yaxes(automargin=True, ticksuffix="  ", showgrid=False)
-    figure.update_xaxes(range=padded([*starts, *ends]))
+    figure.update_xaxes(range=pad_range([*starts, *ends]))
     height = 190 + 32 * len(parts)
     return finish(
-        figure, row_title(chosen, row), explained_by(chosen), x_title=quantity(chosen), height=height
+        figure,
+        write_row_title(chosen, row),
+        tell_method(chosen),
+        x_title=name_quantity(chosen),
+        height=height,
     )
 
 
-def _row_parts(
+def _split_row(
     owner: str, explanation: Explanation, row: int, max_features: int
 ) -> tuple[Explanation, list[Part]]:
     """One row, and the parts of its score, the largest feature first."""
     validate_value(owner, "max_features", max_features, integer(1))
-    chosen = in_shares(explanation, owner)[row]
-    return chosen, [*feature_parts(chosen, max_features), *rest_parts(chosen, max_features)]
+    chosen = check_shares(explanation, owner)[row]
+    return chosen, [*list_feature_parts(chosen, max_features), *list_rest_parts(chosen, max_features)]
 
 
-def _steps(parts: list[Part], names: list[str], starts: np.ndarray) -> go.Bar:
+def _draw_steps(parts: list[Part], names: list[str], starts: np.ndarray) -> go.Bar:
     return go.Bar(
         x=[part.amount for part in parts],
         y=names,
         base=starts,
         orientation="h",
         marker_color=[part.color for part in parts],
-        text=[signed(part.amount) for part in parts],
+        text=[write_signed(part.amount) for part in parts],
         textposition="outside",
         cliponaxis=False,
         hovertemplate="%{y}: %{text}<extra></extra>",
@@ -92,7 +96,7 @@ def _steps(parts: list[Part], names: list[str], starts: np.ndarray) -> go.Bar:
     )
 
 
-def signed(amount: float) -> str:
+def write_signed(amount: float) -> str:
     """Write a number with its sign, plus too."""
     return number(amount, 3) if amount <= 0 else f"+{number(amount, 3)}"
 
@@ -141,7 +145,7 @@ def force(explanation: Explanation, row: int = 0, max_features: int = 12) -> go.
     >>> sorted((float(bar.base[0]), float(bar.x[0])) for bar in force(e).data)
     [(1.5, 1.0), (2.5, 0.5)]
     """
-    chosen, parts = _row_parts("plot.force", explanation, row, max_features)
+    chosen, parts = _split_row("plot.force", explanation, row, max_features)
     score = float(chosen.scores[0])
     figure = go.Figure()
     raising = [part for part in parts if part.amount > 0]
@@ -151,13 +155,13 @@ def force(explanation: Explanation, row: int = 0, max_features: int = 12) -> go.
     _push(figure, lowering, score, 1.0, width)
     base = float(chosen.base_values[0])
     _mark(figure, base, "base value", "top")
-    _mark(figure, score, quantity(chosen), "above")
+    _mark(figure, score, name_quantity(chosen), "above")
     ends = [score - sum(part.amount for part in raising), score - sum(part.amount for part in lowering)]
-    figure.update_xaxes(range=padded([base, *ends], 0.05))
+    figure.update_xaxes(range=pad_range([base, *ends], 0.05))
     figure.update_yaxes(visible=False, range=[-1.9, 0.45])
     figure.update_layout(barmode="overlay", showlegend=False)
-    title = row_title(chosen, row)
-    finish(figure, title, explained_by(chosen), x_title=quantity(chosen), height=350)
+    title = write_row_title(chosen, row)
+    finish(figure, title, tell_method(chosen), x_title=name_quantity(chosen), height=350)
     return figure.update_layout(margin_t=130)  # two numbers stand above the bars
 
 
@@ -178,7 +182,7 @@ def _push(figure: go.Figure, parts: list[Part], score: float, side: float, width
                 width=0.5,
                 marker={"color": color, "line": {"color": "white", "width": 2}},
                 opacity=max(1.0 - 0.12 * place, 0.4),
-                hovertemplate=f"{label(part.name)}: {signed(part.amount)}<extra></extra>",
+                hovertemplate=f"{label(part.name)}: {write_signed(part.amount)}<extra></extra>",
             )
         )
         if size >= _ROOM * width:
@@ -191,7 +195,7 @@ def _name_part(figure: go.Figure, part: Part, x: float, place: int, color: str) 
     figure.add_annotation(
         x=x,
         y=-0.3,
-        text=f"{label(part.name)}<br>{signed(part.amount)}",
+        text=f"{label(part.name)}<br>{write_signed(part.amount)}",
         showarrow=True,
         arrowhead=0,
         arrowcolor=color,
@@ -228,37 +232,37 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
     validate_value("plot.decision", "max_features", max_features, integer(1))
     validate_value("plot.decision", "max_rows", max_rows, integer(1))
     need_rows(explanation, "plot.decision")
-    explanation = in_one_class(in_shares(explanation, "plot.decision"))
-    shown = explanation[evenly_spread(len(explanation), max_rows)]
-    names, ways = _way_points(shown, max_features)
-    figure = _ways(ways, shown)
-    ticks = {"tickvals": [k + 0.5 for k in range(len(names))], "ticktext": distinct_labels(names)}
+    explanation = turn_to_one_class(check_shares(explanation, "plot.decision"))
+    shown = explanation[spread_evenly(len(explanation), max_rows)]
+    names, ways = _list_way_points(shown, max_features)
+    figure = _draw_ways(ways, shown)
+    ticks = {"tickvals": [k + 0.5 for k in range(len(names))], "ticktext": make_distinct(names)}
     figure.update_yaxes(
         automargin=True, zeroline=False, ticksuffix="  ", range=[0, len(names) + 0.2], **ticks
     )
-    figure.update_xaxes(range=padded(ways, 0.03))
+    figure.update_xaxes(range=pad_range(ways, 0.03))
     drawn = "" if len(shown) == len(explanation) else f", {number(len(shown))} of them drawn"
-    title = f"How {count(len(explanation), 'row')} come to their {quantity(shown)}s{drawn}"
+    title = f"How {count(len(explanation), 'row')} come to their {name_quantity(shown)}s{drawn}"
     if len(explanation) == 1:
-        title = f"How row {row_name(shown, 0)} comes to its {quantity(shown)}"
+        title = f"How row {name_row(shown, 0)} comes to its {name_quantity(shown)}"
     height = 170 + max(30 * len(names), 210)
-    return finish(figure, title, explained_by(shown), x_title=quantity(shown), height=height)
+    return finish(figure, title, tell_method(shown), x_title=name_quantity(shown), height=height)
 
 
-def _way_points(shown: Explanation, max_features: int) -> tuple[list[str], Floats]:
+def _list_way_points(shown: Explanation, max_features: int) -> tuple[list[str], Floats]:
     """Names of the steps from the bottom up, and where each row is before, between and after them."""
     flat = shown.values.reshape(len(shown), -1)
-    chosen = main_features(flat, max_features)[::-1]
+    chosen = find_main_features(flat, max_features)[::-1]
     names = [shown.names()[j] for j in chosen]
     steps = flat[:, chosen]
     rest = shown.scores - shown.base_values - steps.sum(axis=1)
     if np.abs(rest).max() > _SMALL * np.abs(flat).max(initial=1e-300):
-        names = [_rest_name(shown, flat.shape[1] - len(chosen)), *names]
+        names = [_name_rest(shown, flat.shape[1] - len(chosen)), *names]
         steps = np.column_stack([rest, steps])
     return names, np.column_stack([shown.base_values, shown.base_values[:, None] + steps.cumsum(axis=1)])
 
 
-def _rest_name(shown: Explanation, n_others: int) -> str:
+def _name_rest(shown: Explanation, n_others: int) -> str:
     """Name the first step: other features, what was not attributed, or both."""
     rest = shown.residual
     is_left = rest is not None and np.abs(rest).max() > _SMALL * np.abs(shown.values).max(initial=1e-300)
@@ -266,7 +270,7 @@ def _rest_name(shown: Explanation, n_others: int) -> str:
     return ", ".join([*words, *([NOT_ATTRIBUTED] if is_left else [])])
 
 
-def _ways(ways: np.ndarray, shown: Explanation) -> go.Figure:
+def _draw_ways(ways: np.ndarray, shown: Explanation) -> go.Figure:
     """One line per row, coloured by its score."""
     from plotly.colors import sample_colorscale
 
@@ -284,7 +288,7 @@ def _ways(ways: np.ndarray, shown: Explanation) -> go.Figure:
                 mode="lines",
                 line={"color": colors[i], "width": 1.5 if len(ways) > 20 else 2.5},
                 opacity=0.5 if len(ways) > 20 else 0.9,
-                hovertemplate=f"row {row_name(shown[i], i)}: %{{x:.4g}}<extra></extra>",
+                hovertemplate=f"row {name_row(shown[i], i)}: %{{x:.4g}}<extra></extra>",
                 showlegend=False,
             )
         )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tellwhy.core.optional import require
-from tellwhy.views.page.overview import file_name, title_of
-from tellwhy.views.page.shell import clipped, fill, read_asset
+from tellwhy.views.page.overview import cut_file_name, write_title
+from tellwhy.views.page.shell import clip, fill, read_asset
 from tellwhy.views.server.app_panels import show_list, show_row
 from tellwhy.views.server.app_rows import SHOWN, View
 from tellwhy.views.server.app_session import Session
@@ -76,12 +76,12 @@ class App:
         return HTMLResponse(
             fill(
                 "app_page.html.j2",
-                title=title_of(result),
-                source=clipped(file_name(result.source), 80),
+                title=write_title(result),
+                source=clip(cut_file_name(result.source), 80),
                 kind=result.kind,
                 tabs=self.tabs(),
-                headline=wording.shortened(headline, 200),
-                sentences=[wording.shortened(text, 300) for text in sentences[:2]],
+                headline=wording.shorten(headline, 200),
+                sentences=[wording.shorten(text, 300) for text in sentences[:2]],
                 view=view,
                 shown=SHOWN,
                 counts=session.rows.counts(),

@@ -14,7 +14,7 @@ from tellwhy.results.result import Anomaly, Result, Typical
 from tellwhy.verdicts.similar import similar_anomalies
 from tellwhy.views.page import anomalies as ranked
 from tellwhy.views.page.overview import KIND_WORDS
-from tellwhy.views.page.shell import Limits, Text, clipped, fill
+from tellwhy.views.page.shell import Limits, Text, clip, fill
 from tellwhy.views.page.svg import bar
 from tellwhy.views.server.app_rows import Listed, Page
 from tellwhy.views.server.app_session import Session
@@ -66,14 +66,14 @@ def list_lines(session: Session, page: Page) -> list[Line]:
     """The lines of one page of the list."""
     result = session.result
     places = [each.place for each in page.lines if each.place is not None]
-    told = dict(zip(places, ranked.lines(_some(result, places), LIMITS), strict=True))
+    told = dict(zip(places, ranked.make_lines(_some(result, places), LIMITS), strict=True))
     scores = wording.aligned([each.score for each in page.lines])
     lines = []
     for each, score in zip(page.lines, scores, strict=True):
         own = None if each.place is None else told[each.place]
-        name = clipped(f"row {each.row}", 40) if own is None else own.name
+        name = clip(f"row {each.row}", 40) if own is None else own.name
         p_value = wording.NOTHING if own is None else own.p_value
-        cells = [clipped(wording.cell(cell), 40) for cell in each.cells]
+        cells = [clip(wording.cell(cell), 40) for cell in each.cells]
         lines.append(Line(each, own, name, score, p_value, cells))
     return lines
 
@@ -130,7 +130,7 @@ def show_row(session: Session, row: int, standing: Standing) -> str:
     return fill(
         "app_row.html.j2",
         **_of_any_row(session, row, standing),
-        line=ranked.lines(run, LIMITS)[0],
+        line=ranked.make_lines(run, LIMITS)[0],
         card=_card(run),
         kind_words=KIND_WORDS[run.explanation.kind],
         similar=_similar(session, place),
@@ -141,7 +141,7 @@ def show_row(session: Session, row: int, standing: Standing) -> str:
 
 
 def _card(run: Result) -> ranked.Card | None:
-    made = ranked.cards(run, LIMITS) if run.explanation.method else []
+    made = ranked.make_cards(run, LIMITS) if run.explanation.method else []
     return made[0] if made else None
 
 
@@ -181,11 +181,11 @@ def _cell(
     if wrong is not None and wrong[1] is not None:
         repair = Repair(wrong[1], wording.cell(wrong[1]), decision)
     return Cell(
-        column=clipped(name, 40),
+        column=clip(name, 40),
         name=name,
-        value=clipped(ranked.shown(value, usual), 60),
+        value=clip(ranked.show_value(value, usual), 60),
         text="" if wording.is_missing(value) else str(value),
-        usual=clipped(usual_words(usual), 60),
+        usual=clip(usual_words(usual), 60),
         wrong="" if probability is None else wording.share(probability),
         wrong_bar=None
         if probability is None
@@ -201,8 +201,8 @@ def usual_words(usual: Typical | None) -> str:
         return ""
     if usual.shares:
         listed = list(usual.shares.items())[:MOST_USUAL]
-        return ", ".join(f"{wording.shortened(name, 24)} {wording.share(part)}" for name, part in listed)
-    return ranked.beside_usual(usual, None, None).words.removeprefix("usually ")
+        return ", ".join(f"{wording.shorten(name, 24)} {wording.share(part)}" for name, part in listed)
+    return ranked.show_beside_usual(usual, None, None).words.removeprefix("usually ")
 
 
 def _similar(session: Session, place: int) -> list[Similar]:
@@ -210,8 +210,8 @@ def _similar(session: Session, place: int) -> list[Similar]:
     return [
         Similar(
             other.row,
-            clipped(other.id or f"row {other.row}", 30),
-            clipped(other.reasons[0].text if other.reasons else "", 90),
+            clip(other.id or f"row {other.row}", 30),
+            clip(other.reasons[0].text if other.reasons else "", 90),
             wording.share(likeness),
         )
         for other, likeness in similar_anomalies(result, place, MOST_SIMILAR)
@@ -226,7 +226,7 @@ def _count_alike(session: Session, row: int) -> int:
 
 def _known_cause(anomaly: Anomaly, usual: Mapping[str, Typical], standing: Standing) -> Decision | None:
     """The decision by which the cause of a row is known to be no trouble, made about another row."""
-    from tellwhy.kinds.marks import reason_cause
+    from tellwhy.kinds.marks import write_reason_cause
 
-    found = standing.causes.get(reason_cause(anomaly.reasons, usual))
+    found = standing.causes.get(write_reason_cause(anomaly.reasons, usual))
     return found if found is not None and found.row != anomaly.row else None

@@ -21,7 +21,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.optional import require
 from tellwhy.kinds.decisions import Standing
 from tellwhy.results.result import Anomaly, Result
-from tellwhy.verdicts.headline import entries_of
+from tellwhy.verdicts.headline import group_entries
 
 PAGE = 50  # rows that are listed at once
 MOST_PAGE = 500
@@ -442,7 +442,7 @@ def _listed(line: tuple[Any, ...]) -> Listed:
 
 def _numbered_causes(result: Result) -> dict[int, int]:
     """The number of each explained row's cause, from 1, in the order of the oddest rows."""
-    entries = entries_of(result.anomalies, result.usual)
+    entries = group_entries(result.anomalies, result.usual)
     return {a.row: number for number, entry in enumerate(entries, start=1) for a in entry.anomalies}
 
 

@@ -159,13 +159,13 @@ def make_result(source: Any, folder: Path, asked: dict[str, Any], model_file: Pa
     """
     from tellwhy.kinds.table import explain_and_compare
     from tellwhy.kinds.table_model import load_table_model
-    from tellwhy.kinds.table_rows import as_source, as_written
+    from tellwhy.kinds.table_rows import read_source, write_rows
     from tellwhy.storage.documents import write_stored_table
     from tellwhy.verdicts.run_io import check_place, save_run
     from tellwhy.views.page.page import write_report
 
     check_place(folder)
-    table = as_source(source)
+    table = read_source(source)
     told = {name: asked[name] for name in JUDGING if name in asked}
     place = folder.with_name(f"{folder.name}.tellwhy") if model_file is None else model_file
     if model_file is None:
@@ -173,7 +173,7 @@ def make_result(source: Any, folder: Path, asked: dict[str, Any], model_file: Pa
     run, _ = explain_and_compare(load_table_model(place), table, model_file=place, **told)
 
     def add(work: Path) -> None:
-        write_stored_table(as_written(table.frame), work / TABLE, index=False)
+        write_stored_table(write_rows(table.frame), work / TABLE, index=False)
         write_report(run, work / "report.html")
 
     return save_run(run, folder, add=add)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tellwhy.results.result import Notice, Reason
 from tellwhy.words.english.notices import notes
 from tellwhy.words.english.reasons import explains
-from tellwhy.words.numbers import number_text, range_words
+from tellwhy.words.numbers import write_number, write_range
 
 MOST_LISTED = 5
 
@@ -38,78 +38,81 @@ def _explain_event(r: Reason) -> str:
     return f"{r.feature} {_WHAT[r.facts['what']](r)}{too}"
 
 
-def _number(value: float) -> str:
-    return number_text(round(value, 12)).replace("-", "−")
+def _write_number(value: float) -> str:
+    return write_number(round(value, 12)).replace("-", "−")
 
 
-def _usual(r: Reason) -> str:
-    return f"usually {range_words({'low': r.typical[0], 'high': r.typical[1]})}"
+def _write_usual(r: Reason) -> str:
+    return f"usually {write_range({'low': r.typical[0], 'high': r.typical[1]})}"
 
 
-def _at(r: Reason) -> str:
-    return f"{_number(r.value)}, {_number(r.facts['expected'])} was to be expected ({_usual(r)})"
+def _write_moment(r: Reason) -> str:
+    expected = _write_number(r.facts["expected"])
+    return f"{_write_number(r.value)}, {expected} was to be expected ({_write_usual(r)})"
 
 
 def _place(r: Reason) -> str:
-    return f"about {_number(r.value)} in place of {_number(r.facts['expected'])}"
+    return f"about {_write_number(r.value)} in place of {_write_number(r.facts['expected'])}"
 
 
-def _jump(verb: str) -> Callable[[Reason], str]:
-    return lambda r: f"{verb} to {_at(r)}"
+def _say_jump(verb: str) -> Callable[[Reason], str]:
+    return lambda r: f"{verb} to {_write_moment(r)}"
 
 
-def _step(word: str) -> Callable[[Reason], str]:
+def _say_step(word: str) -> Callable[[Reason], str]:
     def phrase(r: Reason) -> str:
-        size = _number(abs(r.facts["size"]))
+        size = _write_number(abs(r.facts["size"]))
         return f"is {size} {word} from here on: {_place(r)}"
 
     return phrase
 
 
-def _stretch(word: str) -> Callable[[Reason], str]:
+def _say_stretch(word: str) -> Callable[[Reason], str]:
     def phrase(r: Reason) -> str:
-        size = _number(abs(r.facts["size"]))
-        return f"is {size} {word} for {_readings(r.facts['n'])}: {_place(r)} ({_usual(r)})"
+        size = _write_number(abs(r.facts["size"]))
+        return f"is {size} {word} for {_count_readings(r.facts['n'])}: {_place(r)} ({_write_usual(r)})"
 
     return phrase
 
 
-def _readings(n: int) -> str:
+def _count_readings(n: int) -> str:
     return f"{n:,} reading{'' if n == 1 else 's'}"
 
 
-def _noise(r: Reason) -> str:
-    return f"is {_number(r.facts['size'])} times as noisy as before, for {_readings(r.facts['n'])}"
+def _say_noise(r: Reason) -> str:
+    return (
+        f"is {_write_number(r.facts['size'])} times as noisy as before, for {_count_readings(r.facts['n'])}"
+    )
 
 
-def _rhythm(r: Reason) -> str:
-    return f"swings {_number(r.facts['size'])} times as often as before"
+def _say_rhythm(r: Reason) -> str:
+    return f"swings {_write_number(r.facts['size'])} times as often as before"
 
 
 _WHAT: dict[str, Callable[[Reason], str]] = {
-    "spike": _jump("jumps"),
-    "dip": _jump("falls"),
-    "shift_up": _step("higher"),
-    "shift_down": _step("lower"),
-    "passing_up": _stretch("higher"),
-    "passing_down": _stretch("lower"),
-    "noise_up": _noise,
-    "noise_down": _noise,
-    "stuck": lambda r: f"is stuck at {_number(r.value)} for {_readings(int(r.facts['size']))}",
-    "frequency": _rhythm,
+    "spike": _say_jump("jumps"),
+    "dip": _say_jump("falls"),
+    "shift_up": _say_step("higher"),
+    "shift_down": _say_step("lower"),
+    "passing_up": _say_stretch("higher"),
+    "passing_down": _say_stretch("lower"),
+    "noise_up": _say_noise,
+    "noise_down": _say_noise,
+    "stuck": lambda r: f"is stuck at {_write_number(r.value)} for {_count_readings(int(r.facts['size']))}",
+    "frequency": _say_rhythm,
     "trend": lambda _: "rises or falls otherwise from here on than before",
-    "missing_cycle": lambda r: f"leaves out its usual course for {_readings(r.facts['n'])}",
-    "relation": lambda r: f"no longer goes with the other channels, for {_readings(r.facts['n'])}",
-    "shape": lambda r: f"takes a course for {_readings(r.facts['n'])} that it never took before",
+    "missing_cycle": lambda r: f"leaves out its usual course for {_count_readings(r.facts['n'])}",
+    "relation": lambda r: f"no longer goes with the other channels, for {_count_readings(r.facts['n'])}",
+    "shape": lambda r: f"takes a course for {_count_readings(r.facts['n'])} that it never took before",
 }
 
 
-def how_sure(expected: float) -> str:
+def write_how_sure(expected: float) -> str:
     """Say how many false ones to expect.
 
     Examples
     --------
-    >>> how_sure(0.02), how_sure(1.6), how_sure(1e-6)
+    >>> write_how_sure(0.02), write_how_sure(1.6), write_how_sure(1e-6)
     ('1 in 50 quiet series', '2 in a quiet series', '1 in 1,000,000 quiet series')
     """
     if expected >= 0.75:
@@ -153,7 +156,7 @@ def _note_events_looked_for(n: Notice) -> str:
     return (
         f"{f['n_moments']:,} moments of {channels} were compared, {against}. An event is told if fewer than "
         f"one quiet series in {1 / f['told']:.0f} has one as strange; up to {f['most']} are listed, down to "
-        f"those of which a quiet series has about {_number(f['watched'])}."
+        f"those of which a quiet series has about {_write_number(f['watched'])}."
     )
 
 

@@ -15,17 +15,17 @@ from tellwhy.results.result import Finding, Reason
 from tellwhy.results.schema import from_plain
 from tellwhy.words.english.reasons import explain_reason
 from tellwhy.words.numbers import (
-    cell_words,
-    exact_number,
-    listed,
-    moments_words,
-    number_text,
-    plain_words,
-    range_words,
-    rows_words,
-    times_words,
-    usual_time,
-    value_words,
+    name_usual_time,
+    write_cell,
+    write_exact,
+    write_list,
+    write_moments,
+    write_number,
+    write_plain,
+    write_range,
+    write_rows,
+    write_times,
+    write_value,
 )
 
 Clause = Callable[[Finding, str], str]
@@ -75,7 +75,7 @@ def _name(f: Finding) -> str:
 
 
 def _tell_others(f: Finding) -> str:
-    return f"other values {range_words(f.usual)}"
+    return f"other values {write_range(f.usual)}"
 
 
 def _compare(f: Finding, name: str, words: str, what: str) -> str:
@@ -94,7 +94,7 @@ def _tell_as_written(f: Finding, _subject: str) -> str:
 
 @says("placeholder", begins="cell")
 def _tell_placeholder(f: Finding, _subject: str) -> str:
-    return f"{_name(f)} = {value_words(f.facts['value'])}, a placeholder ({_tell_others(f)})"
+    return f"{_name(f)} = {write_value(f.facts['value'])}, a placeholder ({_tell_others(f)})"
 
 
 @says("default_day", begins="cell")
@@ -138,7 +138,7 @@ def _tell_swapped(f: Finding, _subject: str) -> str:
 
 @says("beyond_bound", begins="subject")
 def _tell_beyond_bound(f: Finding, subject: str) -> str:
-    bound = f"{f.facts['side']} {exact_number(f.facts['bound'])}"
+    bound = f"{f.facts['side']} {write_exact(f.facts['bound'])}"
     return f"{subject} is {bound} ({_tell_others(f)})"
 
 
@@ -153,17 +153,17 @@ def _tell_slip(f: Finding, subject: str) -> str:
     is_power = f.kind == "decimal_slip"
     what = "a slipped decimal point" if is_power else "another unit"
     about = "" if is_power else "about "
-    return f"{subject} is {about}{times_words(f.facts['times'])}{_compare_slip(f)}, {what}?"
+    return f"{subject} is {about}{write_times(f.facts['times'])}{_compare_slip(f)}, {what}?"
 
 
 def _compare_slip(f: Finding) -> str:
     """What the column usually has, at the level of a label that all these rows share."""
     label = f.facts.get("label")
     if label is None:
-        return f" (usually {range_words(f.usual)})"
+        return f" (usually {write_range(f.usual)})"
     if "level" not in f.facts:
         return f" for its {label}"
-    return f" for {cell_words(label, f.facts['level'])} (there usually {range_words(f.usual)})"
+    return f" for {write_cell(label, f.facts['level'])} (there usually {write_range(f.usual)})"
 
 
 @says("fahrenheit", begins="subject")
@@ -174,13 +174,13 @@ def _tell_fahrenheit(_f: Finding, subject: str) -> str:
 @says("misplaced", begins="cell")
 def _tell_misplaced(f: Finding, _subject: str) -> str:
     home = f"which belongs to {f.facts['home']}{_compare(f, 'n', 'there in', ' rows')}"
-    return f"{_name(f)} = {value_words(f.facts['value'])}, {home}"
+    return f"{_name(f)} = {write_value(f.facts['value'])}, {home}"
 
 
 @says("two_values", begins="subject")
 def _tell_two_values(f: Finding, subject: str) -> str:
     return (
-        f"{subject} also holds {value_words(f.facts['value'])}, which belongs to the empty {f.facts['home']}"
+        f"{subject} also holds {write_value(f.facts['value'])}, which belongs to the empty {f.facts['home']}"
     )
 
 
@@ -251,7 +251,7 @@ def write_equation(equation: dict[str, Any]) -> str:
 
 
 def _write_constant(value: float) -> str:
-    return exact_number(float(f"{value:.4g}"))
+    return write_exact(float(f"{value:.4g}"))
 
 
 @says("order")
@@ -284,15 +284,15 @@ def _tell_expected(f: Finding, others: str = "") -> str:
         return ""
     example = "for example, " if f.n_rows > 1 and len(f.own) != 1 else ""
     if not others and "n" in f.usual:
-        others = rows_have(f.usual["n"])
-    level = f"{f.facts['source']} = {value_words(f.usual['level'])}"
-    expected = f"{f.facts['target']} = {value_words(f.usual['expected'])}"
+        others = write_rows_have(f.usual["n"])
+    level = f"{f.facts['source']} = {write_value(f.usual['level'])}"
+    expected = f"{f.facts['target']} = {write_value(f.usual['expected'])}"
     return f" ({example}{level} goes with {expected}{f': {others}' if others else ''})"
 
 
-def rows_have(n: int) -> str:
+def write_rows_have(n: int) -> str:
     """'49 rows have it'."""
-    return f"{rows_words(n)} {'has' if n == 1 else 'have'} it"
+    return f"{write_rows(n)} {'has' if n == 1 else 'have'} it"
 
 
 @says("filled_cell")
@@ -304,7 +304,7 @@ def _tell_filled_cell(f: Finding, _subject: str) -> str:
 @says("rare_pair", begins="cell")
 def _tell_rare_pair(f: Finding, _subject: str) -> str:
     pair = " with ".join(
-        f"{name} = {value_words(level)}" for name, level in zip(f.columns, f.facts["levels"], strict=True)
+        f"{name} = {write_value(level)}" for name, level in zip(f.columns, f.facts["levels"], strict=True)
     )
     n_first, n_second = f.usual["counts"]
     return f"{pair} ({n_first:,} and {n_second:,} rows; together {f.usual['expected']:,.0f} expected)"
@@ -344,7 +344,7 @@ def _tell_rare_level(f: Finding, _subject: str) -> str:
 @says("off_scale", begins="cell")
 def _tell_off_scale(f: Finding, _subject: str) -> str:
     others = f"{f.usual['low']:g} to {f.usual['high']:g}"
-    return f"{_name(f)} = {listed(f.facts['values'])}, off the scale of the others ({others})"
+    return f"{_name(f)} = {write_list(f.facts['values'])}, off the scale of the others ({others})"
 
 
 @says("odd_pattern", begins="cell")
@@ -386,12 +386,12 @@ def _tell_empty_row(f: Finding, _subject: str) -> str:
 @says("duplicate", head="")
 def _tell_duplicate(f: Finding, _subject: str) -> str:
     verb = "repeats" if f.n_rows == 1 else "repeat"
-    return f"{rows_words(f.n_rows)} {verb} another row {_count_columns(f)}"
+    return f"{write_rows(f.n_rows)} {verb} another row {_count_columns(f)}"
 
 
 @says("burst", head="")
 def _tell_burst(f: Finding, _subject: str) -> str:
-    return f"{rows_words(f.n_rows)} are equal {_count_columns(f)}"
+    return f"{write_rows(f.n_rows)} are equal {_count_columns(f)}"
 
 
 def _count_columns(f: Finding) -> str:
@@ -403,7 +403,7 @@ def _tell_repeated_elsewhere(f: Finding, _subject: str) -> str:
     again = _name_row(f.facts["row"])
     first = _name_row(f.facts["first"])
     verb = "repeats" if f.n_rows == 1 else "repeat"
-    rows = f"{rows_words(f.n_rows)} {verb} a row of another block {_count_columns(f)}"
+    rows = f"{write_rows(f.n_rows)} {verb} a row of another block {_count_columns(f)}"
     return f"{rows}; the first is {again}, which repeats {first}"
 
 
@@ -423,7 +423,7 @@ def _tell_one_moment(f: Finding, _subject: str) -> str:
 
 @says("stuck", begins="cell")
 def _tell_stuck(f: Finding, _subject: str) -> str:
-    value = value_words(f.facts["value"])
+    value = write_value(f.facts["value"])
     return f"{_name(f)} is stuck at {value} (elsewhere it changes from row to row)"
 
 
@@ -434,8 +434,8 @@ def _tell_odd_rows(f: Finding, _subject: str) -> str:
     if f.facts.get("is_one_value", True):
         return example
     ends = f.facts["ends"]
-    low = plain_words(ends[0])
-    high = plain_words(ends[-1])
+    low = write_plain(ends[0])
+    high = write_plain(ends[-1])
     cell = f"{_name(f)} = {low}" if low == high else f"{_name(f)} from {low} to {high}"
     others = "".join(f" with {name}" for name in f.columns[1:])
     return f"{cell}{others}, for example {example}"
@@ -446,7 +446,7 @@ def _tell_odd_rows(f: Finding, _subject: str) -> str:
 
 @says("stuck_reading", begins="cell")
 def _tell_stuck_reading(f: Finding, _subject: str) -> str:
-    return f"{_tell_when(f)}: {_name(f)} is stuck at {number_text(f.facts['value'])}"
+    return f"{_tell_when(f)}: {_name(f)} is stuck at {write_number(f.facts['value'])}"
 
 
 @says("spike", "passing_shift")
@@ -455,15 +455,15 @@ def _tell_spike(f: Finding, _subject: str) -> str:
     side = "above" if size > 0 else "below"
     beside = "the readings around it"
     if f.facts["season"]:
-        beside = f"what is usual for {usual_time(f.facts['moment'], f.facts['season'])}"
-    return f"{_tell_when(f)}: {_name(f)} is {number_text(abs(size))} {side} {beside}"
+        beside = f"what is usual for {name_usual_time(f.facts['moment'], f.facts['season'])}"
+    return f"{_tell_when(f)}: {_name(f)} is {write_number(abs(size))} {side} {beside}"
 
 
 @says("level_shift", head="")
 def _tell_level_shift(f: Finding, _subject: str) -> str:
     size = f.facts["size"]
     more = "higher" if size > 0 else "lower"
-    change = f"{number_text(abs(size))} {more} than before ({rows_words(f.usual['n'])})"
+    change = f"{write_number(abs(size))} {more} than before ({write_rows(f.usual['n'])})"
     return f"{f.facts['first']}: from here on {_name(f)} is {change}"
 
 
@@ -471,7 +471,7 @@ def _tell_level_shift(f: Finding, _subject: str) -> str:
 def _tell_drift(f: Finding, _subject: str) -> str:
     size = f.facts["size"]
     verb = "rises" if size > 0 else "falls"
-    amount = number_text(abs(size))
+    amount = write_number(abs(size))
     return f"{_name(f)} slowly {verb} by {amount} from {f.facts['first']} to {f.facts['last']}"
 
 
@@ -480,5 +480,5 @@ def _tell_when(f: Finding) -> str:
     first = f.facts["first"]
     last = f.facts["last"]
     if f.facts["is_clock"]:
-        return moments_words(first, last)
+        return write_moments(first, last)
     return f"at {first}" if first == last else f"from {first} to {last}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tellwhy.results.result import Notice, Reason
 from tellwhy.words.english.notices import notes
 from tellwhy.words.english.reasons import explains
-from tellwhy.words.wording import between, count, number, wrong_labels
+from tellwhy.words.wording import between, count, count_wrong_labels, number
 
 
 @explains("region")
@@ -110,7 +110,7 @@ def _note_labelled_texts(n: Notice) -> str:
     if n_wrong == 0:
         one = "The text got the label it came with."
         return one if of == 1 else f"All {texts} got the label they came with."
-    return wrong_labels(n_wrong, of, texts)
+    return count_wrong_labels(n_wrong, of, texts)
 
 
 @notes("patterns_learned")
@@ -132,7 +132,7 @@ def _note_label_of_text(n: Notice) -> str:
 def _note_pictures_compared(n: Notice) -> str:
     f = n.facts
     if f.get("looks"):
-        return _pictures_seen(n)
+        return _count_pictures(n)
     one = f["n"] == 1
     shown = "One picture was" if one else f"{f['n']:,} pictures were"
     good = f"{f['n_reference']:,} good picture{'s' if f['n_reference'] != 1 else ''}"
@@ -164,7 +164,7 @@ _FOUND_BY = {
 }
 
 
-def _pictures_seen(n: Notice) -> str:
+def _count_pictures(n: Notice) -> str:
     f = n.facts
     shown = "One picture was" if f["n"] == 1 else f"{f['n']:,} pictures were"
     against = f"{f['n_reference']:,} good pictures" if f["n_reference"] else "each other"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tellwhy.results.result import Notice
-from tellwhy.words.numbers import number_text, percent
+from tellwhy.words.numbers import write_number, write_percent
 
 Saying = Callable[[Notice], str]
 NOTICES: dict[str, Saying] = {}
@@ -100,15 +100,15 @@ def _note_range_moved(n: Notice) -> str:
 
 @notes("share_moved")
 def _note_share_moved(n: Notice) -> str:
-    return f"rows up to {number_text(n.facts['up_to'])}: {_compare_shares(n)}"
+    return f"rows up to {write_number(n.facts['up_to'])}: {_compare_shares(n)}"
 
 
 @notes("levels_moved")
 def _note_levels_moved(n: Notice) -> str:
     shares = [
-        f"{level} in {percent(before)} → {percent(after)}"
+        f"{level} in {write_percent(before)} → {write_percent(after)}"
         for level, before, after in n.facts["shares"]
-        if percent(before) != percent(after)
+        if write_percent(before) != write_percent(after)
     ]
     told = f"{', '.join(shares)} of the rows" if shares else ""
     return "; ".join(
@@ -124,11 +124,11 @@ def _list_levels(word: str, largest: dict[str, Any]) -> str:
 
 
 def _compare_shares(n: Notice) -> str:
-    return f"{percent(n.facts['before'])} → {percent(n.facts['after'])}"
+    return f"{write_percent(n.facts['before'])} → {write_percent(n.facts['after'])}"
 
 
 def _write_ends(ends: list[float]) -> str:
-    return f"{number_text(ends[0])}–{number_text(ends[1])}"
+    return f"{write_number(ends[0])}–{write_number(ends[1])}"
 
 
 def _compare_values(n: Notice) -> str:
@@ -137,7 +137,7 @@ def _compare_values(n: Notice) -> str:
     after = n.facts["after"]
     if isinstance(before, str):
         return f"{before} → {after}"
-    told = f"{number_text(before)} → {number_text(after)}"
+    told = f"{write_number(before)} → {write_number(after)}"
     if before > 0 and after > 0 and before != after:
         told = f"{told} ({100 * (after / before - 1):+.3g} %)"
     return told

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from tellwhy.results.result import Anomaly, Headline, Reason
-from tellwhy.words.numbers import number_text, percent, plain_words, times_words
+from tellwhy.words.numbers import write_number, write_percent, write_plain, write_times
 
 
 def explain_reason(reason: Reason) -> str:
@@ -31,8 +31,8 @@ def explains(kind: str) -> Callable[[Phrase], Phrase]:
 @explains("value")
 def _explain_value(r: Reason) -> str:
     times = r.facts.get("times")
-    slip = f"; {times_words(times)}, a slipped decimal point?" if times else ""
-    return f"{r.feature} = {plain_words(r.value)} ({_tell_usual(r)}{slip})"
+    slip = f"; {write_times(times)}, a slipped decimal point?" if times else ""
+    return f"{r.feature} = {write_plain(r.value)} ({_tell_usual(r)}{slip})"
 
 
 def _tell_usual(r: Reason) -> str:
@@ -41,7 +41,7 @@ def _tell_usual(r: Reason) -> str:
     if not r.typical:
         return f"never seen{where}"
     if "of_rows" in r.facts:
-        return f"as in {percent(r.facts['of_rows'])} of the rows{where}"
+        return f"as in {write_percent(r.facts['of_rows'])} of the rows{where}"
     if r.facts.get("is_varied"):
         return f"many different values{where}"
     in_class = " in its class" if r.facts.get("in_class") else ""
@@ -52,8 +52,8 @@ def _list_usual(r: Reason) -> str:
     if r.facts.get("column") == "date":
         return f"{r.typical[0]} to {r.typical[1]}"
     if r.facts.get("column") == "number":
-        low = number_text(float(r.typical[0]))
-        high = number_text(float(r.typical[1]))
+        low = write_number(float(r.typical[0]))
+        high = write_number(float(r.typical[1]))
         return low if low == high else f"{low}–{high}"
     return " or ".join(str(value) for value in r.typical[:2])
 
@@ -61,16 +61,16 @@ def _list_usual(r: Reason) -> str:
 @explains("pair")
 def _explain_pair(r: Reason) -> str:
     other = r.facts["other"]
-    beside = f"{other} = {plain_words(r.facts['other_value'])}"
+    beside = f"{other} = {write_plain(r.facts['other_value'])}"
     if r.facts.get("is_text"):  # how odd a text is in a number, which means nothing to anybody
         beside = f"a {other} as odd as this one"
-    both = f"{r.feature} = {plain_words(r.value)} with {beside}"
+    both = f"{r.feature} = {write_plain(r.value)} with {beside}"
     if "n_together" in r.facts:
         return f"{both}: {r.facts['n_together']:,} of {r.facts['n']:,} rows"
     if "low" not in r.facts:
         return both
-    low = number_text(r.facts["low"])
-    high = number_text(r.facts["high"])
+    low = write_number(r.facts["low"])
+    high = write_number(r.facts["high"])
     return f"{both} (there usually {low if low == high else f'{low}–{high}'})"
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.data.pieces import neighbours, present_cells, segment
+from tellwhy.data.pieces import find_present_cells, neighbours, segment
 from tellwhy.explainers.surrogate.inputs import neighbour_masks
 
 
@@ -89,6 +89,6 @@ def test_any_number_of_neighbours_and_segments():
 
 
 def test_every_word_that_is_there_is_a_segment():
-    label = present_cells(np.array([0.0, 3.0, 1.0, 0.0]), np.zeros(4))
+    label = find_present_cells(np.array([0.0, 3.0, 1.0, 0.0]), np.zeros(4))
     assert label.tolist() == [2, 0, 1, 2]
-    assert present_cells(np.ones(3), np.zeros(3)).tolist() == [0, 1, 2]
+    assert find_present_cells(np.ones(3), np.zeros(3)).tolist() == [0, 1, 2]

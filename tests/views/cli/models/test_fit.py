@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tellwhy.views.cli import app
-from tellwhy.views.cli.fitting import summary_of
+from tellwhy.views.cli.fitting import summarise_model
 from tellwhy.workflow import fit_model
 from workflow.models.tables import orders
 
@@ -55,7 +55,7 @@ def test_fit_tells_what_a_sample_cannot_show(place, monkeypatch):
 def test_rows_that_were_dropped_for_gaps_are_no_random_sample():
     frame = orders(200)
     frame.loc[:9, "qty"] = None
-    told = summary_of(fit_model(frame, missing="drop"))
+    told = summarise_model(fit_model(frame, missing="drop"))
     assert "learned from 200 rows (190 of them, those without gaps) of" in told
     assert "not learned" not in told
 

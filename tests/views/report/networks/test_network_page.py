@@ -7,7 +7,7 @@ import pytest
 
 from tellwhy.results.network_run import Absorbed, ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
 from tellwhy.views.page.network import render_network
-from tellwhy.words.network_wording import carried, conserved, is_carried
+from tellwhy.words.network_wording import is_carried, write_carried, write_conserved
 
 LRP = MethodTold(
     "lrp", "LRP", "attribution", 0.21, (Absorbed("body.0", "conv2d", 0.2),), 0.1, 0.5, 2, 2, is_checked=True
@@ -92,11 +92,11 @@ def test_a_page_stays_small():
 def test_what_is_hardly_better_than_chance_is_not_called_checked(area, better, is_good):
     told = MethodTold("g", "G", "sensitivity", area=area, random_area=0.5, n_better=better, n_judged=10)
     assert is_carried(told) == is_good
-    assert ("do not rely on it" in carried(told)) != is_good
-    assert conserved(told) == "Its values are no shares of the output."
+    assert ("do not rely on it" in write_carried(told)) != is_good
+    assert write_conserved(told) == "Its values are no shares of the output."
 
 
 def test_an_output_that_does_not_fall_is_said():
     told = MethodTold("g", "G", "sensitivity", is_checked=True)
-    assert "does not fall when all is painted over" in carried(told)
-    assert "was not checked" in carried(MethodTold("g", "G", "sensitivity"))
+    assert "does not fall when all is painted over" in write_carried(told)
+    assert "was not checked" in write_carried(MethodTold("g", "G", "sensitivity"))

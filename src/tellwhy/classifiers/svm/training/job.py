@@ -13,7 +13,7 @@ from tellwhy.classifiers.svm.training.files import check_is_file, is_table
 from tellwhy.classifiers.svm.weston_watkins import CrammerSingerSVM, WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import integer, none, one_of, real, validate_value
-from tellwhy.storage.folders import standing
+from tellwhy.storage.folders import find_standing
 from tellwhy.storage.model_file import check_place
 
 ESTIMATORS: dict[str, type[MulticlassSVM]] = {
@@ -73,7 +73,7 @@ class Job:
                 f"Only the columns of tables can be scaled (CSV, Parquet, …). Got {self.data}: scale its "
                 "values before, and leave out --scale."
             )
-        if self.resume and not standing(self.checkpoint).is_dir():
+        if self.resume and not find_standing(self.checkpoint).is_dir():
             raise InvalidInput(f"There is no checkpoint {self.checkpoint} to resume from.")
 
     def _validate_values(self) -> None:
@@ -95,7 +95,7 @@ class Job:
     @property
     def way_on(self) -> str:
         """How to go on with a training that was stopped."""
-        head = standing(self.checkpoint) / "checkpoint.json"
+        head = find_standing(self.checkpoint) / "checkpoint.json"
         if not head.is_file():
             return "There is no checkpoint yet; a smaller --checkpoint-every writes one sooner."
         epochs = json.loads(head.read_text(encoding="utf-8"))["epochs"]

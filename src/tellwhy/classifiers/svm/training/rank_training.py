@@ -36,10 +36,10 @@ from tellwhy.classifiers.svm.training.files import ColumnScaling, LabelledRows, 
 from tellwhy.classifiers.svm.training.job import ESTIMATORS, Job
 from tellwhy.classifiers.svm.weston_watkins import PairEngine
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.estimator_rows import class_labels
+from tellwhy.core.estimator_rows import find_classes
 from tellwhy.core.score import Integers
 from tellwhy.storage.folders import private_folder
-from tellwhy.storage.model_file import Stream, taken_apart, write_model_file
+from tellwhy.storage.model_file import Stream, take_apart, write_model_file
 
 _LEARNED = "model.learned"  # begins the names of the arrays that a model file holds of an estimator
 
@@ -56,7 +56,7 @@ def write_model(model: MulticlassSVM, blocks: Iterable[Any], path: Path) -> None
         model.coef_ = (
             sparse.csr_array(shape, dtype=spool.dtype) if is_sparse else _nothing(shape, spool.dtype)
         )
-        head, arrays = taken_apart(model)
+        head, arrays = take_apart(model)
         streams = spool.as_sparse() if is_sparse else {"coef_": spool.as_dense(shape)}
         write_model_file(path, head, arrays | {f"{_LEARNED}.{name}": each for name, each in streams.items()})
 
@@ -142,7 +142,7 @@ class Alone:
 def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) -> None:
     """Do one rank's part of a job; rank 0 surveys the file, tells and writes the model."""
     found = comm.bcast(survey(Path(job.data), job.label) if comm.rank == 0 else None)
-    classes, numbers = class_labels(found.y, job.data)
+    classes, numbers = find_classes(found.y, job.data)
     _check_size(job, comm, found.n_features, len(classes))
     part = _part(job, comm, found, numbers)
     if part is not None and comm.size > 1 and comm.rank == 0:
