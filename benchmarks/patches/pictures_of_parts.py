@@ -23,7 +23,7 @@ from tellwhy.data.images import read_picture
 from tellwhy.kinds.model import judge
 from tellwhy.kinds.pictures import PicturesKind
 from tellwhy.results.result import Result
-from tellwhy.scoring.foretold import ForetoldHeights
+from tellwhy.scoring.surprise import ForetoldHeights
 from tellwhy.verdicts.ordinary import judge as drawn_line
 
 TEXTURES = {"brick": "gravel", "grass": "brick", "gravel": "grass"}

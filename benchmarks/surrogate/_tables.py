@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmarks.shared.places import IMAGES
 from benchmarks.surrogate._work import Results
-from tellwhy.explainers.surrogate.convergence import BESIDE
+from tellwhy.explainers.surrogate.chains import BESIDE
 
 TITLES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "cifar": "CIFAR-10"}
 CLASSES = {

@@ -20,11 +20,10 @@ from benchmarks.surrogate._tables import TITLES, converged_tables, fidelity_tabl
 from benchmarks.surrogate._work import KEPT, Clock, Results, Work, images, trained, work_off
 from benchmarks.surrogate.dmm_men_images import class_fidelity, ready
 from tellwhy.explainers import DMMMEN, PRESETS
-from tellwhy.explainers.surrogate.convergence import rank_r_hat
+from tellwhy.explainers.surrogate.chains import design, rank_r_hat
 from tellwhy.explainers.surrogate.mixture import DIGITS, choose_columns
 from tellwhy.explainers.surrogate.sampler import Posterior, Settings, sample
-from tellwhy.explainers.surrogate.state import design
-from tellwhy.scoring.predictions import as_class_scores, as_outputs, with_known_outputs
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
 
 N_CHAINS = 4
 ALL = 10**9  # rows

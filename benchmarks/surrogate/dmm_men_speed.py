@@ -16,8 +16,8 @@ from benchmarks.shared.places import IMAGES
 from benchmarks.shared.results import publish
 from benchmarks.surrogate._work import KEPT, LOCAL, N_SEGMENTS, SAMPLES, Results, images, lime, trained
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
+from tellwhy.explainers.surrogate.chains import design
 from tellwhy.explainers.surrogate.sampler import Settings, sample
-from tellwhy.explainers.surrogate.state import design
 
 FIGURE = IMAGES / "dmm-men-scaling.png"
 QUESTIONS = (SAMPLES, 4 * SAMPLES, 8 * SAMPLES)

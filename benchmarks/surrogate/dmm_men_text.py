@@ -22,7 +22,7 @@ from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.data.benchmarks import data_folder
 from tellwhy.explainers import DMMMEN, PRESETS
-from tellwhy.explainers.surrogate.convergence import rank_r_hat
+from tellwhy.explainers.surrogate.chains import rank_r_hat
 
 FILE = "20news_pc_mac.jsonl.gz"
 SHA256 = "027a972ffc3ed329cefd0b7ad93c20d9f91ccc7df353806403c0a2166d227bd6"

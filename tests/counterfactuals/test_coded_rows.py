@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.counterfactuals.coded_rows import OWN_CELL, CodedRows
+from tellwhy.counterfactuals.normal_versions import OWN_CELL, CodedRows
 from tellwhy.counterfactuals.user_rows import ExplainedRows
 from tellwhy.data import TableEncoder
 from tellwhy.detectors import KernelDensity

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.counterfactuals.written import Limits, written
+from tellwhy.counterfactuals.user_rows import Limits, written
 from tellwhy.words.numbers import write_number
 
 ANYTHING = Limits(np.array([True]), np.zeros(1), np.array([-np.inf]), np.array([np.inf]))
@@ -95,5 +95,5 @@ def test_rows_are_told_apart_in_any_number_of_batches(monkeypatch):
     told = written(X, levels, ANYTHING, is_normal)
     assert told.as_shown.all()
     assert (told.points <= levels).all()
-    monkeypatch.setattr("tellwhy.counterfactuals.written._BATCH_BYTES", 2_000)
+    monkeypatch.setattr("tellwhy.counterfactuals.user_rows._BATCH_BYTES", 2_000)
     np.testing.assert_array_equal(written(X, levels, ANYTHING, is_normal).points, told.points)

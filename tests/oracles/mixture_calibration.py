@@ -23,8 +23,8 @@ from sklearn.metrics import adjusted_rand_score
 from tellwhy.core.errors import NotConverged
 from tellwhy.explainers import DMMMEN
 from tellwhy.explainers.surrogate import _compiled_sweep as _compiled
+from tellwhy.explainers.surrogate.chains import Priors, design, kept_arrays
 from tellwhy.explainers.surrogate.sampler import Settings, sample
-from tellwhy.explainers.surrogate.state import Priors, design, kept_arrays
 
 OWN = Priors(
     alpha_shape=2.0,

@@ -7,7 +7,7 @@ from tellwhy.explainers.surrogate import (
     _compiled_conditionals as _compiled_nets,
     _compiled_sweep as _compiled,
 )
-from tellwhy.explainers.surrogate.state import design, empty_state, kept_arrays
+from tellwhy.explainers.surrogate.chains import design, empty_state, kept_arrays
 
 STEPS = (
     "draw_assignments",

@@ -20,8 +20,14 @@ from sklearn.svm import LinearSVC
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.scoring import FunctionScore, as_class_scores, as_score
-from tellwhy.scoring.prediction_scores import ClassScores, SingleScore, log_odds, log_odds_of_logits
-from tellwhy.scoring.predictions import as_outputs, with_known_outputs
+from tellwhy.scoring.class_scores import (
+    ClassScores,
+    SingleScore,
+    as_outputs,
+    log_odds,
+    log_odds_of_logits,
+    with_known_outputs,
+)
 
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs PyTorch")
 X = np.random.default_rng(0).normal(size=(60, 3))

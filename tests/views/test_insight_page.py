@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tellwhy.explainers import Insight
-from tellwhy.explainers.surrogate.convergence import Convergence
+from tellwhy.explainers.surrogate.chains import Convergence
 from tellwhy.kinds.insight import InsightRun
 from tellwhy.views.page.insight import render_insights, write_insight_report
 

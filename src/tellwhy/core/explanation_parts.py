@@ -17,6 +17,7 @@ import numpy as np
 
 from tellwhy.core.arrays import Frame, PandasRows, take_rows
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score import Floats, Integers
 
 if TYPE_CHECKING:
     from tellwhy.core.explanation import Explanation
@@ -423,3 +424,8 @@ def _turn_rows(explanation: Explanation, is_other: Any, place: int) -> Explanati
         params={**explanation.params, "explains": words, "target": str(name)},
         extras=Extras(extras),
     )
+
+
+def plain(name: Any) -> Any:
+    """Return a class label as Python writes it: numpy's own numbers and texts are shown with their types."""
+    return name.item() if isinstance(name, np.generic) else name

@@ -332,7 +332,7 @@ class HasLinear(ScoreFunction, Protocol, metaclass=Capability):
 
     @property
     def linear(self) -> Any:
-        """Weights and intercepts of its outputs (`tellwhy.scoring.prediction_scores.LinearOutputs`)."""
+        """Weights and intercepts of its outputs (`tellwhy.scoring.predictions.LinearOutputs`)."""
         ...
 
 

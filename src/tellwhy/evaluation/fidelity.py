@@ -20,8 +20,7 @@ from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import Seed, generator, integer, one_of, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
-from tellwhy.scoring.prediction_scores import ClassScores
-from tellwhy.scoring.predictions import as_class_scores, with_known_outputs
+from tellwhy.scoring.class_scores import ClassScores, as_class_scores, with_known_outputs
 
 if TYPE_CHECKING:
     import pandas as pd

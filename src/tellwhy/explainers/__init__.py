@@ -72,21 +72,21 @@ if TYPE_CHECKING:
     from tellwhy.explainers.shapley.anomaly_shapley import AnomalyShapley as AnomalyShapley
     from tellwhy.explainers.shapley.compensation import Compensation as Compensation
     from tellwhy.explainers.shapley.kernel_shap import KernelShap as KernelShap
-    from tellwhy.explainers.surrogate.dmm_men import DMMMEN as DMMMEN
-    from tellwhy.explainers.surrogate.insight import Insight as Insight
-    from tellwhy.explainers.surrogate.local_insight import LocalInsight as LocalInsight
-    from tellwhy.explainers.surrogate.state import (
+    from tellwhy.explainers.surrogate.chains import (
         PRESETS as PRESETS,
         Priors as Priors,
     )
+    from tellwhy.explainers.surrogate.dmm_men import DMMMEN as DMMMEN
+    from tellwhy.explainers.surrogate.insight import Insight as Insight
+    from tellwhy.explainers.surrogate.local_insight import LocalInsight as LocalInsight
     from tellwhy.explainers.trees.tree_shapley import TreeShapley as TreeShapley
 
 _PLACES = {
     **places(__name__),
     "BackgroundExplainer": "base",
     "Insight": "surrogate.insight",
-    "PRESETS": "surrogate.state",
-    "Priors": "surrogate.state",
+    "PRESETS": "surrogate.chains",
+    "Priors": "surrogate.chains",
     "ScoreExplainer": "base",
     "SupportExplanation": "decomposition.one_class_dtd",
     "coverage": "propagation.explain_all",

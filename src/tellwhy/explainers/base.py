@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from tellwhy.core.arrays import as_floats, check_columns, list_columns, refuse_sparse
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.explanation_parts import Deferred, Extras, complement_of
+from tellwhy.core.explanation_parts import Deferred, Extras, complement_of, plain
 from tellwhy.core.old_names import TakesOldNames
 from tellwhy.core.params import Rules, nearest, validate_parameters
 from tellwhy.core.progress import shown
@@ -38,7 +38,6 @@ from tellwhy.core.score import (
 from tellwhy.explainers.rows import Attribution, Rows, in_batches
 from tellwhy.scoring import as_score
 from tellwhy.scoring.function_scores import EncodedScore, FlatScore, array_rows, takes_arrays
-from tellwhy.scoring.prediction_scores import plain
 from tellwhy.scoring.reference_rows import some_rows
 
 

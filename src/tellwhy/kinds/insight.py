@@ -19,7 +19,7 @@ from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats
 from tellwhy.data import Table, read_table
 from tellwhy.explainers import DMMMEN, Insight
-from tellwhy.explainers.surrogate.convergence import R_HAT, Convergence
+from tellwhy.explainers.surrogate.chains import R_HAT, Convergence
 from tellwhy.kinds.model import change_settings, kind
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
 from tellwhy.storage import clock

@@ -40,7 +40,7 @@ from tellwhy.kinds.picture_looks import (
     learn_looks,
 )
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
-from tellwhy.scoring.foretold import ForetoldHeights
+from tellwhy.scoring.surprise import ForetoldHeights
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.ordinary import Judged, judge

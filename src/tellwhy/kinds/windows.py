@@ -23,7 +23,7 @@ from tellwhy.kinds.model import change_settings, find_first_place, kind
 from tellwhy.kinds.readings import Readings, compute_fingerprint, read_readings, read_same
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
-from tellwhy.scoring.foretold import ForetoldHeights
+from tellwhy.scoring.surprise import ForetoldHeights
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.ordinary import Judged, judge

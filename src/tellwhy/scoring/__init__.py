@@ -6,6 +6,7 @@ from tellwhy.core.optional import lazy_names
 from tellwhy.scoring.as_score import as_score
 
 if TYPE_CHECKING:
+    from tellwhy.scoring.class_scores import ClassScores as ClassScores, as_class_scores as as_class_scores
     from tellwhy.scoring.distance_scores import CentreScore as CentreScore, NeighbourScore as NeighbourScore
     from tellwhy.scoring.function_scores import EncodedScore as EncodedScore, FunctionScore as FunctionScore
     from tellwhy.scoring.mixture_scores import (
@@ -17,15 +18,11 @@ if TYPE_CHECKING:
     )
     from tellwhy.scoring.network_output import NetworkOutput as NetworkOutput
     from tellwhy.scoring.one_class import KernelScore as KernelScore
-    from tellwhy.scoring.prediction_scores import (
-        ClassScores as ClassScores,
-        PredictionScore as PredictionScore,
-    )
-    from tellwhy.scoring.predictions import as_class_scores as as_class_scores, as_prediction as as_prediction
+    from tellwhy.scoring.predictions import PredictionScore as PredictionScore, as_prediction as as_prediction
 
 _PLACES = {
     "CentreScore": "distance_scores",
-    "ClassScores": "prediction_scores",
+    "ClassScores": "class_scores",
     "EncodedScore": "function_scores",
     "FunctionScore": "function_scores",
     "KernelScore": "one_class",
@@ -36,8 +33,8 @@ _PLACES = {
     "Projection": "mixture_scores",
     "ProjectionScore": "mixture_scores",
     "ScaledMixture": "mixture_scores",
-    "PredictionScore": "prediction_scores",
-    "as_class_scores": "predictions",
+    "PredictionScore": "predictions",
+    "as_class_scores": "class_scores",
     "as_prediction": "predictions",
 }
 if not TYPE_CHECKING:

@@ -1,190 +1,226 @@
-"""`as_prediction` and `as_class_scores`: from any model or function to the numbers it decides by.
+"""`as_prediction`: what a classifier or a regressor predicts, as a score: high is no more anomalous than low.
 
-Margins and probabilities are read from the models of several libraries; classes are told by their log-odds.
+Margins and probabilities are read from the models of several libraries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
-from tellwhy.core.params import one_of, validate_value
-from tellwhy.core.score import Floats, IsTensor, ScoreFunction
-from tellwhy.scoring.as_score import reader_of, refuse_classes
-from tellwhy.scoring.function_scores import EncodedScore, FunctionScore, private_rows
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnsupportedModel
+from tellwhy.core.explanation_parts import plain
+from tellwhy.core.params import nearest, one_of, validate_value
+from tellwhy.core.score import Floats, Integers, ScoreFunction
+from tellwhy.scoring.as_score import refuse_classes
+from tellwhy.scoring.class_scores import log_odds
+from tellwhy.scoring.function_scores import EncodedScore, private_rows
 from tellwhy.scoring.model_rows import (
     ensure_fitted,
     estimator_kind,
     fitted_names,
     fitted_width,
-    gives_probabilities,
     is_scikit_learn,
     lookup,
     own_rows,
     predicts_only,
 )
-from tellwhy.scoring.network_output import NetworkOutput
-from tellwhy.scoring.prediction_scores import (
-    PREDICTED,
-    ClassScores,
-    LinearOutputs,
-    PredictionScore,
-    SingleScore,
-    log_odds,
-    log_odds_of_logits,
-    plain,
-)
 
-BATCH = 512  # rows that go through a network at once
-_SUM = 1e-3  # probabilities of a row add up to 1 within this: networks compute in single precision
+PREDICTED = "predicted"
 
 
-def as_class_scores(model: object) -> ScoreFunction:
-    """Return the log-odds of a model's classes, or its score where it has no classes.
+@dataclass(frozen=True)
+class LinearOutputs:
+    """Outputs that are weights times the row, plus an intercept: shapes (k, d) and (k,)."""
 
-    Covers classifiers that give probabilities, regressors, PyTorch networks, functions of rows that give one
-    number or probabilities, and everything that `as_score` reads. Rows go to the model as it takes them:
-    arrays, frames, texts. Whether a function or a network has classes is known only from what it gives:
-    `with_known_outputs` asks it.
+    weights: Floats
+    intercept: Floats
+
+    def value(self, X: Floats) -> Floats:
+        """Outputs of each row, shape (n, k)."""
+        return np.asarray(X @ self.weights.T + self.intercept)
+
+
+class PredictionScore:
+    """One output of a model of several, for each row: that of the class it predicts, or of a chosen one.
+
+    `fixed(X)` tells which output each row has; handing that to `value` keeps the same output when the row is
+    changed.
 
     Parameters
     ----------
+    function
+        Takes rows, gives the outputs (n, k), or (n,) for a model of one output.
+    names
+        Names of the outputs: the classes; None for a regressor or a function.
+    target
+        "predicted" (of each row the class that the model predicts; of a single output that one), the name of
+        a class, or the number of an output that has no name.
+    describes
+        Which number it is, with {which} in the place of the output.
+    predicted
+        Takes rows, gives the number of the predicted class; by default the largest output is predicted.
+    feature_names, feature_shape
+        Of the rows, where known.
+    linear
+        The outputs as weights, where the model is linear.
     model
-        A fitted model or a function. It is not changed: a network in training mode is evaluated as if in
-        evaluation mode, by a copy that shares its weights.
+        What it was read from, where that may have kept its training rows.
 
     Examples
     --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> classifier = LogisticRegression().fit([[0.0], [1.0]], ["no", "yes"])
-    >>> as_class_scores(classifier).names
-    ['no', 'yes']
+    >>> score = PredictionScore(lambda X: np.column_stack([-X[:, 0], X[:, 0]]), ["no", "yes"])
+    >>> score.value(np.array([[2.0], [-3.0]])), score.fixed(np.array([[2.0], [-3.0]]))[0]
+    (array([2., 3.]), array([1, 0]))
     """
-    refuse_classes(model)
-    # Asked first: `as_score` refuses classifiers and regressors, which have no anomaly score.
-    kind = estimator_kind(model)
-    if kind == "classifier":
-        return _scores_of_classifier(model)
-    if kind == "regressor":
-        return _score_of_regressor(model)
-    reader = reader_of(model)
-    if reader is NetworkOutput:
-        return _NetworkOutputs(model)
-    if reader is FunctionScore and callable(model):
-        return _FunctionOutputs(model)
-    return reader(model)
 
+    is_prediction = True
+    has_levels = False  # whether cells are numbers of levels in some columns (`TableCodes`)
+    threshold: float | None = None
 
-def with_known_outputs(score: ScoreFunction, X: Any) -> ScoreFunction:
-    """Return a score once it is known whether it has classes: functions and networks are asked with two rows.
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        names: Sequence[Any] | None = None,
+        *,
+        target: Any = PREDICTED,
+        describes: str = "output {which} of the function",
+        predicted: Callable[[Any], Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        feature_shape: tuple[int, ...] | None = None,
+        linear: LinearOutputs | None = None,
+        model: Any = None,
+    ):
+        self._function = function
+        self._predicted = predicted
+        self.names = None if names is None else list(names)
+        self.target = target
+        self.chosen = chosen_output(target, self.names)
+        self.feature_names = feature_names
+        self.feature_shape = feature_shape
+        self.linear = linear
+        self.model = model
+        self._words = describes
 
-    Examples
-    --------
-    >>> fair_coin = as_class_scores(lambda X: np.full((len(X), 2), 0.5))
-    >>> with_known_outputs(fair_coin, np.zeros((3, 1))).names
-    ['0', '1']
-    """
-    return score.known(X[:2]) if isinstance(score, _FunctionOutputs) else score
+    @property
+    def describes(self) -> str:
+        """Which number it is."""
+        if self.chosen is None:
+            return self._words.format(which="the predicted class")
+        which = self.chosen if self.names is None else f"class {plain(self.names[self.chosen])!r}"
+        return self._words.format(which=which)
 
-
-def as_outputs(score: ScoreFunction) -> ClassScores | SingleScore:
-    """Return a score as columns of outputs: one per class, or a single one."""
-    return score if isinstance(score, ClassScores) else SingleScore(score)
-
-
-def _scores_of_classifier(model: Any) -> ClassScores:
-    if is_scikit_learn(model):  # of other libraries' classifiers, the classes tell that they are fitted
-        ensure_fitted(model)
-    if not gives_probabilities(model):
-        raise UnsupportedModel(
-            f"{type(model).__name__} gives no probabilities: wrap it in "
-            "sklearn.calibration.CalibratedClassifierCV, or pass its decision_function to explain that."
-        )
-    names = [str(name) for name in model.classes_]
-    return ClassScores(partial(_odds_of_classes, model), names, **_column_names(model))
-
-
-def _odds_of_classes(model: Any, X: Any) -> Floats:
-    return log_odds(np.asarray(model.predict_proba(own_rows(model, private_rows(X)))))
-
-
-def _score_of_regressor(model: Any) -> FunctionScore:
-    ensure_fitted(model)
-    describes = f"the prediction of {type(model).__name__}"
-    return FunctionScore(partial(_prediction, model), describes=describes, **_column_names(model))
-
-
-def _prediction(model: Any, X: Any) -> Any:
-    return model.predict(own_rows(model, X))
-
-
-def _column_names(model: Any) -> dict[str, Any]:
-    """Names and number of the columns that a model was fitted on, where it recorded them."""
-    width = fitted_width(model)
-    return {"feature_names": fitted_names(model), "feature_shape": None if width is None else (width,)}
-
-
-class _FunctionOutputs(FunctionScore):
-    """A function that gives one number per row, or probabilities of classes: not known until it is asked."""
-
-    def known(self, X: Any) -> ScoreFunction:
-        """Return class scores where the function gives several columns for these rows, else itself."""
-        found = np.asarray(self._function(private_rows(X)))
-        if found.ndim != 2 or found.shape[1] < 2:
-            return self
-        names = [str(c) for c in range(found.shape[1])]
-        function = partial(_transformed, self._transform(found), self._function)
-        return ClassScores(function, names, place=self._place)
-
-    _place: Callable[[Any], Any] | None = None  # puts rows where a network computes
-
-    def _transform(self, found: Floats) -> Callable[[Floats], Floats]:
-        """Return what makes log-odds of the outputs, of which these are some."""
-        # Outputs that are not finite are left to `ClassScores`, which names the row.
-        if np.isfinite(found).all() and not _are_probabilities(found):
+    def outputs(self, X: Any) -> Floats:
+        """All outputs of each row, finite, shape (n, k)."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        found = np.asarray(self._applied(self._function, X))
+        if found.ndim == 1:
+            found = found[:, None]
+        if found.ndim != 2 or len(found) != n or found.shape[1] == 0:
             raise InvalidInput(
-                f"{self.describes} has {found.shape[1]} columns that are not probabilities (rows must add up "
-                f"to 1; row 0 gives {found[0][:4]}). Return probabilities of the classes, or one number per "
-                "row."
+                f"The model gives outputs of shape {np.shape(found)} for {n} rows; expected one number per "
+                f"row, or one row of {n} per class. Wrap it in a function that picks what you mean."
             )
-        return log_odds
+        return self._finite(found)
+
+    def _applied(self, function: Callable[[Any], Any], X: Any) -> Any:
+        """What a function of the model gives, or an error that says that the model refused the rows."""
+        try:
+            return function(private_rows(X))
+        except ValueError as error:
+            if self.model is None or isinstance(
+                error, TellwhyError
+            ):  # a user's own function: a user's own error
+                raise
+            name = type(self.model).__name__
+            raise InvalidInput(f"{name} cannot be applied to these rows: {error}") from error
+
+    def _finite(self, found: Any) -> Floats:
+        if found.dtype.kind not in "biuf":
+            raise InvalidInput(
+                f"The model gives values of dtype {found.dtype}, such as {found.flat[0]!r}; expected "
+                "numbers. Pass the classifier itself, or its predict_proba."
+            )
+        bad = ~np.isfinite(found).all(axis=1)
+        if bad.any():
+            raise InvalidInput(
+                f"The model gives {found[np.argmax(bad)]} for row {int(np.argmax(bad))} ({int(bad.sum())} "
+                "such rows in all); expected finite numbers. Leave those rows out, or mend the model."
+            )
+        return np.asarray(found, dtype=np.float64)
+
+    def fixed(self, X: Any) -> tuple[Integers, ...]:
+        """Further argument of `value` that keeps each row's output: its number."""
+        if self.chosen is not None and self.names is None:
+            self._check_range(self.outputs(X[:1]).shape[1])
+        return (self._numbers(X, None),)
+
+    def _check_range(self, n_outputs: int) -> None:
+        if self.chosen is not None and self.chosen >= n_outputs:
+            raise InvalidParameter(
+                f"target={self.target!r} is out of range: the model has outputs 0 to {n_outputs - 1}."
+            )
+
+    def _numbers(self, X: Any, found: Floats | None) -> Integers:
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if self.chosen is not None:
+            return np.full(n, self.chosen, dtype=np.int64)
+        if self._predicted is not None:
+            return np.asarray(self._applied(self._predicted, X), dtype=np.int64)
+        outputs = self.outputs(X) if found is None else found
+        if self.names is None and outputs.shape[1] > 1:
+            raise InvalidParameter(
+                f"The model gives {outputs.shape[1]} outputs per row: say which one is explained with "
+                f"target=0, …, target={outputs.shape[1] - 1}."
+            )
+        return np.asarray(outputs.argmax(axis=1), dtype=np.int64)
+
+    def value(self, X: Any, outputs: Integers | None = None) -> Floats:
+        """Return the explained output of each row."""
+        found = self.outputs(X)
+        wanted = self._numbers(X, found) if outputs is None else np.asarray(outputs)
+        self._check_range(found.shape[1])
+        return np.asarray(found[np.arange(len(found)), wanted])
+
+    def output_names(self, numbers: Integers) -> Any:
+        """Names of outputs by their numbers; None where they have none."""
+        if self.names is None:
+            return None
+        named = np.asarray(self.names)
+        return (named.astype(str) if named.dtype.kind == "O" else named)[numbers]
 
 
-class _NetworkOutputs(_FunctionOutputs):
-    """A network: its one output per row, or the log-odds of its classes."""
+def chosen_output(target: Any, names: Sequence[Any] | None) -> int | None:
+    """Return the number of the output that is explained for all rows; None: of each row the predicted one.
 
-    def __init__(self, model: Any):
-        super().__init__(partial(_network_outputs, model), describes=f"the output of {type(model).__name__}")
-        self._place = partial(_on_its_device, model)
-
-    def _transform(self, found: Floats) -> Callable[[Floats], Floats]:
-        """Outputs that are not probabilities are taken for logits of the classes."""
-        return log_odds if _are_probabilities(found) else log_odds_of_logits
-
-
-def _transformed(transform: Callable[[Floats], Floats], function: Callable[[Any], Any], X: Any) -> Floats:
-    return transform(np.asarray(function(private_rows(X)), dtype=np.float64))
-
-
-def _network_outputs(model: Any, X: Any) -> Floats:
-    from tellwhy.scoring.network_passes import outputs_in_evaluation_mode
-
-    rows = X if isinstance(X, IsTensor) else np.asarray(X)
-    return np.asarray(outputs_in_evaluation_mode(model, rows, BATCH))
-
-
-def _on_its_device(model: Any, X: Any) -> Any:
-    from tellwhy.scoring.network_passes import on_its_device
-
-    return on_its_device(model, X)
-
-
-def _are_probabilities(found: Floats) -> bool:
-    return bool((found >= 0).all() and (np.abs(found.sum(axis=1) - 1.0) <= _SUM).all())
+    Examples
+    --------
+    >>> chosen_output("yes", ["no", "yes"])
+    1
+    >>> chosen_output("yess", ["no", "yes"])
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidParameter: There is no class 'yess'; did you mean 'yes'? ...
+    """
+    if isinstance(target, str) and target == PREDICTED and PREDICTED not in (names or ()):
+        return None
+    if names is None:
+        if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and target >= 0:
+            return int(target)
+        raise InvalidParameter(
+            f"target must be 'predicted' or the number of an output, 0, 1, …. Got {target!r} instead."
+        )
+    for number, name in enumerate(names):
+        if plain(name) == target or str(name) == target:
+            return number
+    listed = ", ".join(repr(plain(name)) for name in list(names)[:8])
+    raise InvalidParameter(
+        f"There is no class {target!r}{nearest(str(target), [str(name) for name in names])} The classes are "
+        f"{listed}; 'predicted' explains of each row the class that the model predicts."
+    )
 
 
 OUTPUTS = ("auto", "margin", "probability")

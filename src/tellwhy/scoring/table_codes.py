@@ -19,7 +19,7 @@ from tellwhy.core.arrays import Frame, PandasRows
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats
 from tellwhy.scoring.function_scores import EncodedScore
-from tellwhy.scoring.prediction_scores import PredictionScore
+from tellwhy.scoring.predictions import PredictionScore
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,7 @@ from tellwhy.core.errors import MissingExtra, UnreadableFile  # noqa: E402
 from tellwhy.core.optional import is_there  # noqa: E402
 from tellwhy.detectors.texts import sentence_neighbours, sentence_network  # noqa: E402
 from tellwhy.detectors.texts.sentence_neighbours import SentenceNeighbours  # noqa: E402
-from tellwhy.detectors.texts.sentence_network import SentenceNetwork, read_safetensors  # noqa: E402
-from tellwhy.detectors.texts.word_pieces import WordPieces  # noqa: E402
+from tellwhy.detectors.texts.sentence_network import SentenceNetwork, WordPieces, read_safetensors  # noqa: E402
 from tellwhy.kinds import text_columns  # noqa: E402
 from tellwhy.workflow import explain_documents  # noqa: E402
 

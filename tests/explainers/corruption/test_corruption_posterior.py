@@ -13,9 +13,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import tellwhy
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.explainers import CorruptionPosterior
-from tellwhy.explainers.corruption.corruption_posterior import likeliest_rate, probabilities
+from tellwhy.explainers.corruption.corruption_posterior import TriedValues, likeliest_rate, probabilities
 from tellwhy.explainers.corruption.mixture_cells import MixtureCells, Slab, WeighedSets
-from tellwhy.explainers.corruption.scored_cells import TriedValues
 from tellwhy.scoring.mixture_scores import Mixture
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import UnreadableFile
+from tellwhy.explainers.surrogate.chains import Priors, design
 from tellwhy.explainers.surrogate.sampler import Settings, sample
-from tellwhy.explainers.surrogate.state import Priors, design
 
 DATA = design(np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0))
 SETTINGS = Settings(n_components=2, n_sweeps=20, n_burn=20, n_chains=2)

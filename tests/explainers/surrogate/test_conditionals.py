@@ -6,7 +6,7 @@ from oracles.mixture_oracles import elastic_net_log_density, log_joint, prior_dr
 from scipy import integrate, special, stats
 
 from tellwhy.explainers.surrogate import _compiled_draws, _compiled_sweep as _compiled
-from tellwhy.explainers.surrogate.state import Priors
+from tellwhy.explainers.surrogate.chains import Priors
 
 PRIORS = Priors(
     alpha_shape=2.0,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tellwhy.explainers.surrogate.convergence import (
+from tellwhy.explainers.surrogate.chains import (
     BESIDE,
     Convergence,
     bulk_draws,

@@ -7,7 +7,7 @@ from oracles.mixture_oracles import prior_draw, simulate, steps_with
 from scipy import special, stats
 
 from tellwhy.explainers.surrogate import _compiled_sweep as _compiled, _compiled_sweep as partition
-from tellwhy.explainers.surrogate.state import design
+from tellwhy.explainers.surrogate.chains import design
 
 SHAPE = (6, 5, 0)  # rows, columns, gates
 

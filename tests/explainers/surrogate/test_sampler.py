@@ -27,9 +27,8 @@ from tellwhy.core import progress
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.explainers import DMMMEN
 from tellwhy.explainers.surrogate import _compiled_sweep as _compiled, sampler, sampler as checkpoint
-from tellwhy.explainers.surrogate.convergence import GOAL
+from tellwhy.explainers.surrogate.chains import GOAL, PRESETS, Priors, design
 from tellwhy.explainers.surrogate.sampler import WATCHED, Settings, quantities, sample
-from tellwhy.explainers.surrogate.state import PRESETS, Priors, design
 
 
 @pytest.fixture(scope="module")
@@ -197,9 +196,9 @@ KILLED_WHILE_SAVING = """
 import os, signal, sys
 import numpy as np
 from tellwhy.explainers.surrogate import sampler, sampler as checkpoint
-from tellwhy.explainers.surrogate.state import design
-from tellwhy.explainers.surrogate.convergence import GOAL
-from tellwhy.explainers.surrogate.state import Priors
+from tellwhy.explainers.surrogate.chains import design
+from tellwhy.explainers.surrogate.chains import GOAL
+from tellwhy.explainers.surrogate.chains import Priors
 
 saves, savez = [], np.savez
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import tellwhy
 from tellwhy.detectors import PCADetector
 from tellwhy.explainers import Insight
-from tellwhy.explainers.surrogate.convergence import Convergence
+from tellwhy.explainers.surrogate.chains import Convergence
 from tellwhy.kinds.insight import InsightRun
 from tellwhy.views.cli import app
 from tellwhy.views.cli.models import show_insights

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.scoring.foretold import ForetoldHeights, independence
+from tellwhy.scoring.surprise import ForetoldHeights, independence
 from tellwhy.verdicts.ordinary import judge
 
 N = 40  # stretches of the reference, and of what is judged

@@ -21,14 +21,19 @@ from tellwhy.core.arrays import draw_sample, spread_evenly
 from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.patches.fine_filters import KEPT as FINE, N_CHANNELS as N_FINE, fine_filters
 from tellwhy.detectors.patches.secant_network import (
     Resize,
     SecantNetwork,
     Tensor,
     differences_in_pixels,
 )
-from tellwhy.detectors.patches.small_network import CHANNELS, small_network
+from tellwhy.detectors.patches.small_network import (
+    CHANNELS,
+    FINE,
+    N_FINE,
+    fine_filters,
+    small_network,
+)
 
 BLOCKS = ("block 2", "block 4", "block 7")
 WHOLE = "block 10"  # whose means over a picture tell what it shows

@@ -1,8 +1,8 @@
 """Which cells of a row are wrong: probabilities, not shares of a score.
 
-- `corruption_posterior`: the explainer, its prior, and how the prior is learned.
-- `mixture_cells`: sets of wrong cells under a Gaussian mixture, in closed form.
-- `scored_cells`: the same for any score, by trying other values in each cell.
+- `corruption_posterior`: the explainer, its prior, how the prior is learned; sets of wrong cells under any
+  score, by trying other values in each cell.
+- `mixture_cells`: the same under a Gaussian mixture, in closed form.
 """
 
 from typing import TYPE_CHECKING

@@ -6,24 +6,26 @@ corrupted one is replaced by a draw from g_i. Of a set A of corrupted cells,
     P(A | x) ∝ e₀(A) (ρ/(1 − ρ))^|A|,   e₀(A) = p(x₋A) Π_{i∈A} g_i(x_i),
     P(cell i is wrong | x) = Σ_{A∋i} P(A | x).
 
-Where e₀ comes from stands in `mixture_cells` (closed form) and in `scored_cells` (any score).
+Where e₀ comes from stands in `mixture_cells` (closed form) and in `ScoredCells` below (any score).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from tellwhy.core.params import Rules, Seed, generator, integer, none, one_of, real, seed
 from tellwhy.core.running import track_batches
-from tellwhy.core.score import Floats, HasMixture
+from tellwhy.core.score import Floats, HasMixture, Integers
 from tellwhy.explainers.base import BackgroundExplainer, refuse_set
 from tellwhy.explainers.corruption.mixture_cells import MixtureCells, Slab, WeighedSets
-from tellwhy.explainers.corruption.scored_cells import ScoredCells
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
+from tellwhy.scoring.surprise import Surprise
 
 WRONG_CELLS = 1.5  # of a row whose explanation is asked for, on average
 MOST_WRONG = 0.25  # of its cells: more would call ordinary cells of narrow tables wrong
@@ -198,3 +200,227 @@ def likeliest_rate(weighed: WeighedSets, n_cells: int) -> float:
         prior = sizes * np.log(rate) + (n_cells - sizes) * np.log1p(-rate)
         best.append(np.logaddexp.reduce(weighed.log_totals + prior, axis=1).sum())
     return float(RATES[int(np.argmax(best))])
+
+
+MOST_LEVELS = 24  # different values of a column up to which each is tried
+N_VALUES = 49  # values that are tried in another column
+N_TOGETHER = 13  # of each of two columns that are tried together
+N_PAIRED = 8  # cells whose pairs are tried: those that are the likeliest alone
+N_PLANTED = 60  # rows in every other of which a cell is replaced, to learn τ
+SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+
+
+@dataclass(frozen=True)
+class TriedValues:
+    """Values that are tried in the columns of one owner, their log h(v), and where wrong values come from.
+
+    Wrong values are spread evenly, `scale` to either side of `centre` or as far as the value lies; where
+    there is no centre, all values are as likely.
+    """
+
+    columns: Integers
+    values: Floats  # (n, columns)
+    log_widths: Floats
+    centre: float | None = None
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, X: Floats, columns: Integers, width: float) -> TriedValues:
+        """Learn the values of some columns from ordinary rows."""
+        cells = X[:, columns]
+        different = np.unique(cells, axis=0)
+        if len(columns) > 1 or len(different) <= MOST_LEVELS:
+            return cls(columns, different, np.zeros(len(different)))
+        x = cells[:, 0]
+        deviation = float(x.std()) or 1.0
+        inner = np.unique(np.quantile(x, np.linspace(0.0, 1.0, N_VALUES - 2)))
+        values = np.concatenate([[inner[0] - deviation], inner, [inner[-1] + deviation]])
+        return cls(columns, values[:, None], _log_widths(values), float(x.mean()), width * deviation)
+
+    def log_slab(self, cells: Floats) -> Floats:
+        """log g of the values that rows have there; shape (rows,)."""
+        if self.centre is None:
+            return np.full(len(cells), -np.log(len(self.values) + 1.0))
+        reach = np.maximum(np.abs(cells[:, 0] - self.centre), self.scale)
+        return np.asarray(-np.log(2.0 * reach))
+
+    def drawn(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draw wrong values; shape (n, columns)."""
+        if self.centre is None:
+            return self.values[rng.integers(len(self.values), size=n)]
+        return self.centre + self.scale * (2.0 * rng.random((n, 1)) - 1.0)
+
+    def spread(self, n: int) -> Integers:
+        """Places of at most n values, spread evenly among them."""
+        most = min(n, len(self.values))
+        return np.unique(np.linspace(0, len(self.values) - 1, most).round().astype(np.int64))
+
+    def kept(self, places: Integers) -> TriedValues:
+        """Some of the values, which stand for all."""
+        if len(places) == len(self.values):
+            return self
+        values = self.values[places]
+        if self.centre is None:
+            widths = np.full(len(places), np.log(len(self.values) / len(places)))
+        else:
+            widths = _log_widths(values[:, 0])
+        return TriedValues(self.columns, values, widths, self.centre, self.scale)
+
+
+def _log_widths(values: Floats) -> Floats:
+    """log of the width that each value stands for, by the trapezoidal rule."""
+    steps = np.diff(values)
+    ends = np.concatenate([[0.0], steps])
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(0.5 * (ends + np.concatenate([steps, [0.0]]))))
+
+
+@dataclass(frozen=True)
+class ScoredCells:
+    """Weighs sets of wrong cells by any score: other values are tried in each cell.
+
+    A score says how odd a row is, not how probable. Its energy is E(x) = −τ log P(score ≥ s(x)) among
+    ordinary rows, and exp(−E) takes the place of the density. A wrong cell is integrated out over the values
+    of its column:
+
+        e₀({i}) = Σ_v h(v) exp(−E(x with x_i := v)) · g_i(x_i),
+
+    with h(v) = 1 for columns of a few values, and the width of v's stretch (trapezoidal rule) for all others.
+    Scores differ in how far they can rise for one cell (a forest's hardly do), so that τ is learned: in some
+    ordinary rows one cell is replaced, and the τ wins by which the rows as they are and the replaced cells
+    are the likeliest.
+
+    Attributes
+    ----------
+    surprise
+        From scores to −log P(score ≥ s).
+    tried
+        For each of the user's columns, the values that are tried in it.
+    sharpness
+        τ.
+    """
+
+    surprise: Surprise
+    tried: tuple[TriedValues, ...]
+    sharpness: float = 1.0
+
+    @classmethod
+    def learn(cls, rows: Rows, width: float, rng: np.random.Generator) -> ScoredCells:
+        """Learn surprises, values and τ from ordinary rows."""
+        groups = [np.flatnonzero(rows.owner == owner) for owner in range(rows.n_owners)]
+        tried = tuple(TriedValues.of(rows.X, columns, width) for columns in groups)
+        found = cls(Surprise.learn(rows.scores()), tried)
+        return replace(found, sharpness=found._likeliest_sharpness(rows, rng))
+
+    def weighed(self, rows: Rows, *, most: int) -> tuple[WeighedSets, WeighedSets]:
+        """Weigh sets of up to `most` (1 or 2) cells; once with all values, once with every other of them.
+
+        How much the two differ tells how good the sums are.
+        """
+        alone = self._tried_alone(rows)
+        found = [self._singles(alone, self.sharpness, is_half=half) for half in (False, True)]
+        if most > 1 and len(self.tried) > 1:
+            self._weigh_pairs(rows, alone.slab, found)
+        return found[0].sets(), found[1].sets()
+
+    def _likeliest_sharpness(self, rows: Rows, rng: np.random.Generator) -> float:
+        """Plant a wrong cell in every other of some rows, and choose the τ that tells them best."""
+        chosen = rng.permutation(len(rows.X))[:N_PLANTED]
+        X = rows.X[chosen]
+        planted = np.arange(len(X)) % 2 == 0
+        owners = rng.integers(len(self.tried), size=len(X))
+        for place in np.flatnonzero(planted):
+            tried = self.tried[owners[place]]
+            X[place, tried.columns] = tried.drawn(1, rng)[0]
+        left_out = None if rows.left_out is None else rows.left_out[chosen]
+        output = None if rows.output is None else rows.output[chosen]
+        alone = self._tried_alone(replace(rows, X=X, left_out=left_out, output=output))
+        gains = []
+        for sharpness in SHARPNESSES:
+            weights = self._singles(alone, sharpness)
+            truth = np.where(planted, weights.single[np.arange(len(X)), owners], weights.none)
+            prior = np.where(planted, -np.log(len(self.tried)), 0.0)  # as often one wrong cell as none
+            all_sets = np.logaddexp(weights.none, logsumexp(weights.single, axis=1) - np.log(len(self.tried)))
+            gains.append((truth + prior - all_sets).mean())
+        return SHARPNESSES[int(np.argmax(gains))]
+
+    def _tried_alone(self, rows: Rows) -> _Alone:
+        """Try each value in each cell."""
+        own = self.surprise.value(rows.scores())
+        slab = np.stack([t.log_slab(rows.X[:, t.columns]) for t in self.tried], axis=1)
+        every = np.arange(len(rows.X))
+        return _Alone(own, slab, [self._surprises(rows, every, t.columns, t.values) for t in self.tried])
+
+    def _singles(self, alone: _Alone, sharpness: float, *, is_half: bool = False) -> _Weights:
+        """log e₀ of no cell and of each, by all values or by every other of them."""
+        sums = []
+        for tried, found in zip(self.tried, alone.surprises, strict=True):
+            kept = tried.spread(len(tried.values) // 2 + 1) if is_half else np.arange(len(tried.values))
+            sums.append(logsumexp(tried.kept(kept).log_widths - sharpness * found[:, kept], axis=1))
+        return _Weights(-sharpness * alone.own, np.stack(sums, axis=1) + alone.slab)
+
+    def _weigh_pairs(self, rows: Rows, slab: Floats, found: list[_Weights]) -> None:
+        """Weigh the pairs of the cells that are the likeliest alone, row by row of the same pair together."""
+        likely = np.argsort(-found[0].single, axis=1, kind="stable")[:, :N_PAIRED]
+        is_likely = np.zeros(found[0].single.shape, dtype=bool)
+        np.put_along_axis(is_likely, likely, values=True, axis=1)
+        for i, j in combinations(range(len(self.tried)), 2):
+            chosen = np.flatnonzero(is_likely[:, i] & is_likely[:, j])
+            if len(chosen):
+                for part, n in enumerate((N_TOGETHER, N_TOGETHER // 2 + 1)):
+                    one, other = (tried.kept(tried.spread(n)) for tried in (self.tried[i], self.tried[j]))
+                    sums = self._together(rows, chosen, one, other)
+                    found[part].add_pair(i, j, chosen, sums + slab[chosen, i] + slab[chosen, j])
+
+    def _together(self, rows: Rows, chosen: Integers, one: TriedValues, other: TriedValues) -> Floats:
+        first = np.repeat(np.arange(len(one.values)), len(other.values))
+        second = np.tile(np.arange(len(other.values)), len(one.values))
+        values = np.concatenate([one.values[first], other.values[second]], axis=1)
+        columns = np.concatenate([one.columns, other.columns])
+        energies = self.sharpness * self._surprises(rows, chosen, columns, values)
+        return np.asarray(logsumexp(one.log_widths[first] + other.log_widths[second] - energies, axis=1))
+
+    def _surprises(self, rows: Rows, chosen: Integers, columns: Integers, values: Floats) -> Floats:
+        """Surprise of chosen rows with other values in some columns; shape (chosen, values)."""
+        found = np.empty((len(chosen), len(values)))
+        per_row = 8 * rows.X.shape[1] * len(values) * 3
+        for batch in track_batches(len(chosen), per_row, "trying other values"):
+            X = np.repeat(rows.X[chosen[batch]], len(values), axis=0)
+            X[:, columns] = np.tile(values, (len(chosen[batch]), 1))
+            own = tuple(np.repeat(points[chosen[batch]], len(values)) for points in rows.without)
+            scores = np.asarray(rows.score.value(X, *own))
+            found[batch] = self.surprise.value(scores).reshape(-1, len(values))
+        return found
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """Surprise of the rows, log g of their cells, and surprise with each value in each cell."""
+
+    own: Floats
+    slab: Floats
+    surprises: list[Floats]
+
+
+class _Weights:
+    """log e₀ of no cell, of single cells (n, owners), and of pairs as they are added."""
+
+    def __init__(self, none: Floats, single: Floats):
+        self.none = none
+        self.single = single
+        self.pairs = np.full(len(none), -np.inf)  # all pairs of a row together
+        self.of_owner = np.full(single.shape, -np.inf)  # the pairs that hold a cell
+
+    def add_pair(self, i: int, j: int, chosen: Integers, log_weights: Floats) -> None:
+        self.pairs[chosen] = np.logaddexp(self.pairs[chosen], log_weights)
+        for owner in (i, j):
+            self.of_owner[chosen, owner] = np.logaddexp(self.of_owner[chosen, owner], log_weights)
+
+    def sets(self) -> WeighedSets:
+        singles = logsumexp(self.single, axis=1)
+        totals = [self.none, singles]
+        shares = [np.exp(self.single - singles[:, None])]
+        if np.isfinite(self.pairs).any():
+            totals.append(self.pairs)
+            shares.append(np.exp(self.of_owner - np.where(np.isfinite(self.pairs), self.pairs, 0.0)[:, None]))
+        return WeighedSets(np.stack(totals, axis=1), np.stack(shares, axis=1))

@@ -21,8 +21,8 @@ from tellwhy.data.pieces import segment
 from tellwhy.explainers.base import BackgroundExplainer, Condition, refuse_set
 from tellwhy.explainers.perturbation.occlusion import Canvas, baseline_words
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, replacement_row
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
 from tellwhy.scoring.function_scores import takes_arrays
-from tellwhy.scoring.predictions import as_class_scores, as_outputs, with_known_outputs
 
 _FIRM = 1e-12  # of the mean of N's diagonal: a penalty that does not show
 _SHARE = 0.01  # of it, times pieces per mask: the penalty where masks are drawn, one in a hundred at most

@@ -36,7 +36,7 @@ from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.base import Condition
 from tellwhy.explainers.rows import Attribution, Groups, Rows, groups_rule
-from tellwhy.explainers.surrogate.convergence import R_HAT, Convergence
+from tellwhy.explainers.surrogate.chains import R_HAT, Convergence, Priors
 from tellwhy.explainers.surrogate.inputs import (
     InputExplainer,
     fixed_seed,
@@ -48,7 +48,6 @@ from tellwhy.explainers.surrogate.inputs import (
 from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
 from tellwhy.explainers.surrogate.mixture import Explained, Plan, RowFits, Surrogate, fit_surrogate
 from tellwhy.explainers.surrogate.sampler import Settings
-from tellwhy.explainers.surrogate.state import Priors
 
 LEAST_DRAWS = 20  # effective ones: with fewer, the ends of intervals are a matter of chance
 

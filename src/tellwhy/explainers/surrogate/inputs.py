@@ -18,7 +18,7 @@ from tellwhy.data.pieces import neighbours
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import Groups, Rows, group_numbers, replacement_row
 from tellwhy.explainers.surrogate.mixture import RowFits
-from tellwhy.scoring.predictions import as_class_scores, as_outputs, with_known_outputs
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
 
 if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.local_insight import LocalPlan

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.arrays import ColumnSpread, spread_evenly
 from tellwhy.core.score import Floats, Integers
-from tellwhy.explainers.surrogate.convergence import Convergence, convergence
+from tellwhy.explainers.surrogate.chains import Convergence, convergence
 from tellwhy.explainers.surrogate.mixture import Surrogate, relabel
 
 if TYPE_CHECKING:

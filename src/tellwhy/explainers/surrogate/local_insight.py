@@ -21,7 +21,7 @@ from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import find_present_cells, segment
 from tellwhy.explainers.rows import Attribution, Groups, Rows, groups_rule
-from tellwhy.explainers.surrogate.convergence import R_HAT
+from tellwhy.explainers.surrogate.chains import R_HAT, Priors
 from tellwhy.explainers.surrogate.inputs import (
     InputExplainer,
     RowSegments,
@@ -44,8 +44,7 @@ from tellwhy.explainers.surrogate.order import (
     worth_by_ridge,
 )
 from tellwhy.explainers.surrogate.sampler import Settings
-from tellwhy.explainers.surrogate.state import Priors
-from tellwhy.scoring.predictions import as_outputs
+from tellwhy.scoring.class_scores import as_outputs
 
 ORDERED = 5 / 8  # of the questions, at most, put the segments in order; the others estimate what each adds
 

@@ -19,9 +19,8 @@ from scipy.special import logsumexp, softmax
 from tellwhy.core.arrays import ColumnSpread, sort_columns, spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
-from tellwhy.explainers.surrogate.convergence import effective_draws, rank_r_hat
+from tellwhy.explainers.surrogate.chains import Data, Priors, design, effective_draws, rank_r_hat
 from tellwhy.explainers.surrogate.sampler import Posterior, Settings, sample
-from tellwhy.explainers.surrogate.state import Data, Priors, design
 
 MOST_GATES = 4  # coordinates of a place; more would drown the output, which tells components apart too
 

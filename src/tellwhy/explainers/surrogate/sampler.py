@@ -59,8 +59,19 @@ from tellwhy.core.running import map_in_threads
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.surrogate._compiled_conditionals import draw_coefficients
 from tellwhy.explainers.surrogate._compiled_sweep import run_sweeps
-from tellwhy.explainers.surrogate.convergence import BESIDE, GOAL, Convergence, convergence
-from tellwhy.explainers.surrogate.state import Data, Kept, Numbers, Priors, State, empty_state, kept_arrays
+from tellwhy.explainers.surrogate.chains import (
+    BESIDE,
+    GOAL,
+    Convergence,
+    Data,
+    Kept,
+    Numbers,
+    Priors,
+    State,
+    convergence,
+    empty_state,
+    kept_arrays,
+)
 from tellwhy.storage.documents import Arrays, Format
 
 FORMAT = Format(

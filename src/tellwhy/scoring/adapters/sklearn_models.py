@@ -22,7 +22,7 @@ from tellwhy.scoring.model_rows import (
     number_rows,
     without_names,
 )
-from tellwhy.scoring.prediction_scores import LinearOutputs
+from tellwhy.scoring.predictions import LinearOutputs
 
 # (model, rows) -> for each row one number, or one derivative per column
 ModelFunction = Callable[[Any, Any], Any]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tellwhy.classifiers.svm.training.job import Job
-    from tellwhy.explainers.surrogate.convergence import Convergence
+    from tellwhy.explainers.surrogate.chains import Convergence
     from tellwhy.explainers.surrogate.insight import Insight
     from tellwhy.kinds.insight import InsightRun
 

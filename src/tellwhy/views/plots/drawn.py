@@ -7,12 +7,12 @@ from tellwhy.core.optional import lazy_names
 if TYPE_CHECKING:
     from tellwhy.data.graphs import Grid
     from tellwhy.evaluation import BoxRatios, Flipping, Randomisation, RegionFlipping, Strategies
-    from tellwhy.explainers.surrogate.convergence import Convergence
+    from tellwhy.explainers.surrogate.chains import Convergence
     from tellwhy.explainers.surrogate.insight import Insight
 
 _PLACES = {
     "BoxRatios": "evaluation",
-    "Convergence": "explainers.surrogate.convergence",
+    "Convergence": "explainers.surrogate.chains",
     "Flipping": "evaluation",
     "Grid": "data.graphs",
     "Insight": "explainers.surrogate.insight",

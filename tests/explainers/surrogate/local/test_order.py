@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from tellwhy.explainers.surrogate.chains import Priors
 from tellwhy.explainers.surrogate.mixture import Plan, fit_surrogate
 from tellwhy.explainers.surrogate.order import (
     KEPT_AT_FIRST,
@@ -20,7 +21,6 @@ from tellwhy.explainers.surrogate.order import (
     worth_by_ridge,
 )
 from tellwhy.explainers.surrogate.sampler import Settings
-from tellwhy.explainers.surrogate.state import Priors
 
 
 def as_it_is(found):
