@@ -18,7 +18,7 @@ from tellwhy.detectors.patches.looks import (  # noqa: E402
     scores_of,
 )
 from tellwhy.detectors.patches.secant_network import differences_in_pixels  # noqa: E402
-from tellwhy.detectors.patches.small_network import fine_filters # noqa: E402
+from tellwhy.detectors.patches.small_network import fine_filters  # noqa: E402
 
 TINY = ((1, 3, 1, 1, 4), (2, 3, 2, 2, 24), (2, 5, 2, 2, 40), (3, 3, 2, 2, 80))
 
