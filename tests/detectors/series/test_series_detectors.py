@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles import series_oracles as slow
 
-from tellwhy.detectors.series import _compiled, changes, cycles, measures, monitoring, novelty
+from tellwhy.detectors.series import _compiled, changes, cycles, evidence, measures, monitoring
 from tellwhy.detectors.series.events import find_events
 
 
@@ -13,7 +13,7 @@ from tellwhy.detectors.series.events import find_events
 def test_the_nearest_earlier_window(width, known):
     x = np.random.default_rng(width).normal(size=150)
     x[40:80] = np.round(x[40:80])  # ties
-    means = novelty.window_means(x, width)
+    means = evidence.window_means(x, width)
     keys = means.sum(axis=1) / np.sqrt(means.shape[1])
     places = np.arange(width - 1, known or len(x))
     found = _compiled.nearest_earlier(means, keys, places, width, known)
@@ -24,7 +24,7 @@ def test_runs_means_and_two_windows():
     x = np.random.default_rng(0).integers(0, 3, 200).astype(float)
     np.testing.assert_array_equal(_compiled.run_lengths(x), slow.run_lengths(x))
     np.testing.assert_allclose(measures.mean_until(x, 7), slow.mean_until(x, 7), rtol=1e-12)
-    np.testing.assert_allclose(novelty.window_means(x, 20)[19:], slow.window_means(x, 20, 8), rtol=1e-12)
+    np.testing.assert_allclose(evidence.window_means(x, 20)[19:], slow.window_means(x, 20, 8), rtol=1e-12)
     found = changes.two_windows(x, 16)
     expected = slow.two_windows(x, 16)
     np.testing.assert_allclose(found[16:-17], expected[16:-17], atol=1e-12)
@@ -101,8 +101,8 @@ def test_the_past_alone_counts_for_novelty():
     later = x.copy()
     later[400:] += 9.0
     for width in (1, 10):
-        found = novelty.distances(x, width)[:400]
-        np.testing.assert_array_equal(found, novelty.distances(later, width)[:400])
+        found = evidence.distances(x, width)[:400]
+        np.testing.assert_array_equal(found, evidence.distances(later, width)[:400])
 
 
 def test_a_reference_that_drifts_is_said():
