@@ -17,7 +17,6 @@ import numpy as np
 
 from tellwhy.core.arrays import Frame, PandasRows, take_rows
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score import Floats, Integers
 
 if TYPE_CHECKING:
     from tellwhy.core.explanation import Explanation

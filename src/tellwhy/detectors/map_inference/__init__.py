@@ -1,8 +1,8 @@
 """Labels and marginals of pairwise energies on graphs: exact where possible, else with a bound.
 
 - `field`: the energy, a labelling of it, and the passes that every algorithm is made of.
-- `best_labelling`: which algorithm suits; Viterbi on chains and trees, a minimal cut, ICM; TRW-S with its lower
-  bound, loopy belief propagation, sums for marginals.
+- `best_labelling`: which algorithm suits; Viterbi on chains and trees, a minimal cut, ICM; TRW-S with its
+  lower bound, loopy belief propagation, sums for marginals.
 """
 
 from tellwhy.detectors.map_inference.best_labelling import (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.insight import Insight as Insight
     from tellwhy.explainers.surrogate.local_insight import LocalInsight as LocalInsight
 
-_PLACES = {**places(__name__), "Insight": "insight", "PRESETS": "state", "Priors": "state"}
+_PLACES = {**places(__name__), "Insight": "insight", "PRESETS": "chains", "Priors": "chains"}
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)
