@@ -17,7 +17,6 @@ from tellwhy.core.explanation_parts import plain
 from tellwhy.core.params import nearest, one_of, validate_value
 from tellwhy.core.score import Floats, Integers, ScoreFunction
 from tellwhy.scoring.as_score import refuse_classes
-from tellwhy.scoring.class_scores import log_odds
 from tellwhy.scoring.function_scores import EncodedScore, private_rows
 from tellwhy.scoring.model_rows import (
     ensure_fitted,
@@ -289,6 +288,8 @@ def _both_signs(function: Function, X: Any) -> Any:
 
 
 def _log_odds(model: Any, X: Any) -> Floats:
+    from tellwhy.scoring.class_scores import log_odds
+
     return log_odds(np.asarray(_called(model, "predict_proba", X), dtype=np.float64))
 
 
