@@ -278,14 +278,16 @@ def check_rows(model: TableModel, read: _Read) -> Batch:
     )
     found = RowFindings.of(quality.findings, len(read.new.frame))
     free, held = drop_marked(found, read.table.frame, model.marks)
-    batch = _placed(model, read, quality.frame, free, held)
+    batch = placed_rows(model, read, quality.frame, free, held)
     if not held.cells or read.is_part:
         return batch
-    unmarked = _placed(model.with_marks(()), read, quality.frame, found, NOTHING_HELD)
+    unmarked = placed_rows(model.with_marks(()), read, quality.frame, found, NOTHING_HELD)
     return replace(batch, drawn=unmarked.judged().ranking.alarms)
 
 
-def _placed(model: TableModel, read: _Read, checked: pd.DataFrame, found: RowFindings, held: Held) -> Batch:
+def placed_rows(
+    model: TableModel, read: _Read, checked: pd.DataFrame, found: RowFindings, held: Held
+) -> Batch:
     """Place new rows, as they were read and checked, beside those that were learned from."""
     table = read.table
     new = read.new

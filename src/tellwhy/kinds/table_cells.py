@@ -136,6 +136,9 @@ class FittedTable:
     finds_learned
         Whether rows learned from may be among the selected ones, and nobody knows which: they are then found
         by their cells.
+    made_from
+        Of each selected row, the row learned from that it was made of by changing cells, told by its place
+        among those; −1 for none. It is judged without that one.
     learned_scores
         Scores of the rows learned from, where they are known already.
     """
@@ -148,6 +151,7 @@ class FittedTable:
     sample: Integers
     known: KnownRows
     finds_learned: bool = False
+    made_from: Integers | None = None
     learned_scores: Floats | None = None
     _tried: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
@@ -225,6 +229,8 @@ class FittedTable:
         """Number of some known rows in the order the detector saw them; −1 for a row that it did not see."""
         place = np.full(len(self.known.encoded), -1, dtype=np.int64)
         place[self.learned] = np.arange(len(self.learned))
+        if self.made_from is not None:
+            place[: len(self.made_from)] = self.made_from
         return np.asarray(place[known])
 
     def calibration(self, reference_scores: Floats) -> Calibration:

@@ -93,11 +93,11 @@ def _count_affordable_rows(method: str, explanation: Explanation, n_background: 
 
 def _measure_agreement(one: Explanation, other: Explanation) -> Agreement:
     same = float((one.values.argmax(axis=1) == other.values.argmax(axis=1)).mean())
-    correlations = [_rank_correlation(a, b) for a, b in zip(one.values, other.values, strict=True)]
+    correlations = [rank_correlation(a, b) for a, b in zip(one.values, other.values, strict=True)]
     return Agreement(other.method, same, float(np.mean(correlations)))
 
 
-def _rank_correlation(a: Floats, b: Floats) -> float:
+def rank_correlation(a: Floats, b: Floats) -> float:
     """Spearman's; 1 for a single feature, 0 where one of the two does not order the features."""
     if len(a) == 1:
         return 1.0

@@ -43,3 +43,12 @@ def judged_table(n=300, seed=0):
     frame["city"] = rng.choice(["Oslo", "Rome", "Bern"], n)
     frame.loc[[7, 70, 170], "size"] = [9.0, 11.0, -10.0]
     return frame
+
+
+def judged_folder(folder):
+    """A table that was learned from and judged, as `tellwhy app table.csv` does."""
+    from tellwhy.views.server.app_session import make_result
+
+    source = folder / "table.csv"
+    judged_table().to_csv(source, index=False)
+    return make_result(source, folder / "run", {"top": 12})

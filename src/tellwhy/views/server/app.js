@@ -112,7 +112,11 @@
     filled();
     if (focus) one("h2", pane).focus({ preventScroll: true });
   };
-  const filled = () => all("[data-fetch]", pane).forEach((place) => fetchInto(place, place.dataset.fetch));
+  const filled = () => {
+    tried = {};
+    all("[data-fetch]", pane).forEach((place) => fetchInto(place, place.dataset.fetch));
+    fillMethods();
+  };
   const step = async (by) => {
     const rows = items();
     const at = rows.findIndex((item) => Number(item.dataset.row) === chosen);
@@ -155,6 +159,56 @@
       return;
     }
     await changed();
+  };
+
+  // ---- what is tried on a row --------------------------------------------------------------------------------
+  const post = (address, told, signal) => ask(address, {
+    method: "POST", signal: signal,
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(told),
+  }).then((answer) => answer.text());
+  let tried = {};
+  let trying = null;
+  const tryChanges = async (form) => {
+    const part = form.closest(".part");
+    const place = one(".answer", part);
+    const listed = one(".changes", part);
+    if (trying) trying.abort();
+    const own = trying = new AbortController();
+    listed.textContent = "";
+    for (const name of Object.keys(tried)) {
+      const line = document.createElement("li");
+      line.textContent = name + " = " + (tried[name] || "nothing");
+      listed.append(line);
+    }
+    listed.hidden = Object.keys(tried).length < 2;
+    if (!Object.keys(tried).length) {
+      place.textContent = "";
+      return;
+    }
+    place.classList.add("busy");
+    const address = "/row/" + form.dataset.row + "/what-if";
+    try {
+      place.innerHTML = await post(address, { changes: tried, checked: false }, own.signal);
+      place.classList.remove("busy");
+      place.innerHTML = await post(address, { changes: tried, checked: true }, own.signal);
+    } catch (error) {
+      if (error.name !== "AbortError") say(error.message, true);
+    } finally {
+      if (trying === own) place.classList.remove("busy");
+    }
+  };
+  let methods = null;
+  const fillMethods = async () => {
+    const select = one("select[data-options]", pane);
+    if (!select) return;
+    methods = methods || ask(select.dataset.options).then((answer) => answer.json());
+    try {
+      for (const name of await methods) select.add(new Option(name, name));
+    } catch (error) {
+      methods = null;
+      say(error.message, true);
+    }
   };
 
   // ---- theme -------------------------------------------------------------------------------------------------
@@ -202,7 +256,21 @@
     return undefined;
   });
   document.addEventListener("submit", (event) => {
-    if (event.target.matches(".decide, .what-if, .opinion")) event.preventDefault();
+    if (!event.target.matches(".decide, .what-if, .opinion")) return;
+    event.preventDefault();
+    const form = event.target;
+    if (form.matches(".what-if")) {
+      tried[form.elements.column.value] = form.elements.value.value;
+      tryChanges(form);
+    } else if (form.matches(".opinion")) {
+      const asked = "/row/" + form.dataset.row + "/opinion?method=" + encodeURIComponent(form.elements.method.value);
+      fetchInto(one(".answer", form.closest(".part")), asked);
+    }
+  });
+  document.addEventListener("reset", (event) => {
+    if (!event.target.matches(".what-if")) return;
+    tried = {};
+    tryChanges(event.target);
   });
   const keys = one("#keys");
   one("#keys-button").addEventListener("click", () => keys.showModal());

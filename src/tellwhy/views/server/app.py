@@ -13,6 +13,7 @@ from tellwhy.views.page.shell import clip, fill, read_asset
 from tellwhy.views.server.app_panels import show_list, show_row
 from tellwhy.views.server.app_rows import SHOWN, View
 from tellwhy.views.server.app_session import Session
+from tellwhy.views.server.app_tries import another_opinion, explained_row, neighbours, what_if
 from tellwhy.views.server.http import (
     LOOPBACK,
     Access,
@@ -113,6 +114,33 @@ class App:
         self.session.standing()
         return JSONResponse(self.session.rows.counts())
 
+    def explained(self, request: Request) -> Response:
+        """Why a row is odd that was not explained before."""
+        return _html(explained_row(self.session, request.path_params["row"]))
+
+    def near(self, request: Request) -> Response:
+        """The nearest ordinary rows."""
+        return _html(neighbours(self.session, request.path_params["row"]))
+
+    def methods(self, _: Request) -> Response:
+        """The names of methods that can be asked."""
+        return _json(self.session.methods())
+
+    def opinion(self, request: Request) -> Response:
+        """What another method says."""
+        method = request.query_params.get("method", "")
+        return _html(another_opinion(self.session, request.path_params["row"], method))
+
+    async def what_if(self, request: Request) -> Response:
+        """What becomes of a row when cells are others."""
+        from starlette.concurrency import run_in_threadpool
+
+        told = await _told(request)
+        changes = {str(name): str(value) for name, value in dict(told["changes"]).items()}
+        row = request.path_params["row"]
+        checked = bool(told.get("checked"))
+        return _html(await run_in_threadpool(what_if, self.session, row, changes, with_checks=checked))
+
     async def mark(self, request: Request) -> Response:
         """Say that a row is benign or confirmed; the answer comes once it is on the disk."""
         from starlette.concurrency import run_in_threadpool
@@ -177,6 +205,11 @@ def make_app(session: Session, *, token: str | None = None, hosts: Any = LOOPBAC
         Route("/list", app.list),
         Route("/counts", app.counts),
         Route("/row/{row:int}", app.row),
+        Route("/row/{row:int}/explained", app.explained),
+        Route("/row/{row:int}/neighbours", app.near),
+        Route("/row/{row:int}/opinion", app.opinion),
+        Route("/row/{row:int}/what-if", app.what_if, methods=["POST"]),
+        Route("/methods", app.methods),
         Route("/marks", app.mark, methods=["POST"]),
         Route("/undo", app.undo, methods=["POST"]),
         Route("/static/{name}", app.asset),

@@ -146,6 +146,7 @@ def _card(run: Result) -> ranked.Card | None:
 
 
 def _of_any_row(session: Session, row: int, standing: Standing) -> dict[str, Any]:
+    place = session.places.get(row)
     return {
         "row": row,
         "rank": session.rows.rank_of(row),
@@ -153,8 +154,19 @@ def _of_any_row(session: Session, row: int, standing: Standing) -> dict[str, Any
         "cells": cells_of_row(session, row, standing),
         "decision": standing.rows.get(row),
         "has_model": session.has_model,
-        "columns": list(session.result.columns),
+        "changeable": _changeable(session, place),
+        "source": session.result.source,
     }
+
+
+def _changeable(session: Session, place: int | None) -> list[str]:
+    """Columns that may be tried with other cells: those that make the row odd first."""
+    names = list(session.result.columns)
+    if place is None or not session.result.explanation.method:
+        return names
+    told = session.result.explanation[place]
+    weights = dict(zip(told.names(), np.abs(told.values.ravel()).tolist(), strict=True))
+    return sorted(names, key=lambda name: -weights.get(name, 0.0))
 
 
 def cells_of_row(session: Session, row: int, standing: Standing) -> list[Cell]:

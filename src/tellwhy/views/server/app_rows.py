@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -22,6 +22,12 @@ from tellwhy.core.optional import require
 from tellwhy.kinds.decisions import Standing
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.verdicts.headline import group_entries
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PAGE = 50  # rows that are listed at once
 MOST_PAGE = 500
@@ -270,6 +276,16 @@ class RowTable:
         found = self._base.cursor().execute(f"SELECT {told} {joined}").fetchone()
         return dict(zip(SHOWN, found, strict=True))
 
+    def frame_of(self, row: int) -> pd.DataFrame | None:
+        """One row of the table with all its columns, as pandas reads it; None where it is not known."""
+        from tellwhy.data.reading.arrow_frames import frame_from_arrow
+
+        if not self.columns:
+            return None
+        asked = f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM cells WHERE {_quoted(ROW)} = ?"
+        told = self._base.cursor().sql(asked, params=[row]).to_arrow_table()
+        return frame_from_arrow(told) if told.num_rows else None
+
     def main_columns(self) -> list[str]:
         """Columns that are first reasons, the most frequent first."""
         asked = "SELECT main FROM explained WHERE main <> '' GROUP BY main ORDER BY count(*) DESC, main"
@@ -325,7 +341,7 @@ class RowTable:
             "e.said AS reasons",
         ]
         lines = f"SELECT {', '.join([*told, *names])} {asked.rows} {self._order(view)}"
-        return self._base.cursor().execute(lines, asked.values).to_arrow_table()
+        return self._base.cursor().sql(lines, params=asked.values).to_arrow_table()
 
     def _count(self, asked: _Asked) -> int:
         found = self._base.cursor().execute(f"SELECT count(*) {asked.rows}", asked.values).fetchone()

@@ -16,8 +16,10 @@ from tellwhy.verdicts.similar import wrong_cells
 from tellwhy.views.server.app_rows import RowTable
 
 if TYPE_CHECKING:
+    from tellwhy.kinds.one_row import OneRow
     from tellwhy.kinds.table_model import TableModel
 
+REMEMBERED = 8  # rows that were judged alone
 TABLE = "table.parquet"  # in the folder of a result, the table as it was read, all rows
 PARQUET = (".parquet", ".pq")
 
@@ -43,6 +45,7 @@ class Session:
     rows: RowTable
     decisions: Decisions
     _alone: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _judged: dict[int, OneRow] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, folder: str | Path) -> Session:
@@ -105,6 +108,30 @@ class Session:
         with self._alone:
             return self._model
 
+    def judged_alone(self, row: int) -> OneRow:
+        """A row as the detector judges it, without looking at it as data; the last few are remembered."""
+        from tellwhy.kinds.one_row import judge_one
+
+        with self._alone:
+            if row not in self._judged:
+                frame = self.rows.frame_of(row)
+                if frame is None:
+                    raise InvalidInput(f"The cells of row {row} are not known.")
+                while len(self._judged) >= REMEMBERED:
+                    del self._judged[next(iter(self._judged))]
+                self._judged[row] = judge_one(self._model, frame, with_checks=False)
+            return self._judged[row]
+
+    @cached_property
+    def _methods(self) -> list[str]:
+        from tellwhy.kinds.one_row import opinions
+
+        return opinions(self.model())
+
+    def methods(self) -> list[str]:
+        """The methods that can be asked for another opinion."""
+        return self._methods
+
     @property
     def has_model(self) -> bool:
         """Whether rows can be judged again."""
@@ -117,7 +144,7 @@ def model_of(folder: Path, result: Result) -> Path | None:
 
     told = str(result.settings.get("model") or "")
     # A folder that was moved took the model beside it along, perhaps.
-    candidates = [*([Path(told)] if told else []), folder.with_name(f"{folder.name}.tellwhy")]
+    candidates = [folder.with_name(f"{folder.name}.tellwhy"), *([Path(told)] if told else [])]
     wanted = result.settings.get("model_sha256")
     there = (path for path in candidates if path.is_file())
     return next((path for path in there if wanted in (None, fingerprint_of(path))), None)
