@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy.kinds.decisions import Decision, Standing
 from tellwhy.results.result import Anomaly, Result, Typical
 from tellwhy.verdicts.similar import similar_anomalies
 from tellwhy.views.page import anomalies as ranked
@@ -19,6 +18,9 @@ from tellwhy.views.page.svg import bar
 from tellwhy.views.server.app_rows import Listed, Page
 from tellwhy.views.server.app_session import Session
 from tellwhy.words import wording
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.decisions import Decision, Standing
 
 LIMITS = Limits()
 MOST_SIMILAR = 6

@@ -19,15 +19,18 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.optional import require
-from tellwhy.kinds.decisions import Standing
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.verdicts.headline import group_entries
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tellwhy.kinds.decisions import Standing
+
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tellwhy.kinds.decisions import Standing
 
 PAGE = 50  # rows that are listed at once
 MOST_PAGE = 500

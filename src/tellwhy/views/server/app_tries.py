@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explanation import Explanation
-from tellwhy.kinds.one_row import OneRow, ask_opinion, judge_one, ordinary_neighbours
 from tellwhy.views.page import anomalies as ranked
 from tellwhy.views.page.overview import KIND_WORDS
 from tellwhy.views.page.shell import Text, clipped, fill
@@ -20,6 +19,9 @@ from tellwhy.views.page.svg import bar
 from tellwhy.views.server.app_panels import LIMITS
 from tellwhy.views.server.app_session import Session
 from tellwhy.words import wording
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.one_row import OneRow
 
 MOST_BESIDE = 8  # columns of ordinary rows that are listed
 MOST_NEAR = 5
@@ -36,6 +38,8 @@ def row_frame(session: Session, row: int) -> pd.DataFrame:
 
 def explained_row(session: Session, row: int) -> str:
     """Why a row is odd that was not among the explained ones."""
+    from tellwhy.kinds.one_row import judge_one
+
     one = judge_one(session.model(), row_frame(session, row))
     return fill("app_explained.html.j2", **_told(one))
 
@@ -52,6 +56,8 @@ def _told(one: OneRow) -> dict[str, Any]:
 
 def neighbours(session: Session, row: int) -> str:
     """The ordinary rows nearest to a row, beside it: the columns that make it odd first."""
+    from tellwhy.kinds.one_row import ordinary_neighbours
+
     frame = row_frame(session, row)
     found = ordinary_neighbours(session.model(), frame, MOST_NEAR)
     names = [name for name in _by_weight(session, row) if name in found.rows.columns][:MOST_BESIDE]
@@ -91,6 +97,8 @@ class Compared:
 
 def what_if(session: Session, row: int, changes: Mapping[str, str], *, with_checks: bool) -> str:
     """What becomes of a row when some of its cells are others."""
+    from tellwhy.kinds.one_row import judge_one
+
     frame = row_frame(session, row)
     model = session.model()
     one = judge_one(model, frame, changes, with_checks=with_checks)
@@ -134,6 +142,8 @@ class Named:
 
 def another_opinion(session: Session, row: int, method: str) -> str:
     """What another method says of a row, and where the two do not agree."""
+    from tellwhy.kinds.one_row import ask_opinion
+
     model = session.model()
     if method not in session.methods():
         raise InvalidParameter(f"{method[:60]!r} cannot be asked about these rows.")
