@@ -23,12 +23,12 @@ from tellwhy.data import Table
 from tellwhy.evaluation import flipping
 from tellwhy.kinds.marks import NOTHING_HELD
 from tellwhy.kinds.request import check_column
-from tellwhy.kinds.table import changed_request, checked_rows, placed_rows, read_rows
+from tellwhy.kinds.table import changed_request, check_rows, place_rows, read_rows
 from tellwhy.kinds.table_cells import ORDINARY_SHARE, Batch
 from tellwhy.kinds.table_model import TableModel
 from tellwhy.kinds.table_result import run_of
 from tellwhy.results.result import Result
-from tellwhy.verdicts.evidence import rank_correlation
+from tellwhy.verdicts.evidence import explain_by, rank_correlation
 from tellwhy.verdicts.findings import RowFindings
 
 RANDOM = "RandomAttribution"
@@ -105,8 +105,8 @@ def _batch(model: TableModel, row: pd.DataFrame, *, with_checks: bool) -> Batch:
     table = Table(row.reset_index(drop=True), model.source)
     read = replace(read_rows(model, table, changed_request(model, {"top": 1})), is_part=True)
     if with_checks:
-        return checked_rows(model, read)
-    return placed_rows(model, read, read.new.frame, RowFindings.of([], 1), NOTHING_HELD)
+        return check_rows(model, read)
+    return place_rows(model, read, read.new.frame, RowFindings.of([], 1), NOTHING_HELD)
 
 
 def _place_learned(own: Batch) -> Integers:
@@ -225,8 +225,8 @@ def ask_opinion(model: TableModel, row: pd.DataFrame, method: str) -> Opinion:
     first = np.zeros(1, dtype=np.int64)
     told = fitted.explain(first, "auto")
     other = fitted.explain(first, method)
-    random = fitted.explain(first, RANDOM)
     background = fitted.background()
+    random = explain_by(RANDOM, fitted.known_score, told.data, background)
     areas = [flipping(each, fitted.known_score, background=background).area for each in (other, told, random)]
     one = other.values.reshape(-1)
     two = told.values.reshape(-1)

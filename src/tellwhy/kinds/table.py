@@ -278,14 +278,14 @@ def check_rows(model: TableModel, read: _Read) -> Batch:
     )
     found = RowFindings.of(quality.findings, len(read.new.frame))
     free, held = drop_marked(found, read.table.frame, model.marks)
-    batch = placed_rows(model, read, quality.frame, free, held)
+    batch = place_rows(model, read, quality.frame, free, held)
     if not held.cells or read.is_part:
         return batch
-    unmarked = placed_rows(model.with_marks(()), read, quality.frame, found, NOTHING_HELD)
+    unmarked = place_rows(model.with_marks(()), read, quality.frame, found, NOTHING_HELD)
     return replace(batch, drawn=unmarked.judged().ranking.alarms)
 
 
-def placed_rows(
+def place_rows(
     model: TableModel, read: _Read, checked: pd.DataFrame, found: RowFindings, held: Held
 ) -> Batch:
     """Place new rows, as they were read and checked, beside those that were learned from."""

@@ -54,7 +54,7 @@ def _flip_features(
     """Curves of flipping in the order of the explanation and in a random one, and the areas below them."""
     curves = {}
     areas = {}
-    for each in (some, _explain_by("RandomAttribution", score, some.data, background)):
+    for each in (some, explain_by("RandomAttribution", score, some.data, background)):
         flipped = flipping(each, score, background=background)
         if np.isfinite(flipped.area):  # it is not where no row is odd enough to be flipped
             curves[each.method] = [float(v) for v in flipped.mean_curve()]
@@ -62,7 +62,8 @@ def _flip_features(
     return curves, areas
 
 
-def _explain_by(method: str, score: ScoreFunction, data: Any, background: Any) -> Explanation:
+def explain_by(method: str, score: ScoreFunction, data: Any, background: Any) -> Explanation:
+    """Return what a method says of some rows; it learns from the background where it learns from rows."""
     explainer = card("explainer", method).cls(score)
     if isinstance(explainer, LearnsFromRows):
         explainer.fit(background)
@@ -77,7 +78,7 @@ def _measure_agreements(explanation: Explanation, score: ScoreFunction, backgrou
             continue
         some = explanation[: _count_affordable_rows(method, explanation, len(background))]
         try:
-            other = _explain_by(method, score, some.data, background)
+            other = explain_by(method, score, some.data, background)
         except TellwhyError:  # a method that does not apply to this score, or has no rows, has no opinion
             continue
         found.append(_measure_agreement(some, other))
