@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.kinds.one_row import ask_opinion, changed_cells, judge_one, opinions, ordinary_neighbours
+from tellwhy.kinds.one_row import ask_opinion, change_cells, find_neighbours, judge_one, list_opinions
 from tellwhy.kinds.table import explain_new
 from tellwhy.kinds.table_model import fit_model
 
@@ -67,35 +67,35 @@ def test_without_checks_the_detector_alone_judges(model, table):
 
 def test_cells_are_read_as_their_columns_are(table):
     row = table.iloc[[20]]
-    changed = changed_cells(row, {"size": " −2.5 ", "city": "Bonn", "day": "2024-02-03", "age": ""})
+    changed = change_cells(row, {"size": " −2.5 ", "city": "Bonn", "day": "2024-02-03", "age": ""})
     assert changed["size"].iloc[0] == -2.5
     assert changed["city"].iloc[0] == "Bonn"
     assert changed["day"].iloc[0] == pd.Timestamp("2024-02-03")
     assert np.isnan(changed["age"].iloc[0])
     assert row["size"].iloc[0] == table["size"].iloc[20]
     with pytest.raises(InvalidParameter, match="size holds a number"):
-        changed_cells(row, {"size": "large"})
+        change_cells(row, {"size": "large"})
     with pytest.raises(InvalidParameter, match="day holds a date"):
-        changed_cells(row, {"day": "someday"})
+        change_cells(row, {"day": "someday"})
     with pytest.raises(InvalidInput, match="no column"):
-        changed_cells(row, {"colour": "red"})
+        change_cells(row, {"colour": "red"})
 
 
 def test_neighbours_are_ordinary_near_and_others(model, run, table):
-    found = ordinary_neighbours(model, table.iloc[[7]], 5)
+    found = find_neighbours(model, table.iloc[[7]], 5)
     assert len(found.rows) == 5
     assert (np.diff(found.distances) >= 0).all()
     assert not set(found.rows.index) & {7, 70, 170}
     scores = pd.Series(run.scores, index=run.rows)
     assert (scores[found.rows.index] <= np.quantile(run.scores, 0.85)).all()
-    own = ordinary_neighbours(model, table.iloc[[100]], 1)
+    own = find_neighbours(model, table.iloc[[100]], 1)
     assert own.rows.index[0] != 100
     assert own.distances[0] > 0
 
 
 def test_another_method_is_asked_and_tested(model, table):
-    assert "Occlusion" in opinions(model)
-    assert "CommitteeShares" not in opinions(model)
+    assert "Occlusion" in list_opinions(model)
+    assert "CommitteeShares" not in list_opinions(model)
     found = ask_opinion(model, table.iloc[[7]], "Occlusion")
     assert found.same_first
     assert found.explanation.method == "Occlusion"

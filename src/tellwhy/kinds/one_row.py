@@ -23,12 +23,12 @@ from tellwhy.data import Table
 from tellwhy.evaluation import flipping
 from tellwhy.kinds.marks import NOTHING_HELD
 from tellwhy.kinds.request import check_column
-from tellwhy.kinds.table import changed_request, check_rows, place_rows, read_rows
+from tellwhy.kinds.table import change_request, check_rows, place_rows, read_rows
 from tellwhy.kinds.table_cells import ORDINARY_SHARE, Batch
 from tellwhy.kinds.table_model import TableModel
 from tellwhy.kinds.table_result import run_of
 from tellwhy.results.result import Result
-from tellwhy.verdicts.evidence import explain_by, rank_correlation
+from tellwhy.verdicts.evidence import correlate_ranks, explain_by
 from tellwhy.verdicts.findings import RowFindings
 
 RANDOM = "RandomAttribution"
@@ -94,7 +94,7 @@ def judge_one(
     ('weight', True)
     """
     own = _batch(model, row, with_checks=False)
-    changed = changed_cells(row, changes or {})
+    changed = change_cells(row, changes or {})
     batch = _batch(model, changed, with_checks=with_checks) if changes or with_checks else own
     fitted = replace(batch.fitted, made_from=_place_learned(own), finds_learned=True)
     judged = replace(batch, fitted=fitted).judged()
@@ -103,7 +103,7 @@ def judge_one(
 
 def _batch(model: TableModel, row: pd.DataFrame, *, with_checks: bool) -> Batch:
     table = Table(row.reset_index(drop=True), model.source)
-    read = replace(read_rows(model, table, changed_request(model, {"top": 1})), is_part=True)
+    read = replace(read_rows(model, table, change_request(model, {"top": 1})), is_part=True)
     if with_checks:
         return check_rows(model, read)
     return place_rows(model, read, read.new.frame, RowFindings.of([], 1), NOTHING_HELD)
@@ -117,7 +117,7 @@ def _place_learned(own: Batch) -> Integers:
     return np.array([same[0] if len(same) else -1], dtype=np.int64)
 
 
-def changed_cells(row: pd.DataFrame, changes: Mapping[str, str]) -> pd.DataFrame:
+def change_cells(row: pd.DataFrame, changes: Mapping[str, str]) -> pd.DataFrame:
     """Return a row with other cells; what a person types is read as its column is."""
     changed = row.copy()
     for name, text in changes.items():
@@ -160,7 +160,7 @@ class Neighbours:
 
 
 @one_blas_thread()
-def ordinary_neighbours(model: TableModel, row: pd.DataFrame, most: int = 5) -> Neighbours:
+def find_neighbours(model: TableModel, row: pd.DataFrame, most: int = 5) -> Neighbours:
     """Return the ordinary rows nearest to a row, among those that the detector learned from.
 
     Ordinary are the four fifths of them that score lowest. The row itself is not among them.
@@ -204,13 +204,13 @@ class Opinion:
     same_first: bool
 
 
-def opinions(model: TableModel) -> list[str]:
+def list_opinions(model: TableModel) -> list[str]:
     """The methods that can be asked about rows of a model, besides the one that explains them."""
-    from tellwhy.one_liner.method import chosen_card
+    from tellwhy.one_liner.method import choose_card
     from tellwhy.scoring import as_score
 
     score = as_score(model.detector)
-    chosen = chosen_card(score, "auto").name
+    chosen = choose_card(score, "auto").name
     known = {each.name: each for each in cards("explainer")}
     named = [known[name] for name in (*ASKED, *MORE) if name in known and name != chosen]
     return [each.name for each in named if each.applies is None or each.applies(score)]
@@ -236,6 +236,6 @@ def ask_opinion(model: TableModel, row: pd.DataFrame, method: str) -> Opinion:
         area=float(areas[0]),
         own_area=float(areas[1]),
         random_area=float(areas[2]),
-        correlation=rank_correlation(one, two),
+        correlation=correlate_ranks(one, two),
         same_first=bool(one.argmax() == two.argmax()),
     )

@@ -94,11 +94,11 @@ def _count_affordable_rows(method: str, explanation: Explanation, n_background: 
 
 def _measure_agreement(one: Explanation, other: Explanation) -> Agreement:
     same = float((one.values.argmax(axis=1) == other.values.argmax(axis=1)).mean())
-    correlations = [rank_correlation(a, b) for a, b in zip(one.values, other.values, strict=True)]
+    correlations = [correlate_ranks(a, b) for a, b in zip(one.values, other.values, strict=True)]
     return Agreement(other.method, same, float(np.mean(correlations)))
 
 
-def rank_correlation(a: Floats, b: Floats) -> float:
+def correlate_ranks(a: Floats, b: Floats) -> float:
     """Spearman's; 1 for a single feature, 0 where one of the two does not order the features."""
     if len(a) == 1:
         return 1.0

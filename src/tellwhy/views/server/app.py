@@ -13,7 +13,7 @@ from tellwhy.views.page.shell import clip, fill, read_asset
 from tellwhy.views.server.app_panels import show_list, show_row
 from tellwhy.views.server.app_rows import SHOWN, View
 from tellwhy.views.server.app_session import Session
-from tellwhy.views.server.app_tries import another_opinion, explained_row, neighbours, what_if
+from tellwhy.views.server.app_tries import explain_row, show_neighbours, show_opinion, show_what_if
 from tellwhy.views.server.http import (
     LOOPBACK,
     Access,
@@ -116,11 +116,11 @@ class App:
 
     def explained(self, request: Request) -> Response:
         """Why a row is odd that was not explained before."""
-        return _html(explained_row(self.session, request.path_params["row"]))
+        return _html(explain_row(self.session, request.path_params["row"]))
 
     def near(self, request: Request) -> Response:
         """The nearest ordinary rows."""
-        return _html(neighbours(self.session, request.path_params["row"]))
+        return _html(show_neighbours(self.session, request.path_params["row"]))
 
     def methods(self, _: Request) -> Response:
         """The names of methods that can be asked."""
@@ -129,7 +129,7 @@ class App:
     def opinion(self, request: Request) -> Response:
         """What another method says."""
         method = request.query_params.get("method", "")
-        return _html(another_opinion(self.session, request.path_params["row"], method))
+        return _html(show_opinion(self.session, request.path_params["row"], method))
 
     async def what_if(self, request: Request) -> Response:
         """What becomes of a row when cells are others."""
@@ -139,7 +139,7 @@ class App:
         changes = {str(name): str(value) for name, value in dict(told["changes"]).items()}
         row = request.path_params["row"]
         checked = bool(told.get("checked"))
-        return _html(await run_in_threadpool(what_if, self.session, row, changes, with_checks=checked))
+        return _html(await run_in_threadpool(show_what_if, self.session, row, changes, with_checks=checked))
 
     async def mark(self, request: Request) -> Response:
         """Say that a row is benign or confirmed; the answer comes once it is on the disk."""

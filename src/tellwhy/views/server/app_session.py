@@ -124,9 +124,9 @@ class Session:
 
     @cached_property
     def _methods(self) -> list[str]:
-        from tellwhy.kinds.one_row import opinions
+        from tellwhy.kinds.one_row import list_opinions
 
-        return opinions(self.model())
+        return list_opinions(self.model())
 
     def methods(self) -> list[str]:
         """The methods that can be asked for another opinion."""

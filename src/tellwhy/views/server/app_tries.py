@@ -14,7 +14,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.views.page import anomalies as ranked
 from tellwhy.views.page.overview import KIND_WORDS
-from tellwhy.views.page.shell import Text, clipped, fill
+from tellwhy.views.page.shell import Text, clip, fill
 from tellwhy.views.page.svg import bar
 from tellwhy.views.server.app_panels import LIMITS
 from tellwhy.views.server.app_session import Session
@@ -28,7 +28,7 @@ MOST_NEAR = 5
 MOST_NAMED = 6  # columns of another opinion
 
 
-def row_frame(session: Session, row: int) -> pd.DataFrame:
+def read_row(session: Session, row: int) -> pd.DataFrame:
     """The row as a table of one row."""
     frame = session.rows.frame_of(row)
     if frame is None:
@@ -36,41 +36,41 @@ def row_frame(session: Session, row: int) -> pd.DataFrame:
     return frame
 
 
-def explained_row(session: Session, row: int) -> str:
+def explain_row(session: Session, row: int) -> str:
     """Why a row is odd that was not among the explained ones."""
     from tellwhy.kinds.one_row import judge_one
 
-    one = judge_one(session.model(), row_frame(session, row))
+    one = judge_one(session.model(), read_row(session, row))
     return fill("app_explained.html.j2", **_told(one))
 
 
 def _told(one: OneRow) -> dict[str, Any]:
     result = one.result
     return {
-        "line": ranked.lines(result, LIMITS)[0],
-        "card": ranked.cards(result, LIMITS)[0],
+        "line": ranked.make_lines(result, LIMITS)[0],
+        "card": ranked.make_cards(result, LIMITS)[0],
         "kind_words": KIND_WORDS[result.explanation.kind],
         "findings": [finding.text for finding in result.findings if finding.surprise > 0],
     }
 
 
-def neighbours(session: Session, row: int) -> str:
+def show_neighbours(session: Session, row: int) -> str:
     """The ordinary rows nearest to a row, beside it: the columns that make it odd first."""
-    from tellwhy.kinds.one_row import ordinary_neighbours
+    from tellwhy.kinds.one_row import find_neighbours
 
-    frame = row_frame(session, row)
-    found = ordinary_neighbours(session.model(), frame, MOST_NEAR)
+    frame = read_row(session, row)
+    found = find_neighbours(session.model(), frame, MOST_NEAR)
     names = [name for name in _by_weight(session, row) if name in found.rows.columns][:MOST_BESIDE]
     usual = session.result.usual
     lines = [
-        [clipped(ranked.shown(cells[name], usual.get(name)), 24) for name in names]
+        [clip(ranked.show_value(cells[name], usual.get(name)), 24) for name in names]
         for _, cells in found.rows.iterrows()
     ]
-    own = [clipped(ranked.shown(frame[name].iloc[0], usual.get(name)), 24) for name in names]
+    own = [clip(ranked.show_value(frame[name].iloc[0], usual.get(name)), 24) for name in names]
     distances = [wording.number(float(gap), 2) for gap in found.distances]
     return fill(
         "app_neighbours.html.j2",
-        names=[clipped(name, 24) for name in names],
+        names=[clip(name, 24) for name in names],
         own=own,
         lines=list(zip(lines, distances, strict=True)),
         n_more=len(found.rows.columns) - len(names),
@@ -95,17 +95,17 @@ class Compared:
     after: str
 
 
-def what_if(session: Session, row: int, changes: Mapping[str, str], *, with_checks: bool) -> str:
+def show_what_if(session: Session, row: int, changes: Mapping[str, str], *, with_checks: bool) -> str:
     """What becomes of a row when some of its cells are others."""
     from tellwhy.kinds.one_row import judge_one
 
-    frame = row_frame(session, row)
+    frame = read_row(session, row)
     model = session.model()
     one = judge_one(model, frame, changes, with_checks=with_checks)
     before = session.judged_alone(row)
     figures = [
         Compared("score", wording.number(before.score), wording.number(one.score)),
-        Compared("p-value", ranked.p_words(before.p_value), ranked.p_words(one.p_value)),
+        Compared("p-value", ranked.write_p(before.p_value), ranked.write_p_value(one.p_value)),
     ]
     told = _told(one)
     is_odd = one.score > model.threshold
@@ -116,7 +116,7 @@ def what_if(session: Session, row: int, changes: Mapping[str, str], *, with_chec
         figures=figures,
         verdict=_verdict(is_odd=is_odd, was_odd=was_odd),
         is_odd=is_odd,
-        changes=[(clipped(name, 40), clipped(value or "nothing", 40)) for name, value in changes.items()],
+        changes=[(clip(name, 40), clip(value or "nothing", 40)) for name, value in changes.items()],
         checked=with_checks,
     )
 
@@ -140,14 +140,14 @@ class Named:
     error: str
 
 
-def another_opinion(session: Session, row: int, method: str) -> str:
+def show_opinion(session: Session, row: int, method: str) -> str:
     """What another method says of a row, and where the two do not agree."""
     from tellwhy.kinds.one_row import ask_opinion
 
     model = session.model()
     if method not in session.methods():
         raise InvalidParameter(f"{method[:60]!r} cannot be asked about these rows.")
-    found = ask_opinion(model, row_frame(session, row), method)
+    found = ask_opinion(model, read_row(session, row), method)
     place = session.places.get(row)
     own = session.judged_alone(row).result.explanation[0]
     own = session.result.explanation[place] if place is not None else own
@@ -179,7 +179,7 @@ def _named(own: Explanation, other: Explanation) -> list[Named]:
     first = np.argsort(np.minimum(*ranks), kind="stable")[:MOST_NAMED]
     return [
         Named(
-            clipped(own.names()[j], 40),
+            clip(own.names()[j], 40),
             _part(one, j),
             int(ranks[0][j]),
             _part(two, j),
