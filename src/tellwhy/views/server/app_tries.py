@@ -105,7 +105,7 @@ def show_what_if(session: Session, row: int, changes: Mapping[str, str], *, with
     before = session.judged_alone(row)
     figures = [
         Compared("score", wording.number(before.score), wording.number(one.score)),
-        Compared("p-value", ranked.write_p(before.p_value), ranked.write_p_value(one.p_value)),
+        Compared("p-value", ranked.write_p(before.p_value), ranked.write_p(one.p_value)),
     ]
     told = _told(one)
     is_odd = one.score > model.threshold
