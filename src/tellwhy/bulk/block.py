@@ -27,8 +27,8 @@ from tellwhy.bulk.repeats import HASH, Hashes, choose_compared, hash_rows
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
-from tellwhy.kinds.drift import count_beyond
 from tellwhy.kinds.marks import marked_cause, rows_held
+from tellwhy.kinds.new_data import count_beyond
 from tellwhy.kinds.table import change_request, judge
 from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model

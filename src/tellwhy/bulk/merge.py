@@ -32,7 +32,7 @@ from tellwhy.bulk.repeats import find_repeats_elsewhere
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import silently
 from tellwhy.core.score import Floats, Integers
-from tellwhy.kinds.drift import join_counts, tell_since_fitted
+from tellwhy.kinds.new_data import join_counts, tell_since_fitted
 from tellwhy.kinds.table import (
     change_request,
     draw_fitted_line,

@@ -36,18 +36,9 @@ from tellwhy.kinds.graph_input import (
 from tellwhy.kinds.model import change_settings, kind
 from tellwhy.kinds.table_result import average_shares
 from tellwhy.kinds.table_rows import read_source
+from tellwhy.results.evidence import Evidence
 from tellwhy.results.node_picture import NodePicture, as_arrays, read_picture
-from tellwhy.results.result import (
-    AlarmRule,
-    Anomaly,
-    Evidence,
-    Notice,
-    Part,
-    Reason,
-    Result,
-    Typical,
-    written,
-)
+from tellwhy.results.result import AlarmRule, Anomaly, Notice, Part, Reason, Result, Typical, written
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, Ranking, rank_rows

@@ -23,7 +23,6 @@ from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance, linear_parts, weights_of_all
-from tellwhy.kinds.marked_text import mark_text
 from tellwhy.kinds.model import kind
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.labelled_texts import (
@@ -32,6 +31,7 @@ from tellwhy.results.labelled_texts import (
     TextLabels,
     TextReasons,
     as_result,
+    mark_text,
 )
 from tellwhy.results.result import Result
 from tellwhy.storage.model_file import check_place

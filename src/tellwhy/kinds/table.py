@@ -21,10 +21,10 @@ from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.notices import tell_left_out
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
-from tellwhy.kinds.drift import NewData, compare_read
 from tellwhy.kinds.mark_file import fingerprint_of
 from tellwhy.kinds.marks import NOTHING_HELD, Held, Mark, drop_marked, hold_back
 from tellwhy.kinds.model import change_settings, kind
+from tellwhy.kinds.new_data import NewData, compare_read
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.segments import find_nested_segments, find_rare_labels, make_context
 from tellwhy.kinds.table_cells import Batch, FittedTable, Judged, KnownRows, encode_rows, make_encoded_score

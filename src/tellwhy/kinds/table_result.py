@@ -24,18 +24,8 @@ from tellwhy.kinds.request import Request, split_label, write_cell
 from tellwhy.kinds.table_cells import FittedTable, Judged
 from tellwhy.kinds.table_rows import add_lines, find_title_column, write_rows
 from tellwhy.kinds.usual_in_segments import InSegments
-from tellwhy.results.result import (
-    AlarmRule,
-    Anomaly,
-    Detection,
-    Evidence,
-    Notice,
-    Part,
-    Reason,
-    Result,
-    Typical,
-    written,
-)
+from tellwhy.results.evidence import Detection, Evidence
+from tellwhy.results.result import AlarmRule, Anomaly, Notice, Part, Reason, Result, Typical, written
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import Ranking
 from tellwhy.verdicts.causes import Cause, find_causes

@@ -14,7 +14,7 @@ from tellwhy.core.registry import card
 from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.evaluation import flipping
 from tellwhy.evaluation.compare import unattributed_share
-from tellwhy.results.result import Agreement, Evidence
+from tellwhy.results.evidence import Agreement, Evidence
 
 EVIDENCE_ROWS = 20
 # Rows × columns²: of a wide table fewer rows are tried, of a very wide one none. So many take about a fifth

@@ -10,7 +10,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
-from tellwhy.results.result import Detection
+from tellwhy.results.evidence import Detection
 
 THIN = "\u202f"  # narrow no-break space: thousands, and before a percent sign
 MINUS = "\u2212"

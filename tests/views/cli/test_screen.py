@@ -13,7 +13,8 @@ from views.example_run import run_of
 from zoo.anomalies import moved, odd_row
 
 from tellwhy.core.errors import TellwhyWarning
-from tellwhy.results.result import Detection, Reason
+from tellwhy.results.evidence import Detection
+from tellwhy.results.result import Reason
 from tellwhy.views.cli import screen
 from tellwhy.workflow import Run, TableComparison
 

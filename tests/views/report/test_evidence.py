@@ -9,8 +9,8 @@ import pytest
 from views.example_run import example_run
 from views.report.drawn import marks
 
-from tellwhy.results.result import Agreement, Detection
-from tellwhy.views.page.evidence import EvidenceView, list_detection_words, make_evidence
+from tellwhy.results.evidence import Agreement, Detection
+from tellwhy.views.page.page import EvidenceView, list_detection_words, make_evidence
 from tellwhy.views.page.scores import draw_curves
 from tellwhy.views.page.svg import LEFT, PLOT_HEIGHT
 from tellwhy.words.wording import THIN

@@ -11,9 +11,8 @@ from zoo.anomalies import moved
 
 from tellwhy.results.result import AlarmRule, Finding, Headline, Notice, Run
 from tellwhy.views.page.anomalies import place_words, write_p
-from tellwhy.views.page.evidence import make_evidence
 from tellwhy.views.page.overview import list_findings
-from tellwhy.views.page.page import render
+from tellwhy.views.page.page import make_evidence, render
 from tellwhy.views.page.scores import make_columns
 from tellwhy.views.page.shell import Limits
 from tellwhy.words.wording import THIN

@@ -14,7 +14,7 @@ from tellwhy.data import as_table
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.detectors import KernelDensity
 from tellwhy.kinds import table_model
-from tellwhy.kinds.drift import compare_with_model
+from tellwhy.kinds.new_data import compare_with_model
 from tellwhy.kinds.table import change_request, judge
 from tellwhy.kinds.table_model import load_table_model
 from tellwhy.workflow import explain_new, explain_table, fit_model

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.kinds.drift_by import find_shared_segments
+from tellwhy.kinds.drift import find_shared_segments
 from tellwhy.workflow import diff_tables
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tellwhy.kinds.marked_text import mark_text
+from tellwhy.results.labelled_texts import mark_text
 
 
 def marks(text, relevance, **settings):

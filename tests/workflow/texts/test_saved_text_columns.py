@@ -12,7 +12,7 @@ from tellwhy.bulk.parts import PARTS, RECORDS, WORK
 from tellwhy.bulk.plan import Job
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.kinds import table_model
-from tellwhy.kinds.drift import compare_with_model
+from tellwhy.kinds.new_data import compare_with_model
 from tellwhy.kinds.text_columns import TextColumns
 from tellwhy.results.result import Reason
 from tellwhy.storage.model_file import load, read_model_file, save, write_model_file

@@ -20,7 +20,7 @@ from tellwhy.views.cli.terminal import escape
 
 if TYPE_CHECKING:
     from tellwhy.bulk.run import BulkResult
-    from tellwhy.kinds.drift import NewData
+    from tellwhy.kinds.new_data import NewData
     from tellwhy.kinds.table_model import TableModel
     from tellwhy.results.result import Result
 

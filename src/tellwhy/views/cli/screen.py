@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tellwhy.kinds.comparison import TableComparison
-    from tellwhy.results.result import Anomaly, Detection, Result
+    from tellwhy.results.evidence import Detection
+    from tellwhy.results.result import Anomaly, Result
     from tellwhy.verdicts.headline import Entry
 
 MOST_CHANGES = 3

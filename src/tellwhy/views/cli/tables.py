@@ -349,7 +349,7 @@ def _diff_with_model(
     quiet: bool,
 ) -> None:
     """Tell what is new in a table beside the one that a model was fitted to."""
-    from tellwhy.kinds.drift import compare_with_model
+    from tellwhy.kinds.new_data import compare_with_model
     from tellwhy.kinds.table_model import load_table_model
     from tellwhy.views.cli.bulk import record_new_data, show_beyond
 
