@@ -340,15 +340,6 @@ def explain_texts_of(model: TextsModel, texts: Texts, scores: Floats) -> Result:
         for at, each in zip(order, found, strict=True)
     ]
     alarms = AlarmRule(judged.rule, int(is_alarm.sum()), judged.expected_false)
-    first = anomalies[0]
-    facts = {
-        "n": len(scores),
-        "n_alarms": alarms.n_flagged,
-        "first": first.id,
-        "place": find_first_place(first),
-        "expected_false": judged.expected_false,
-    }
-    n_empty = sum(not text.strip() for text in texts.given)
     return Result(
         kind="texts",
         source=texts.table.source,
@@ -362,26 +353,44 @@ def explain_texts_of(model: TextsModel, texts: Texts, scores: Floats) -> Result:
         names=texts.names,
         threshold=judged.threshold,
         alarms=alarms,
-        opening=Headline(len(scores), alarms, is_written=True, more=[Notice("odd_texts", facts)]),
-        done=Notice(
-            "texts_compared",
-            {
-                "n": len(texts.given),
-                "against": model.against,
-                "by": model.words.describes,
-                "rule": judged.rule,
-                "likeness": model.words.likeness,
-            },
-        ),
-        notices=[
-            *map(written, texts.table.notices),
-            *([Notice("empty_texts", {"n": n_empty})] if n_empty else []),
-            *_tell_length(model, texts, scores),
-        ],
+        opening=_make_opening(anomalies[0], alarms, len(scores)),
+        done=_tell_done(model, texts, judged.rule),
+        notices=_collect_run_notices(model, texts, scores),
         versions=versions(),
         fingerprint=texts.table.fingerprint,
         created=clock.stamp(),
     )
+
+
+def _make_opening(first: Anomaly, alarms: AlarmRule, n: int) -> Headline:
+    facts = {
+        "n": n,
+        "n_alarms": alarms.n_flagged,
+        "first": first.id,
+        "place": find_first_place(first),
+        "expected_false": alarms.expected_false,
+    }
+    return Headline(n, alarms, is_written=True, more=[Notice("odd_texts", facts)])
+
+
+def _tell_done(model: TextsModel, texts: Texts, rule: str) -> Notice:
+    facts = {
+        "n": len(texts.given),
+        "against": model.against,
+        "by": model.words.describes,
+        "rule": rule,
+        "likeness": model.words.likeness,
+    }
+    return Notice("texts_compared", facts)
+
+
+def _collect_run_notices(model: TextsModel, texts: Texts, scores: Floats) -> list[Notice]:
+    n_empty = sum(not text.strip() for text in texts.given)
+    return [
+        *map(written, texts.table.notices),
+        *([Notice("empty_texts", {"n": n_empty})] if n_empty else []),
+        *_tell_length(model, texts, scores),
+    ]
 
 
 def _make_anomaly(model: TextsModel, texts: Texts, at: int) -> Anomaly:

@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 
 NEW_DATA = "new_data.json"
-CHANGEABLE = (
-    "id_column",
-    "label",
-    "method",
-    "top",
-    "alarms",
-    "contamination",
-    "fdr",
-    "second_opinions",
-)
 MOST_BEYOND = 8
 _NOTHING: tuple[Any, ...] = (None, (), [])
 _USUAL = {"detector": "auto", "missing": "impute", "random_state": 0}  # where nothing was asked
@@ -43,6 +33,8 @@ _USUAL = {"detector": "auto", "missing": "impute", "random_state": 0}  # where n
 
 def check_asked_of_model(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What may be asked of new rows; raise for an option that was decided in fitting."""
+    from tellwhy.kinds.table import CHANGEABLE
+
     decided = [
         name
         for name, value in asked.items()

@@ -21,7 +21,7 @@ from tellwhy.views.page.shell import (
     make_panel,
     write_page,
 )
-from tellwhy.views.page.svg import element
+from tellwhy.views.page.svg import draw_plot, element
 from tellwhy.views.plots.colors import INK, ODD
 from tellwhy.words import tell, wording
 from tellwhy.words.english.events import name_of, write_how_sure
@@ -119,7 +119,7 @@ def _draw_lane(run: Result, at: int, name: str) -> Markup:
     points = np.concatenate([np.column_stack([x, y_high]), np.column_stack([x, y_low])[::-1]])
     marks = [_mark(event, rank, name, n) for rank, event in enumerate(run.anomalies, start=1)]
     line = element("path", d=_draw_path(points) + "Z", fill=INK, stroke=INK, stroke_width=1, class_="line")
-    return _draw_svg(
+    return _draw_stretched(
         f"{wording.shorten(name, 60)}, the whole series", [*marks, line], class_="node-plot zoomable"
     )
 
@@ -188,7 +188,9 @@ def _draw_around(run: Result, k: int) -> Markup:
     marks.append(
         element("path", d=_draw_path(points), fill="none", stroke=INK, stroke_width=1.4, class_="line")
     )
-    return _draw_svg(f"{wording.shorten(reason.feature, 60)} around event {k + 1}", marks, class_="node-plot")
+    return _draw_stretched(
+        f"{wording.shorten(reason.feature, 60)} around event {k + 1}", marks, class_="node-plot"
+    )
 
 
 def _measure_height(values: Floats, low: float, high: float) -> Floats:
@@ -202,7 +204,5 @@ def _draw_path(points: Floats) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _draw_svg(label: str, marks: list[Markup], *, class_: str) -> Markup:
-    title = element("title", label)
-    view = f"0 0 {WIDTH:.0f} {HEIGHT:.0f}"
-    return element("svg", title, *marks, class_=class_, role="img", viewBox=view, preserveAspectRatio="none")
+def _draw_stretched(label: str, marks: list[Markup], *, class_: str) -> Markup:
+    return draw_plot(WIDTH, HEIGHT, label, marks, class_=class_, preserveAspectRatio="none")

@@ -25,7 +25,7 @@ from tellwhy.views.page.shell import (
     make_panel,
     write_page,
 )
-from tellwhy.views.page.svg import element
+from tellwhy.views.page.svg import draw_plot, element
 from tellwhy.views.plots.colors import INK, ODD
 from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, make_pixels, visualise
 from tellwhy.words import tell, wording
@@ -149,7 +149,9 @@ def draw_stretch(item: Item) -> list[Drawn]:
                 class_="line",
             )
         )
-        drawn.append(Drawn(name, _draw_svg(f"{name} around {wording.shorten(item.name, 60)}", marks)))
+        drawn.append(
+            Drawn(name, draw_plot(WIDTH, HEIGHT, f"{name} around {wording.shorten(item.name, 60)}", marks))
+        )
     return drawn
 
 
@@ -162,7 +164,7 @@ def score_line(run: Result) -> Markup:
         y = _measure_height(np.array([run.threshold]), float(highest.min()), float(highest.max()))[0]
         line = {"x1": 0, "x2": WIDTH, "y1": f"{y:.1f}", "y2": f"{y:.1f}"}
         marks.append(element("line", **line, stroke=ODD, stroke_dasharray="5 4"))
-    return _draw_svg("Score along time", marks)
+    return draw_plot(WIDTH, HEIGHT, "Score along time", marks)
 
 
 def _measure_height(values: Floats, low: float, high: float) -> Floats:
@@ -197,11 +199,6 @@ def _draw_bars(levels: Floats) -> list[Markup]:
 def _draw_band(start: float, stop: float) -> Markup:
     size = {"x": f"{start * WIDTH:.1f}", "y": 0, "width": f"{(stop - start) * WIDTH:.1f}", "height": HEIGHT}
     return element("rect", **size, fill=ODD, fill_opacity=0.08)
-
-
-def _draw_svg(label: str, marks: list[Markup]) -> Markup:
-    title = element("title", label)
-    return element("svg", title, *marks, class_="node-plot", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}")
 
 
 def draw_marked_words(item: Item) -> Markup:

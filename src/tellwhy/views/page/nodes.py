@@ -15,7 +15,7 @@ from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.node_picture import NodePicture
 from tellwhy.views.page.shell import Limits, Panel, make_panel
-from tellwhy.views.page.svg import element
+from tellwhy.views.page.svg import draw_plot, element
 from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, choose_class_color, score_limits
 from tellwhy.words import wording
 
@@ -168,7 +168,7 @@ def _draw_line(values: Floats, classes: Integers, rows: Integers, odd: Integers,
         color = choose_class_color(int(k), _MISSING_LINE)
         marks.append(element("path", d=path, fill="none", stroke=color, stroke_width=1.4))
     marks += [_draw_ring(x[i], y[i]) for i in odd if np.isfinite(y[i])]
-    return _draw_svg(LINE_WIDTH, LINE_HEIGHT, f"Line: {label}", marks)
+    return draw_plot(LINE_WIDTH, LINE_HEIGHT, f"Line: {label}", marks)
 
 
 def _draw_path(x: Floats, y: Floats, own: NDArray[np.bool_]) -> str:
@@ -206,7 +206,7 @@ def _cross_plot(found: NodePicture) -> list[Shown]:
     across, up = (f"{names[k]}, {wording.number(low[k])} to {wording.number(high[k])}" for k in range(2))
     note = f"across: {across}; up: {up}; circles: the oddest above the threshold"
     title = f"{names[0]} and {names[1]} by class"
-    return [Shown(title, _draw_svg(PLOT_SIDE, PLOT_SIDE, f"Cross-plot: {title}", marks), note)]
+    return [Shown(title, draw_plot(PLOT_SIDE, PLOT_SIDE, f"Cross-plot: {title}", marks), note)]
 
 
 def _draw_dots(k: int) -> dict[str, object]:
@@ -221,8 +221,3 @@ def _draw_dots(k: int) -> dict[str, object]:
 
 def _draw_ring(x: float, y: float) -> Markup:
     return element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=5, fill="none", stroke=ODD, stroke_width=1.8)
-
-
-def _draw_svg(width: int, height: int, label: str, marks: list[Markup]) -> Markup:
-    title = element("title", label)
-    return element("svg", title, *marks, class_="node-plot", role="img", viewBox=f"0 0 {width} {height}")

@@ -55,6 +55,20 @@ def draw_picture(label: str, height: int, *children: str, class_: str) -> Markup
     return element("svg", title, *children, class_=class_, role="img", width="100%", height=height)
 
 
+def draw_plot(
+    width: float,
+    height: float,
+    label: str,
+    marks: Sequence[Markup],
+    *,
+    class_: str = "node-plot",
+    **more: object,
+) -> Markup:
+    """Return an SVG with places in units of its own, which screen readers announce as `label`."""
+    view = f"0 0 {width:.0f} {height:.0f}"
+    return element("svg", element("title", label), *marks, class_=class_, role="img", viewBox=view, **more)
+
+
 def write_percent(position: float) -> str:
     """Write a length along x."""
     return f"{position:.2f}%"
