@@ -256,6 +256,35 @@ def judge(
     return check_rows(model, replace(read, finds_learned=finds_learned, is_part=is_part)).judged()
 
 
+@one_blas_thread()
+def score_rows(model: TableModel, read: _Read) -> Floats:
+    """Score new rows as they were read, each as if it came alone; nothing is checked or explained.
+
+    `judge` sets cells missing that a finding explains, and so may score a row with a finding otherwise.
+    A row that is dropped for its gaps has no score.
+    """
+    selection, _ = _in_segments(model, read.table, _selection(model, read.new, read.new.frame))
+    kept = np.arange(len(selection.frame))
+    if read.request.missing == "drop":
+        kept = model.encoder.kept_rows(selection.frame)
+        selection = selection.without(kept, np.arange(len(selection.reference)))
+    scores = np.full(len(read.new.frame), np.nan)
+    if len(kept):
+        scores[kept] = _fitted(model, selection).scores()
+    return scores
+
+
+def unread_cell(model: TableModel, read: _Read) -> tuple[int, str] | None:
+    """The first cell that could not be read as those of the fitting were, by row and column."""
+    for name, role in model.roles.items():
+        if name not in read.table.frame.columns or role.kind not in ("number", "date", "boolean"):
+            continue
+        is_lost = read.new.frame[name].isna().to_numpy() & read.table.frame[name].notna().to_numpy()
+        if is_lost.any():
+            return int(np.argmax(is_lost)), name
+    return None
+
+
 def read_rows(model: TableModel, table: Table, request: Request) -> _Read:
     """Read new rows as those of the model were read."""
     stage("reading columns")

@@ -31,6 +31,7 @@ COMMANDS = [
     "network",
     "insight",
     "fit-svm",
+    "serve",
     "mcp",
 ]
 HEAVY = ("numpy", "pandas", "scipy", "sklearn", "numba", "torch", "plotly", "pyarrow", "jinja2")

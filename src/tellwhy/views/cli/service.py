@@ -1,6 +1,8 @@
-"""Tellwhy mcp.
+"""Tellwhy mcp, serve.
 
 The command `tellwhy mcp`: tools for assistants.
+
+The command `tellwhy serve`: saved models behind an address.
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.views.cli import options, screen
 
 
 def mcp_command(
@@ -43,3 +48,86 @@ def mcp_command(
         serve_standard_streams(place)
     else:
         serve_http(place, port)
+
+
+def serve_command(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME=]FILE...", help="Models that `tellwhy fit` saved, named as their files."),
+    ] = None,
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes any that is free.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes; one that dies is replaced.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=64, help="Requests in work in each process.")] = 2,
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keys of who may call, kept as hashes.")
+    ] = None,
+    new_key: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Add a key to the file, print it once, and stop.")
+    ] = None,
+    open_to_all: Annotated[
+        bool, typer.Option("--open", help="Listen at another address without keys all the same.")
+    ] = False,
+    deadline: Annotated[float, typer.Option(min=0.01, help="Seconds that a request may take.")] = 30.0,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request.")] = 100_000,
+    max_mib: Annotated[int, typer.Option(min=1, max=4096, help="Size of a request's body.")] = 64,
+    max_waiting: Annotated[int, typer.Option(min=0, help="Requests that wait for a thread.")] = 64,
+    quiet: options.Quiet = False,
+) -> None:
+    """Serve saved models: score, explain, judge and diff for programs, and the protocols of KServe.
+
+    SIGHUP reads the models again, SIGTERM ends after what was accepted. Logs are JSON lines on stderr and
+    hold nothing of the rows.
+
+    Examples
+    --------
+    - `tellwhy serve orders.tellwhy`
+    - `tellwhy serve --new-key shop --api-key-file keys`
+    - `tellwhy serve orders.tellwhy --host 0.0.0.0 --workers 4 --api-key-file keys`
+    """
+    from tellwhy.core.optional import require
+
+    if new_key is not None:
+        _add_key(new_key, api_key_file)
+        return
+    if not models:
+        raise InvalidParameter("Name at least one model to serve, as `tellwhy fit` saved it.")
+    require("fastapi", "tellwhy serve")
+    require("prometheus_client", "tellwhy serve")
+    from tellwhy.views.server.http import LOOPBACK, address_of, open_socket
+    from tellwhy.views.server.service.limits import Limits
+    from tellwhy.views.server.service.shelf import places_of
+    from tellwhy.views.server.service.workers import Setup, Watch, answer
+
+    if host not in LOOPBACK and f"[{host}]" not in LOOPBACK and api_key_file is None and not open_to_all:
+        raise InvalidParameter(
+            f"At {host} anybody who reaches this machine could ask. Give --api-key-file, or --open if "
+            "something else asks who they are."
+        )
+    limits = Limits(
+        most_bytes=max_mib * 2**20,
+        most_rows=max_rows,
+        seconds=deadline,
+        threads=threads,
+        most_waiting=max_waiting,
+    )
+    keys = None if api_key_file is None else str(api_key_file)
+    places = {name: str(path) for name, path in places_of(models).items()}
+    setup = Setup(places, host, keys, limits, quiet)
+    with open_socket(host, port) as place:
+        told = f"Serving {', '.join(places)} at {address_of(place)}"
+        if workers == 1:
+            answer(setup, place, lambda _: screen.note(told))
+            return
+        status = Watch(setup, place, workers).run(lambda: screen.note(told))
+    raise typer.Exit(status)
+
+
+def _add_key(name: str, path: Path | None) -> None:
+    from tellwhy.views.server.service.keys import add_key
+
+    if path is None:
+        raise InvalidParameter("Say which file holds the keys: --api-key-file FILE.")
+    screen.say(add_key(path, name))
+    screen.note(f"The key of {name}; {path} holds its hash, and nothing else holds the key.")

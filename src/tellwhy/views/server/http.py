@@ -28,6 +28,7 @@ LOG = logging.getLogger("tellwhy.server")
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 MEBIBYTE = 2**20
 SECONDS_TO_END = 10  # that requests in progress have when the server stops
+TOO_LARGE = 413
 NUMBER = "tellwhy.error"  # under which a request holds the number of its error
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -161,7 +162,10 @@ def error_answer(status: int, message: str, **more: Any) -> Response:
     """Answer with an error as JSON: {"error": {"message": …}}."""
     from starlette.responses import JSONResponse
 
-    return JSONResponse({"error": {"message": message, **more}}, status_code=status)
+    answer = JSONResponse({"error": {"message": message, **more}}, status_code=status)
+    if status == TOO_LARGE:  # otherwise the rest of the body would still be read, and thrown away
+        answer.headers["connection"] = "close"
+    return answer
 
 
 def error_handlers() -> dict[Any, Handler]:
@@ -176,7 +180,9 @@ def error_handlers() -> dict[Any, Handler]:
 
 
 def _tell_refusal(_: Request, error: Exception) -> Response:
-    return error_answer(error.status_code, str(error.detail))  # type: ignore[attr-defined]
+    answer = error_answer(error.status_code, str(error.detail))  # type: ignore[attr-defined]
+    answer.headers.update(getattr(error, "headers", None) or {})
+    return answer
 
 
 def _tell_error(_: Request, error: Exception) -> Response:
@@ -245,8 +251,11 @@ def serve(
         Connections that are answered at a time; further ones get status 503.
     """
     uvicorn = require("uvicorn", "Serving pages")
+    from tellwhy.views.server.patience import PatientProtocol
+
     config = uvicorn.Config(
         app,
+        http=PatientProtocol,
         log_level="warning",
         access_log=False,  # addresses may hold a token
         server_header=False,

@@ -1,0 +1,1 @@
+"""The service: saved models behind an address, for programs."""
