@@ -15,7 +15,7 @@ import pandas as pd
 from tellwhy.checks.check import check_table
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.progress import stage
-from tellwhy.core.running import one_blas_thread
+from tellwhy.core.running import one_blas_thread, one_thread_for_products
 from tellwhy.core.score import Floats
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.notices import tell_left_out
@@ -256,21 +256,26 @@ def judge(
     return check_rows(model, replace(read, finds_learned=finds_learned, is_part=is_part)).judged()
 
 
-@one_blas_thread()
-def score_rows(model: TableModel, read: _Read) -> Floats:
-    """Score new rows as they were read, each as if it came alone; nothing is checked or explained.
+def placed_rows(model: TableModel, read: _Read) -> FittedTable:
+    """Place new rows, as they were read, beside those that were learned from; nothing is checked.
 
     `judge` sets cells missing that a finding explains, and so may score a row with a finding otherwise.
-    A row that is dropped for its gaps has no score.
     """
     selection, _ = _in_segments(model, read.table, _selection(model, read.new, read.new.frame))
-    kept = np.arange(len(selection.frame))
     if read.request.missing == "drop":
         kept = model.encoder.kept_rows(selection.frame)
         selection = selection.without(kept, np.arange(len(selection.reference)))
+    return _fitted(model, selection)
+
+
+def score_rows(model: TableModel, read: _Read) -> Floats:
+    """Score new rows as they were read, each as if it came alone; one that is dropped for its gaps has NaN."""
     scores = np.full(len(read.new.frame), np.nan)
-    if len(kept):
-        scores[kept] = _fitted(model, selection).scores()
+    placed = placed_rows(model, read)
+    n_rows = len(placed.selection.frame)
+    if n_rows:
+        with one_thread_for_products():  # a row takes less time than looking for libraries anew
+            scores[placed.selection.rows] = placed.score.inner.value(placed.known.encoded[:n_rows])
     return scores
 
 

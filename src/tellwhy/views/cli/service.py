@@ -53,7 +53,7 @@ def mcp_command(
 def serve_command(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME=]FILE...", help="Models that `tellwhy fit` saved, named as their files."),
+        typer.Argument(metavar="[NAME=]FILE...", help="Models of `tellwhy fit`, named as their files."),
     ] = None,
     *,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",

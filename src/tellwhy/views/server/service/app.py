@@ -53,7 +53,7 @@ class Service:
     async def life(self, _: FastAPI) -> AsyncIterator[None]:
         """Get ready; read the models again on SIGHUP; in the end finish what is there."""
         loop = asyncio.get_running_loop()
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or no such signal
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # outside the main thread
             loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, self.reload))
         await asyncio.to_thread(self.warm_up)
         self.is_ready = True
@@ -180,7 +180,8 @@ class Service:
 
     async def server_metadata(self, _: Request) -> Response:
         """Version 2: what this server is."""
-        return _json({"name": "tellwhy", "version": tellwhy.__version__, "extensions": ["binary_tensor_data"]})
+        told = {"name": "tellwhy", "version": tellwhy.__version__, "extensions": ["binary_tensor_data"]}
+        return _json(told)
 
     async def model_metadata(self, request: Request) -> Response:
         """Version 2: the tensors that a model takes and gives."""

@@ -1,4 +1,4 @@
-"""Tables out of requests: JSON, Arrow and CSV; what cannot be used is refused, with the cell that is wrong."""
+"""Tables out of requests: JSON, Arrow and CSV; what cannot be used is refused by its cell."""
 
 from __future__ import annotations
 

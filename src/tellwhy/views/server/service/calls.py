@@ -11,11 +11,20 @@ import pandas as pd
 from starlette.exceptions import HTTPException
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.running import one_thread_for_products
 from tellwhy.core.score import Floats
 from tellwhy.data.table import Table
 from tellwhy.kinds.drift import compare_with_model, diff_tables
 from tellwhy.kinds.model import judge as judge_any
-from tellwhy.kinds.table import changed_request, judge, judged_run, read_rows, score_rows, unread_cell
+from tellwhy.kinds.table import (
+    changed_request,
+    judge,
+    judged_run,
+    placed_rows,
+    read_rows,
+    score_rows,
+    unread_cell,
+)
 from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel
 from tellwhy.results.result import Result
@@ -45,26 +54,31 @@ def score(served: Served, frame: pd.DataFrame, asked: Mapping[str, Any]) -> Docu
 
 def scores_of(served: Served, frame: pd.DataFrame) -> Floats:
     """Scores of rows, each as if it came alone."""
+    return score_rows(served.table, _read(served, frame))
+
+
+def _read(served: Served, frame: pd.DataFrame) -> Any:
+    """Rows as those of the fitting were read; raise for a cell that cannot be."""
     model = served.table
-    table = _table(served, frame)
-    read = read_rows(model, table, model.request)
+    read = read_rows(model, _table(served, frame), model.request)
     lost = unread_cell(model, read)
     if lost is not None:
         kind = model.roles[lost[1]].kind
         raise unusable_cell(*lost, f"cannot be read as a {kind}, which the column holds")
-    return score_rows(model, read)
+    return read
 
 
 def explain(served: Served, frame: pd.DataFrame, asked: Mapping[str, Any]) -> Document:
     """What each column contributes to the score of every row."""
     _only(asked, ("method",))
-    judged = _judged(served, frame, {"method": str(asked.get("method", "auto"))})
-    found = judged.batch.fitted.explain(np.arange(len(judged.ranking.scores)), judged.batch.request.method)
+    placed = placed_rows(served.table, _read(served, frame))
+    with one_thread_for_products():
+        found = placed.explain(np.arange(len(placed.selection.frame)), str(asked.get("method", "auto")))
     residual = None if found.residual is None else found.residual.tolist()
     return {
         **_named(served),
         "columns": list(found.names()),
-        "rows": judged.batch.fitted.selection.rows.tolist(),
+        "rows": placed.selection.rows.tolist(),
         "scores": found.scores.tolist(),
         "values": found.values.tolist(),
         "base_values": found.base_values.tolist(),

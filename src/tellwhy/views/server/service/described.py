@@ -57,7 +57,8 @@ def table_request(*settings: str) -> Document:
         CSV: {"schema": {"type": "string"}, "example": text},
         ARROW: {"schema": {"type": "string", "format": "binary"}},
     }
-    return {"parameters": query, "requestBody": {"required": True, "content": content}, "responses": refusals()}
+    body = {"required": True, "content": content}
+    return {"parameters": query, "requestBody": body, "responses": refusals()}
 
 
 def json_request(properties: Document, required: list[str], example: Document) -> Document:
@@ -80,7 +81,8 @@ def refusals() -> Document:
             }
         },
     }
-    return {code: {"description": why, "content": {JSON: {"schema": schema}}} for code, why in REFUSALS.items()}
+    content = {JSON: {"schema": schema}}
+    return {code: {"description": why, "content": content} for code, why in REFUSALS.items()}
 
 
 INSTANCES = json_request(

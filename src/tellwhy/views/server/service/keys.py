@@ -20,12 +20,12 @@ MOST_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Keys:
-    """Names of callers, and the SHA-256 of the key of each; a key is random and long, so that it needs no salt."""
+    """Names of callers, and the SHA-256 of the key of each, which is random and long and needs no salt."""
 
     hashes: Mapping[str, bytes]
 
     def owner(self, headers: Mapping[str, str]) -> str | None:
-        """Whose key a request brings, as `Authorization: Bearer KEY` or `X-API-Key: KEY`; None for nobody's."""
+        """Whose key a request brings, as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         key = bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
         given = hashlib.sha256(key.encode("utf-8", errors="replace")).digest()

@@ -118,7 +118,8 @@ class Shelf:
         if name is None:
             raise HTTPException(422, f"Say which model is meant, by 'model': {', '.join(self._served)}.")
         if name not in self._served:
-            raise HTTPException(404, f"There is no model {name[:80]!r}. There are: {', '.join(self._served)}.")
+            known = ", ".join(self._served)
+            raise HTTPException(404, f"There is no model {name[:80]!r}. There are: {known}.")
         return self._served[name]
 
     def reload(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Processes of a service: one that watches, and those that answer; one that dies is replaced.
 
-The watching process holds the socket, which all share, and loads nothing of what the others do: requests that
-a process had accepted when it was killed end with a closed connection, and all others are answered by the rest.
+The watching process holds the socket, which all share, and loads nothing of what the others do. Requests that
+a process had accepted when it was killed end with a closed connection; the rest answer all others.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
+
+from threadpoolctl import threadpool_limits
 
 from tellwhy.core.errors import TellwhyError
 from tellwhy.views.server.http import SECONDS_TO_END, serve
@@ -62,6 +64,7 @@ def answer(setup: Setup, place: socket.socket, ready: Callable[[str], None] | No
     from tellwhy.views.server.service.shelf import Shelf
 
     sys.setswitchinterval(_GIL_SECONDS)
+    threadpool_limits(1, user_api="blas")  # for good: requests in threads share the cores
     log_as_json(quiet=setup.quiet)
     keys = None if setup.key_file is None else read_keys(Path(setup.key_file))
     shelf = Shelf({name: Path(path) for name, path in setup.models.items()})
