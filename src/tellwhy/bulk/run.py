@@ -19,6 +19,7 @@ from tellwhy.core.errors import CannotWrite, InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
+from tellwhy.data.databases import is_address, words_of
 from tellwhy.data.queries import write_query
 from tellwhy.kinds.mark_file import fingerprint_with_marks
 from tellwhy.results.result import Result
@@ -209,9 +210,10 @@ ROWS = "query.parquet"
 QUERY = "query.json"
 
 
-def write_rows_of_query(query: str, db: Path, out: Path) -> Path:
-    """Ask a DuckDB file once, and return the file of rows; a run that goes on reads those it began with."""
-    told = {"query": query, "db": str(Path(db).resolve())}
+def write_rows_of_query(query: str, db: str | Path, out: Path) -> Path:
+    """Ask a database once, and return the file of rows; a run that goes on reads those it began with."""
+    words = words_of(db)
+    told = {"query": query, "db": words if is_address(words) else str(Path(words).resolve())}
     target = out / ROWS
     if (out / QUERY).exists() and target.exists():
         if _read_query(out / QUERY) != told:
@@ -219,13 +221,15 @@ def write_rows_of_query(query: str, db: Path, out: Path) -> Path:
         return target
     if out.exists() and any(path.name not in (ROWS, QUERY, "model.tellwhy") for path in out.iterdir()):
         raise CannotWrite(f"{out} exists and holds something else than this run: choose another folder.")
-    stage("asking", db)
+    stage("asking", words)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CannotWrite(f"Cannot write to {out}: {error.strerror or error}.") from error
     if not write_query(query, db, target):
-        raise UnreadableFile(f"The query of {db} gave no rows; expected at least one. Check its conditions.")
+        raise UnreadableFile(
+            f"The query of {words} gave no rows; expected at least one. Check its conditions."
+        )
     with new_file(out / QUERY) as work:
         work.write_text(json.dumps(told) + "\n", encoding="utf-8")
     return target

@@ -1,4 +1,4 @@
-"""One query of a DuckDB or SQLite file, which is opened for reading only."""
+"""One query of a database: a DuckDB or SQLite file, or a server; it can only read."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
+from tellwhy.data.databases import Server, file_of_address, is_address
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.bytes import ByteSource, locate
 from tellwhy.data.reading.cells import make_frame
@@ -50,36 +53,64 @@ def read_query(query: str, db: str | os.PathLike[str]) -> Table:
     query
         A single SELECT or WITH … SELECT.
     db
-        The file; its content tells whether it is DuckDB (needs the extra `tellwhy[sql]`) or SQLite.
+        The file, whose content tells whether it is DuckDB (needs the extra `tellwhy[sql]`) or SQLite; or the
+        address of a server, such as 'postgresql://host/shop' (`tellwhy[db]`), or 'env:NAME', the variable of
+        the environment that holds it.
 
     Raises
     ------
     UnreadableFile, InvalidParameter
         For a file that is no database, and for a query that is refused or fails.
     """
-    path = Path(db)
-    source = locate(path)
-    kind = _find_kind(source)
-    frame = _ask_sqlite(query, path) if kind == "sqlite" else _ask_duckdb(query, path)
+    place = file_of_address(db)
+    words = str(place)
+    if is_address(place):
+        server = Server.of(db)
+        words = server.words
+        frame = frame_from_arrow(pa.Table.from_batches(_make_joinable(_ask_server(query, server))))
+    else:
+        path = Path(place)
+        kind = _find_kind(locate(path))
+        frame = _ask_sqlite(query, path) if kind == "sqlite" else _ask_duckdb(query, path)
     if len(frame) == 0:
         raise UnreadableFile(
-            f"The query of {path} gave no rows; expected at least one. Check its conditions."
+            f"The query of {words} gave no rows; expected at least one. Check its conditions."
         )
     notice = f"Rows of the query: {' '.join(query.split())}"
-    return Table(frame, str(db), (notice,), frame_fingerprint(frame))
+    return Table(frame, words, (notice,), frame_fingerprint(frame))
+
+
+def _ask_server(query: str, server: Server) -> Iterator[pa.RecordBatch]:
+    """The rows that one SELECT of a server gives, some at a time."""
+    if not _SELECT.match(query):
+        raise _refuse_query(server.words, _ONE_SELECT, ())
+    for number, batch in enumerate(server.batches(query)):
+        if not number:
+            _check_names(batch.schema.names, server.words)
+        yield batch
+
+
+def _make_joinable(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Batches of one type: a column whose first cells are missing gets its type when there is one."""
+    found = list(batches)
+    if not found:
+        raise UnreadableFile("The query gave no rows; expected at least one. Check its conditions.")
+    return [batch if batch.schema == found[-1].schema else batch.cast(found[-1].schema) for batch in found]
 
 
 def write_query(query: str, db: str | os.PathLike[str], target: Path) -> int:
-    """Write the rows that one SELECT of a DuckDB file gives to a Parquet file; return how many.
+    """Write the rows that one SELECT gives to a Parquet file; return how many.
 
-    They are held some at a time. Row groups have 65,536 rows. A file that is there already is replaced.
+    They are held some at a time, but for those of SQLite, whose columns have no types. Row groups have 65,536
+    rows. A file that is there already is replaced.
     """
-    path = Path(db)
+    place = file_of_address(db)
+    if is_address(place):
+        return _write_batches(_ask_server(query, Server.of(db)), target)
+    path = Path(place)
     if _find_kind(locate(path)) != "duckdb":
-        raise InvalidParameter(
-            f"{path} is a SQLite database, whose rows are read at once only. Leave --workers out, or export "
-            "the query to a Parquet or CSV file."
-        )
+        table = pa.Table.from_pandas(_ask_sqlite(query, path), preserve_index=False)
+        return _write_batches(iter(table.to_batches(_GROUP)), target)
     n_rows = 0
     with _open_duckdb(path) as (connection, refused), refused():
         relation = _open_relation(connection, query, path)
@@ -88,6 +119,18 @@ def write_query(query: str, db: str | os.PathLike[str], target: Path) -> int:
             for batch in reader:
                 writer.write_batch(batch)
                 n_rows += batch.num_rows
+    return n_rows
+
+
+def _write_batches(batches: Iterator[pa.RecordBatch], target: Path) -> int:
+    first = next(batches, None)
+    if first is None:
+        return 0
+    n_rows = 0
+    with new_file(target) as work, pq.ParquetWriter(work, first.schema) as writer:
+        for batch in chain([first], batches):
+            writer.write_batch(batch if batch.schema == first.schema else batch.cast(first.schema))
+            n_rows += batch.num_rows
     return n_rows
 
 
@@ -180,11 +223,11 @@ def _open_relation(connection: Any, query: str, path: Path) -> Any:
     return relation
 
 
-def _check_names(names: list[str], path: Path) -> None:
+def _check_names(names: list[str], path: Path | str) -> None:
     check_unique(names, where=f"The query of {path}", hint=" In a query: SELECT a.id AS a_id.")
 
 
-def _refuse_query(path: Path, why: str, tables: Any) -> InvalidParameter:
+def _refuse_query(path: Path | str, why: str, tables: Any) -> InvalidParameter:
     listed = ", ".join(map(repr, list(tables)[:10]))
     hint = f" Its tables are: {listed}." if listed else ""
     return InvalidParameter(f"The query of {path} was refused: {why.rstrip('.')}.{hint}")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tellwhy.core.errors import InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.core.progress import stage
+from tellwhy.data.databases import words_of
 from tellwhy.data.queries import read_query
 from tellwhy.data.reading.bytes import ByteSource, file_fingerprint, locate
 from tellwhy.data.reading.delimited import read_delimited
@@ -179,7 +180,7 @@ def read_sources(
     sheet
         Of workbooks: a name, a number from 1 as text, or a number from 0.
     db
-        A DuckDB or SQLite file that the query is asked of; it is opened for reading only.
+        A DuckDB or SQLite file, or the address of a server, that the query is asked of; it is only read.
 
     Examples
     --------
@@ -198,7 +199,7 @@ def read_sources(
         if len(words) != 1 or sheet is not None:
             got = "a sheet" if len(words) == 1 else f"{len(words)} arguments"
             raise InvalidParameter(f"With --db, give one query and nothing else to read; got {got}.")
-        stage("asking", db)
+        stage("asking", words_of(db))
         return read_query(words[0], db)
     _check_no_query(words)
     if words.count(STANDARD_INPUT) > 1:
@@ -227,5 +228,5 @@ def _check_no_query(names: Sequence[str]) -> None:
     for name in names:
         if is_query(name) and not os.path.exists(name):
             raise InvalidParameter(
-                f"{name[:60]!r} looks like a query; say which database to ask: --db FILE (DuckDB or SQLite)."
+                f"{name[:60]!r} looks like a query; say which database to ask: --db FILE or --db ADDRESS."
             )

@@ -269,7 +269,7 @@ def placed_rows(model: TableModel, read: _Read) -> FittedTable:
 
 
 def score_rows(model: TableModel, read: _Read) -> Floats:
-    """Score new rows as they were read, each as if it came alone; one that is dropped for its gaps has NaN."""
+    """Score new rows as they were read, each as if it came alone; NaN for one dropped for its gaps."""
     scores = np.full(len(read.new.frame), np.nan)
     placed = placed_rows(model, read)
     n_rows = len(placed.selection.frame)

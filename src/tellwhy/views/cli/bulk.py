@@ -143,7 +143,7 @@ def explain_in_blocks(
     asked: Mapping[str, Any],
     told: Mapping[str, Any],
     *,
-    db: Path | None = None,
+    db: str | None = None,
     as_json: bool,
     quiet: bool,
 ) -> BulkResult:
@@ -152,6 +152,8 @@ def explain_in_blocks(
     from tellwhy.views.page.page import write_report
 
     _check(asked)
+    name = told.get("to_table")
+    _check_table(name, db, asked["id_column"])
     with _tell_how_to_resume(folder), screen.progress_bar(quiet=quiet), screen.show_warnings_as_notes():
         names = list(files) if db is None else [_write_queried(files, db, folder)]
         place = _fit_model(names, folder, asked) if model is None else model
@@ -171,10 +173,27 @@ def explain_in_blocks(
         )
         if result.run is not None:
             write_report(result.run, folder / RUN / "report.html")
+        if name is not None and db is not None:
+            from tellwhy.bulk.to_table import write_run
+
+            write_run(folder, result.n_blocks, asked["id_column"], db, name)
     _tell(result, folder, asked["top"], as_json=as_json, quiet=quiet)
     if result.failed:
         raise typer.Exit(PARTLY)
     return result
+
+
+def _check_table(name: str | None, db: str | None, id_column: str | None) -> None:
+    """Raise before anything is read for a table that could not be written."""
+    if name is None:
+        return
+    from tellwhy.data.databases import check_table_name
+
+    check_table_name(name)
+    if db is None:
+        raise InvalidParameter("--to-table goes with --db: the new table stands where the query was asked.")
+    if id_column is None:
+        raise InvalidParameter("--to-table needs --id, the column by which the rows of the table are known.")
 
 
 @contextmanager
@@ -198,7 +217,7 @@ def _check(asked: Mapping[str, Any]) -> None:
         )
 
 
-def _write_queried(files: Sequence[str], db: Path, folder: Path) -> str:
+def _write_queried(files: Sequence[str], db: str, folder: Path) -> str:
     """Write the rows of a query beside the parts; those of an earlier run that goes on are used."""
     from tellwhy.bulk.run import write_rows_of_query
 

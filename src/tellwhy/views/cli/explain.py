@@ -308,6 +308,10 @@ def explain_command(
         str | None,
         typer.Option(metavar="ADDRESS", help="Block by block, as tasks of a Ray cluster; or: local."),
     ] = None,
+    to_table: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --db and --id: write scores and reasons into a new table."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
     ] = None,
@@ -337,6 +341,7 @@ def explain_command(
     - `tellwhy explain year/ --model orders.tellwhy --workers 8`: more rows than fit into memory
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
     - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
+    - `tellwhy explain "SELECT * FROM orders" --db postgresql://host/shop --id id --to-table odd_orders`
     - `tellwhy explain sensor.csv --time timestamp`: what happened, when, in which channel
     - `tellwhy explain week.csv --time timestamp --model pump.tellwhy`: the same, beside the weeks before
     - `tellwhy explain cube.npz --grid`, `tellwhy explain s.csv --time at --classes 2`: odd in their context
@@ -368,7 +373,7 @@ def explain_command(
         window=window,
         texts=options.split_options(text),
         model=model,
-        blocks={"workers": workers, "all": all, "budget": budget, "ray": ray},
+        blocks={"workers": workers, "all": all, "budget": budget, "ray": ray, "to_table": to_table},
         as_json=json,
         quiet=quiet,
     )

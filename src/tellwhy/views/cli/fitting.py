@@ -146,7 +146,7 @@ def _sign(model: Path, secret: Path | None) -> None:
 
 
 def _choose_media(
-    files: list[str], asked: dict[str, Any], db: Path | None, *, time: str | None, window: int | None
+    files: list[str], asked: dict[str, Any], db: str | None, *, time: str | None, window: int | None
 ) -> str | None:
     """Events, pictures, series or texts; None for a table."""
     from tellwhy.kinds.choose_kind import find_kind, is_texts

@@ -24,7 +24,13 @@ Sheet = Annotated[
     str | None, typer.Option(metavar="NAME|N", help="Sheet of a workbook: its name, or its number from 1.")
 ]
 Database = Annotated[
-    Path | None, typer.Option("--db", help="DuckDB or SQLite file to ask the query of; it is only read.")
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="FILE|ADDRESS",
+        help="DuckDB or SQLite file, or postgresql://host/name, or env:VARIABLE, to ask the query of; it is "
+        "only read.",
+    ),
 ]
 Reference = Annotated[Path | None, typer.Option(help="A table of ordinary rows to compare with.")]
 Normal = Annotated[
@@ -173,14 +179,14 @@ def name_stem(file: Path) -> str:
     return file.name.partition(".")[0] or "run"
 
 
-def name_first_stem(files: list[str], db: Path | None) -> str:
+def name_first_stem(files: list[str], db: str | None) -> str:
     """The same for what was named to read: the first of several files, a pipe, a database.
 
     Examples
     --------
     >>> name_first_stem(["a.csv", "b.csv"], None), name_first_stem(["-"], None)
     ('a', 'stdin')
-    >>> name_first_stem(["SELECT 1"], Path("s.db"))
+    >>> name_first_stem(["SELECT 1"], "s.db")
     's'
     """
-    return name_stem(db or Path("stdin" if files[0] == "-" else files[0]))
+    return name_stem(Path(db.partition("?")[0] if db else "stdin" if files[0] == "-" else files[0]))

@@ -220,8 +220,8 @@ def open_socket(host: str, port: int) -> Iterator[socket.socket]:
             f"Nothing can listen at {host}, port {port}: {error}. Choose another with --port; 0 takes any "
             "that is free."
         ) from error
-    # Connections inherit it; asyncio sets it only on sockets that were made with the protocol's number. Without
-    # it, the second part of an answer waits 40 ms until the first is acknowledged.
+    # Connections inherit it; asyncio sets it only on sockets made with the protocol's number. Without it, the
+    # second part of an answer waits 40 ms until the first is acknowledged.
     place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with place:
         yield place
