@@ -33,9 +33,7 @@ HEAD = (
     "the first byte sent to the last byte received. `judge` checks the rows as data, draws the line and says "
     "why; no peer has it."
 )
-MEMORY = (
-    "Memory of the process that answers, in MiB, while 32 callers ask for scores of 1 and of 1,000 rows in turn."
-)
+MEMORY = "Memory of the process that answers, in MiB, while 32 callers ask for scores of 1 and of 1,000 rows in turn."
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,9 @@ async def call_again_and_again(
         writer.write(content)
         head = await reader.readuntil(b"\r\n\r\n")
         length = next(
-            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+            int(line.split(b":")[1])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
         )
         await reader.readexactly(length)
         times.append(time.perf_counter() - began)
@@ -166,7 +166,9 @@ def watched(process: subprocess.Popen[bytes], port: int, minutes: float) -> pd.D
 
 
 def main() -> None:
-    options = arguments(__doc__, seconds=option(8.0, "of each case"), minutes=option(3.0, "of watching memory"))
+    options = arguments(
+        __doc__, seconds=option(8.0, "of each case"), minutes=option(3.0, "of watching memory")
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.tellwhy"
         tellwhy.save(tellwhy.fit(ordinary_rows(2_000)), path)

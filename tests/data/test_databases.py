@@ -48,7 +48,9 @@ def address(tmp_path_factory):
         file.write(SECRET)
     os.chmod(password, 0o644)
     data = os.path.join(folder, "data")
-    as_postgres(f"{BIN}/initdb", "-D", data, "-U", "owner", "-A", "scram-sha-256", f"--pwfile={password}", "-N")
+    as_postgres(
+        f"{BIN}/initdb", "-D", data, "-U", "owner", "-A", "scram-sha-256", f"--pwfile={password}", "-N"
+    )
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
     as_postgres(f"{BIN}/pg_ctl", "-D", data, "-o", options, "-l", f"{folder}/log", "-w", "start")
     try:

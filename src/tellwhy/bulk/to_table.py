@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tellwhy.bulk.parts import PARTS, part_name, read_record
+from tellwhy.bulk.parts import PARTS, name_part, read_record
 from tellwhy.bulk.run import ROWS
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.data.databases import write_table
@@ -53,8 +53,12 @@ def _lines(out: Path, n_blocks: int, names: Iterator[pa.Array]) -> Iterator[pa.R
     for number in range(n_blocks):
         record = read_record(out, number)
         if record is None or not record.parts:
-            raise InvalidParameter(f"Block {number} of the run in {out} was not explained; nothing was written.")
-        scores = pq.read_table(out / PARTS / part_name(number, "scores"), columns=["row", "score", "is_alarm"])
+            raise InvalidParameter(
+                f"Block {number} of the run in {out} was not explained; nothing was written."
+            )
+        scores = pq.read_table(
+            out / PARTS / name_part(number, "scores"), columns=["row", "score", "is_alarm"]
+        )
         while len(left) < len(scores):
             left = pa.concat_arrays([left, next(names)])
         yield _batch(out, number, scores, left[: len(scores)])
@@ -62,10 +66,9 @@ def _lines(out: Path, n_blocks: int, names: Iterator[pa.Array]) -> Iterator[pa.R
 
 
 def _batch(out: Path, number: int, scores: pa.Table, names: pa.Array) -> pa.RecordBatch:
-    alarms = pq.read_table(out / PARTS / part_name(number, "alarms"), columns=["row", "p_value", *REASONS])
+    alarms = pq.read_table(out / PARTS / name_part(number, "alarms"), columns=["row", "p_value", *REASONS])
     place = pc.index_in(scores["row"].combine_chunks(), value_set=alarms["row"].combine_chunks())
     told = [alarms[name].combine_chunks().take(place) for name in ("p_value", *REASONS)]
     score = scores["score"].combine_chunks()
     is_alarm = scores["is_alarm"].combine_chunks()
     return pa.RecordBatch.from_arrays([names, score, is_alarm, *told], schema=SCHEMA)
-

@@ -49,11 +49,11 @@ _POSTGRES = {
     1184: pa.timestamp("us", "UTC"),
 }
 _NUMERIC = 1700
-_OF_PYTHON: tuple[tuple[type, pa.DataType], ...] = (
-    (bool, pa.bool_()),
-    (int, pa.int64()),
-    ((float, decimal.Decimal), pa.float64()),  # type: ignore[arg-type]
-    (datetime.date, pa.timestamp("us")),
+_OF_PYTHON: tuple[tuple[tuple[type, ...], Any], ...] = (
+    ((bool,), pa.bool_()),
+    ((int,), pa.int64()),
+    ((float, decimal.Decimal), pa.float64()),
+    ((datetime.date,), pa.timestamp("us")),
 )
 
 
@@ -274,9 +274,7 @@ def write_table(
     return (_write_to_sqlite if is_sqlite else _write_to_duckdb)(place, name, schema, batches)
 
 
-def _write_to_server(
-    server: Server, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> int:
+def _write_to_server(server: Server, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
     if server.kind != "postgresql":
         raise InvalidParameter(
             f"{server.words}: tables are written to PostgreSQL, DuckDB and SQLite, which make a table and "

@@ -256,22 +256,22 @@ def judge(
     return check_rows(model, replace(read, finds_learned=finds_learned, is_part=is_part)).judged()
 
 
-def placed_rows(model: TableModel, read: _Read) -> FittedTable:
+def place_unchecked(model: TableModel, read: _Read) -> FittedTable:
     """Place new rows, as they were read, beside those that were learned from; nothing is checked.
 
     `judge` sets cells missing that a finding explains, and so may score a row with a finding otherwise.
     """
-    selection, _ = _in_segments(model, read.table, _selection(model, read.new, read.new.frame))
+    selection, _ = _place_in_segments(model, read.table, _select_rows(model, read.new, read.new.frame))
     if read.request.missing == "drop":
         kept = model.encoder.kept_rows(selection.frame)
         selection = selection.without(kept, np.arange(len(selection.reference)))
-    return _fitted(model, selection)
+    return _take_fitted(model, selection)
 
 
 def score_rows(model: TableModel, read: _Read) -> Floats:
     """Score new rows as they were read, each as if it came alone; NaN for one dropped for its gaps."""
     scores = np.full(len(read.new.frame), np.nan)
-    placed = placed_rows(model, read)
+    placed = place_unchecked(model, read)
     n_rows = len(placed.selection.frame)
     if n_rows:
         with one_thread_for_products():  # a row takes less time than looking for libraries anew
@@ -279,7 +279,7 @@ def score_rows(model: TableModel, read: _Read) -> Floats:
     return scores
 
 
-def unread_cell(model: TableModel, read: _Read) -> tuple[int, str] | None:
+def find_unread_cell(model: TableModel, read: _Read) -> tuple[int, str] | None:
     """The first cell that could not be read as those of the fitting were, by row and column."""
     for name, role in model.roles.items():
         if name not in read.table.frame.columns or role.kind not in ("number", "date", "boolean"):

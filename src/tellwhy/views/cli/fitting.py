@@ -113,7 +113,7 @@ def fit_command(
     if sign is not None:
         check_secret(sign)
     if kind is not None:
-        media = {"time": time, "window": window, "sheet": sheet, "db": db}
+        media: dict[str, Any] = {"time": time, "window": window, "sheet": sheet, "db": db}
         media |= {"edges": edges, "n_classes": classes or None, "neighbours": neighbours}
         _fit_media(kind, files, asked | media, save, force=force, as_json=json, quiet=quiet)
         _sign(save, sign)

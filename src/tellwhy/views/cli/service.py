@@ -129,5 +129,5 @@ def _add_key(name: str, path: Path | None) -> None:
 
     if path is None:
         raise InvalidParameter("Say which file holds the keys: --api-key-file FILE.")
-    screen.say(add_key(path, name))
+    screen.print_line(add_key(path, name))
     screen.note(f"The key of {name}; {path} holds its hash, and nothing else holds the key.")

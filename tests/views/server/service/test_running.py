@@ -246,7 +246,9 @@ def started(place, *words):
 def test_a_process_that_is_killed_is_replaced_and_the_end_finishes_what_was_begun(place):
     with started(place, "--workers", "2") as (process, port, lines):
         address = f"http://127.0.0.1:{port}"
-        out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+        out = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True
+        )
         children = [int(word) for word in out.stdout.split()]
         rows = rows_of(5)
         with Client(address) as client:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import tellwhy
-from tellwhy.kinds.table import changed_request, judge
-from tellwhy.results.schema import json_schema
+from tellwhy.kinds.table import change_request, judge
+from tellwhy.results.schema import make_json_schema
 from tellwhy.views.server.service.bodies import ARROW, CSV
 
 from .conftest import rows_of
@@ -42,7 +42,7 @@ def arrow_of(frame, **settings):
 def oracle(place, frame):
     model = tellwhy.load(place)
     table = tellwhy.data.as_table(frame)
-    return judge(model, table, changed_request(model, {}), is_part=True)
+    return judge(model, table, change_request(model, {}), is_part=True)
 
 
 def test_scores_are_those_of_the_library_in_every_form(client, place, rows):
@@ -72,7 +72,7 @@ def test_explanations_are_those_of_the_library(client, place, rows):
 
 def test_a_judgement_is_the_document_of_a_result(client, rows):
     found = client.post("/v1/judge", json={"rows": as_rows(rows), "top": 3, "most": 2}).json()
-    jsonschema.validate(found, json_schema())
+    jsonschema.validate(found, make_json_schema())
     assert found["anomalies"][0]["part"]["row"] == 7
     assert found["anomalies"][0]["is_alarm"]
     assert found["anomalies"][0]["reasons"][0]["feature"] == "size"

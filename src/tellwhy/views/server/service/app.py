@@ -218,9 +218,7 @@ class Service:
 
     async def ready(self, _: Request) -> Response:
         """Whether it answers requests: models are read, and it is not about to stop."""
-        return Response(
-            json.dumps({"ready": self.is_ready}), 200 if self.is_ready else 503, media_type=JSON
-        )
+        return Response(json.dumps({"ready": self.is_ready}), 200 if self.is_ready else 503, media_type=JSON)
 
     async def metrics(self, _: Request) -> Response:
         """What was counted, for Prometheus."""
@@ -245,6 +243,7 @@ def make_service(
         Where it will listen: at this machine's own address, pages from elsewhere may not call it.
     """
     service = Service(shelf, limits or Limits())
+    handlers: Any = error_handlers()
     app = FastAPI(
         title="tellwhy",
         version=tellwhy.__version__,
@@ -252,7 +251,7 @@ def make_service(
         docs_url=None,  # its pages would load programs from elsewhere
         redoc_url=None,
         lifespan=service.life,
-        exception_handlers=error_handlers(),
+        exception_handlers=handlers,
     )
     _add_endpoints(app, service)
     is_own = f"[{host}]" in LOOPBACK or host in LOOPBACK

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.bytes import locate
-from tellwhy.data.reading.cells import frame_from_records
+from tellwhy.data.reading.cells import make_frame
 from tellwhy.data.reading.delimited import read_delimited
 from tellwhy.data.table import check_unique
 from tellwhy.views.server.service.limits import Limits
@@ -100,7 +100,7 @@ def frame_of_rows(rows: Any, columns: Any, limits: Limits) -> pd.DataFrame:
         _check_cells(row, number)
     check_size(len(rows), len(set().union(*rows[:100])), limits)
     try:
-        frame = frame_from_records(rows, "The request")
+        frame = make_frame(rows, "The request")
     except (InvalidInput, OverflowError, pa.ArrowException) as error:
         raise HTTPException(UNUSABLE, f"The rows are no table: {error}") from None
     return checked(frame, limits)
@@ -159,7 +159,7 @@ def check_size(n_rows: int, n_columns: int, limits: Limits) -> None:
 
 def checked(frame: pd.DataFrame, limits: Limits) -> pd.DataFrame:
     """Return a table whose numbers are finite; missing cells may be among them."""
-    check_size(*frame.shape, limits)
+    check_size(len(frame), frame.shape[1], limits)
     if not frame.shape[1]:
         raise HTTPException(UNUSABLE, "The request holds no columns.")
     for name in frame.columns:

@@ -17,20 +17,20 @@ from tellwhy.data.table import Table
 from tellwhy.kinds.drift import compare_with_model, diff_tables
 from tellwhy.kinds.model import judge as judge_any
 from tellwhy.kinds.table import (
-    changed_request,
+    change_request,
+    explain_judged,
+    find_unread_cell,
     judge,
-    judged_run,
-    placed_rows,
+    place_unchecked,
     read_rows,
     score_rows,
-    unread_cell,
 )
 from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel
 from tellwhy.results.result import Result
-from tellwhy.storage.documents import plain
-from tellwhy.views.cli.bulk import new_data_json
-from tellwhy.views.cli.tables import difference_as_json
+from tellwhy.storage.documents import make_plain
+from tellwhy.views.cli.bulk import record_new_data
+from tellwhy.views.cli.tables import record_difference
 from tellwhy.views.documents import paged_result, result_document
 from tellwhy.views.server.service.bodies import UNUSABLE, check_columns, unusable_cell
 from tellwhy.views.server.service.shelf import Served
@@ -61,7 +61,7 @@ def _read(served: Served, frame: pd.DataFrame) -> Any:
     """Rows as those of the fitting were read; raise for a cell that cannot be."""
     model = served.table
     read = read_rows(model, _table(served, frame), model.request)
-    lost = unread_cell(model, read)
+    lost = find_unread_cell(model, read)
     if lost is not None:
         kind = model.roles[lost[1]].kind
         raise unusable_cell(*lost, f"cannot be read as a {kind}, which the column holds")
@@ -71,7 +71,7 @@ def _read(served: Served, frame: pd.DataFrame) -> Any:
 def explain(served: Served, frame: pd.DataFrame, asked: Mapping[str, Any]) -> Document:
     """What each column contributes to the score of every row."""
     _only(asked, ("method",))
-    placed = placed_rows(served.table, _read(served, frame))
+    placed = place_unchecked(served.table, _read(served, frame))
     with one_thread_for_products():
         found = placed.explain(np.arange(len(placed.selection.frame)), str(asked.get("method", "auto")))
     residual = None if found.residual is None else found.residual.tolist()
@@ -105,7 +105,7 @@ def judge_rows(served: Served, frame: pd.DataFrame, asked: Mapping[str, Any]) ->
 def result_of(served: Served, frame: pd.DataFrame, settings: Mapping[str, Any]) -> Result:
     """Judge rows as they come: of a table, alarms begin at the line drawn in fitting."""
     if isinstance(served.model, TableModel):
-        return replace(judged_run(served.model, _judged(served, frame, settings)), source=NAME)
+        return replace(explain_judged(served.model, _judged(served, frame, settings)), source=NAME)
     return replace(judge_any(served.model, frame, **settings), source=NAME)
 
 
@@ -113,15 +113,15 @@ def diff(served: Served, frame: pd.DataFrame, asked: Mapping[str, Any], old: pd.
     """What is new in rows beside those of the fitting, or beside other rows that came with them."""
     _only(asked, ())
     if old is not None:
-        return dict(plain(difference_as_json(diff_tables(Table(old, "old"), Table(frame, "new")))))
+        return dict(make_plain(record_difference(diff_tables(Table(old, "old"), Table(frame, "new")))))
     found = compare_with_model(served.table, _table(served, frame))
-    return {**_named(served), **plain(new_data_json(found))}
+    return {**_named(served), **make_plain(record_new_data(found))}
 
 
 def _judged(served: Served, frame: pd.DataFrame, settings: Mapping[str, Any]) -> Judged:
     model = served.table
     table = _table(served, frame)
-    return judge(model, table, changed_request(model, dict(settings)), is_part=True)
+    return judge(model, table, change_request(model, dict(settings)), is_part=True)
 
 
 def _table(served: Served, frame: pd.DataFrame) -> Table:

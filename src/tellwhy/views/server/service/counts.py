@@ -35,7 +35,7 @@ class Counts:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        of = {"registry": self.registry}
+        of: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter(
             "tellwhy_requests", "Requests by endpoint and status.", ["endpoint", "status"], **of
         )

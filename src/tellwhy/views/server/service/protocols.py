@@ -110,10 +110,12 @@ def _shape(tensor: Mapping[str, Any], limits: Limits) -> tuple[int, int]:
     """Rows and columns of a tensor."""
     name = str(tensor.get("name", ""))[:80]
     shape = tensor.get("shape")
-    is_list = isinstance(shape, list) and all(
-        isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape
+    is_shape = (
+        isinstance(shape, list)
+        and 1 <= len(shape) <= MOST_AXES
+        and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape)
     )
-    if not is_list or not 1 <= len(shape) <= MOST_AXES:
+    if not isinstance(shape, list) or not is_shape:
         raise HTTPException(UNUSABLE, f"Tensor {name!r} needs a shape of one or two whole numbers.")
     n_columns = shape[1] if len(shape) == MOST_AXES else 1
     check_size(shape[0], n_columns, limits)
@@ -125,13 +127,15 @@ def _values(tensor: Mapping[str, Any], shape: tuple[int, int], raw: bytes | None
     kind = tensor.get("datatype")
     name = str(tensor.get("name", ""))[:80]
     n = shape[0] * shape[1]
+    found: Any
     try:
         if raw is not None:
             found = _texts(raw, n) if kind == "BYTES" else np.frombuffer(raw, TYPES[str(kind)])
         else:
             data = tensor.get("data")
             flat = _flat(data) if isinstance(data, list) else []
-            found = list(map(_as_text, flat)) if kind == "BYTES" else np.array(flat, dtype=TYPES[str(kind)])
+            texts = kind == "BYTES"
+            found = [_as_text(each) for each in flat] if texts else np.array(flat, dtype=TYPES[str(kind)])
     except (KeyError, ValueError, TypeError, OverflowError, struct.error):
         raise HTTPException(UNUSABLE, f"Tensor {name!r} does not hold {str(kind)[:20]} cells.") from None
     if len(found) != n:

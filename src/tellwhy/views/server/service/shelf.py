@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from tellwhy.core.errors import InvalidParameter, TellwhyError
 from tellwhy.kinds.table_model import TableModel
-from tellwhy.storage.documents import plain
+from tellwhy.storage.documents import make_plain
 from tellwhy.storage.model_file import load
 
 LOG = logging.getLogger("tellwhy.service")
@@ -81,7 +81,7 @@ class Served:
         return {
             **told,
             "columns": columns,
-            "fitted_to": plain(fitted),
+            "fitted_to": make_plain(fitted),
             "detector": model.words,
             "threshold": model.threshold,
             "threshold_rule": model.rule,
