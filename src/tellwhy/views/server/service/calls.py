@@ -14,8 +14,9 @@ from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.running import one_thread_for_products
 from tellwhy.core.score import Floats
 from tellwhy.data.table import Table
-from tellwhy.kinds.drift import compare_with_model, diff_tables
+from tellwhy.kinds.drift import diff_tables
 from tellwhy.kinds.model import judge as judge_any
+from tellwhy.kinds.new_data import compare_with_model
 from tellwhy.kinds.table import (
     change_request,
     explain_judged,
