@@ -26,8 +26,9 @@ class Keys:
 
     def owner(self, headers: Mapping[str, str]) -> str | None:
         """Whose key a request brings, as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        key = bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        told = headers.get("authorization", "")
+        is_bearer = told.lower().startswith("bearer ")
+        key = told[len("bearer ") :].strip() if is_bearer else headers.get("x-api-key", "")
         given = hashlib.sha256(key.encode("utf-8", errors="replace")).digest()
         found = None
         for name, known in self.hashes.items():  # all of them, whichever agrees

@@ -144,9 +144,10 @@ def places_of(files: Sequence[str]) -> dict[str, Path]:
     """Names and files of models: 'orders.tellwhy', or 'orders=models/2026-01.tellwhy'."""
     found: dict[str, Path] = {}
     for told in files:
-        name, sign, path = told.partition("=")
-        place = Path(path if sign and "/" not in name else told)
-        name = name if sign and "/" not in name else place.name.partition(".")[0]
+        before, _, after = told.rpartition("=")
+        is_named = bool(before) and "/" not in before
+        place = Path(after if is_named else told)
+        name = before if is_named else place.name.partition(".")[0]
         if name in found:
             raise InvalidParameter(f"Two models are named {name!r}; name one otherwise: NAME=FILE.")
         found[name] = place

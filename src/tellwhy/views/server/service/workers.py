@@ -145,7 +145,7 @@ class Watch:
         """Whether all answer; False where one ended instead."""
         waiting = {child.pipe for child in self.children}
         while waiting and not self.is_ending:
-            readable, _, _ = select.select(list(waiting), [], [], _LOOK)
+            readable = select.select(list(waiting), [], [], _LOOK)[0]
             if any(not os.read(pipe, 1) for pipe in readable):
                 return False  # the pipe was closed: its process has ended
             waiting -= set(readable)
