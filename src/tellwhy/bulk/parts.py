@@ -25,6 +25,7 @@ from tellwhy.storage.manifest import measure_file
 PARTS = "parts"
 RECORDS = "blocks"
 WORK = "unfinished"
+ROWS = "query.parquet"  # of a query, which are kept beside the parts
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tellwhy.bulk.blocks import Block
 from tellwhy.bulk.merge import EarlySample, merge_run, write_list
-from tellwhy.bulk.parts import Record, clear_unfinished, make_folders, read_record, write_record
+from tellwhy.bulk.parts import ROWS, Record, clear_unfinished, make_folders, read_record, write_record
 from tellwhy.bulk.plan import Job, Plan, make_plan
 from tellwhy.bulk.workers import run_in_pool, start_starter
 from tellwhy.core.errors import CannotWrite, InvalidParameter, UnreadableFile
@@ -206,7 +206,6 @@ def _explain_others(plan: Plan, runner: Runner, done: dict[int, Record], early: 
         early.look(done)
 
 
-ROWS = "query.parquet"
 QUERY = "query.json"
 
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tellwhy.bulk.parts import PARTS, name_part, read_record
-from tellwhy.bulk.run import ROWS
+from tellwhy.bulk.parts import PARTS, ROWS, name_part, read_record
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.data.databases import write_table
 

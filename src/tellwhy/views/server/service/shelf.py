@@ -144,9 +144,9 @@ def places_of(files: Sequence[str]) -> dict[str, Path]:
     """Names and files of models: 'orders.tellwhy', or 'orders=models/2026-01.tellwhy'."""
     found: dict[str, Path] = {}
     for told in files:
-        before, _, after = told.rpartition("=")
+        before = told.rpartition("=")[0]
         is_named = bool(before) and "/" not in before
-        place = Path(after if is_named else told)
+        place = Path(told[len(before) + 1 :] if is_named else told)
         name = before if is_named else place.name.partition(".")[0]
         if name in found:
             raise InvalidParameter(f"Two models are named {name!r}; name one otherwise: NAME=FILE.")
