@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tellwhy.core.score import ScoreFunction as ScoreFunction
     from tellwhy.kinds.model import fit as fit, judge as judge
     from tellwhy.one_liner.explain import explain as explain, methods as methods
+    from tellwhy.one_liner.prompts import explain_prompt as explain_prompt
     from tellwhy.results.result import Result as Result
     from tellwhy.storage.model_file import load as load, save as save
     from tellwhy.views import plots as plot
@@ -37,6 +38,7 @@ _PUBLIC = {
     "Explanation": "tellwhy.core.explanation",
     "ScoreFunction": "tellwhy.core.score",
     "explain": "tellwhy.one_liner.explain",
+    "explain_prompt": "tellwhy.one_liner.prompts",
     "Result": "tellwhy.results.result",
     "fit": "tellwhy.kinds.model",
     "judge": "tellwhy.kinds.model",
@@ -70,6 +72,7 @@ __all__ = [
     "detectors",
     "evaluation",
     "explain",
+    "explain_prompt",
     "explainers",
     "fit",
     "judge",
