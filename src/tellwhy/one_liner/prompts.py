@@ -223,7 +223,7 @@ def _numbers(tokenizer: Any, text: str, *, is_begun: bool = False) -> list[int]:
 
 
 def _places(tokenizer: Any, text: str, numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Where each token stands in the text; one that stands nowhere, such as a mark of the beginning, at (0, 0)."""
+    """Where each token stands in the text; at (0, 0) one that stands nowhere, such as a beginning's mark."""
     try:
         given = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
         return [(int(start), int(end)) for start, end in given]
