@@ -19,11 +19,11 @@ from tellwhy.core.explanation_parts import TOKENS, Extras
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, none, one_of, validate_value
 from tellwhy.core.progress import shown
-from tellwhy.core.registry import Card, explainer_card
+from tellwhy.core.registry import Card, find_explainer
 from tellwhy.core.score import Floats
 from tellwhy.explainers.perturbation.text_pieces import PiecesScore, TextPieces, text_pieces
 from tellwhy.one_liner.known_names import known_name
-from tellwhy.one_liner.method import made
+from tellwhy.one_liner.method import make_explainer
 from tellwhy.one_liner.texts import METHODS
 from tellwhy.scoring import FunctionScore
 
@@ -95,7 +95,7 @@ def explain_prompt(
     require("torch", "explaining a language model")
     validate_value("explain_prompt", "output", output, one_of(*OUTPUTS))
     name, settings = known_name(method, is_network=True)
-    card = explainer_card(name)
+    card = find_explainer(name)
     task = _Task.of(model, tokenizer, prompt, answer, pieces)
     with shown(progress):
         if card.role == "network explainer":
@@ -141,7 +141,7 @@ class _Task:
         if "baseline" in params:
             raise InvalidParameter(f"{card.name} leaves nothing out, so that baseline= would be ignored.")
         asked = _answer_module(self.model, self.answer, is_probability=output == "log_probability")
-        explainer, further = made(card, asked, params)
+        explainer, further = make_explainer(card, asked, params)
         whole = torch.tensor([self.prompt + self.answer[:-1]])
         found: Explanation = explainer.explain(whole, **further)
         tokens = found.values.reshape(-1)
@@ -174,7 +174,7 @@ class _Task:
 
         score = FunctionScore(scored, describes=f"the {words} of the answer after the prompt")
         n = len(self.parts.places)
-        explainer, further = made(card, PiecesScore(score, self.parts, baseline), params)
+        explainer, further = make_explainer(card, PiecesScore(score, self.parts, baseline), params)
         explainer.fit(np.zeros((1, n)))
         found: Explanation = explainer.explain(np.ones((1, n)), **further)
         said = {
