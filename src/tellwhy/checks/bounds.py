@@ -117,6 +117,8 @@ def _beyond(seen: Facts, known: Facts, column: str, bound: float, sign: float) -
         return
     # A share cannot be above 1; a column that merely stays below 100 may well go on.
     is_share = sign > 0 or _SHARE.search(f"{column} {getattr(seen.roles[column], 'words', '')}") is not None
+    if bound == _UPPER[1] and not is_share:
+        return
     evidence = (below.evidence if is_share else below.edge) - math.log(3 * len(seen.numbers))
     chosen = evidence > LEVEL
     rows = below.rows[chosen]

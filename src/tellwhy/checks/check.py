@@ -26,6 +26,7 @@ from tellwhy.checks.labels import (
     find_rare_pairs,
     learn_scales,
 )
+from tellwhy.checks.mistakes import BROKEN_ORDER, RARE_LEVEL
 from tellwhy.checks.orders import Order, find_broken_orders, learn_orders
 from tellwhy.checks.placeholders import find_placeholders
 from tellwhy.checks.relations import Relation, find_broken_relations, learn_relations
@@ -117,6 +118,8 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+# What these tell of a cell, a claim that was weighed tells better.
+_OF_ENDS = {BROKEN_ORDER.kind, RARE_LEVEL.kind}
 GROUP = "tellwhy.checks"  # of entry points of packages that bring checks of their own
 _added: dict[str, Check] = {}
 F = TypeVar("F", bound=Callable[[Facts, Facts], list[Finding]])
@@ -207,7 +210,7 @@ def check_table(
     findings: list[Finding] = []
     for check in all_checks() if len(frame) else ():
         stage(f"checking the data: {check.find.__name__.removeprefix('find_').replace('_', ' ')}")
-        found = check.find(seen, known)
+        found = _told_once(check.find(seen, known), findings)
         findings += found
         is_same = known is seen
         seen = seen.without(found)
@@ -215,6 +218,19 @@ def check_table(
     findings.sort(key=lambda finding: (-finding.surprise, -len(finding.rows)))
     explained = _explained(findings, len(frame))
     return Quality(tuple(findings), _emptied(frame, explained), explained)
+
+
+def _told_once(found: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
+    """Findings without the cells of which something more likely was told: −3 is below 0, but a flipped sign."""
+    told = {(each.columns[0], row) for each in before if each.probabilities for row in each.rows}
+    kept: list[Finding] = []
+    for each in found:
+        new = [at for at, row in enumerate(each.rows) if (each.columns[0], row) not in told]
+        if each.kind not in _OF_ENDS or len(new) == len(each.rows):
+            kept.append(each)
+        elif new:
+            kept.append(each.of_rows(new))
+    return kept
 
 
 def learn_rules(facts: Facts) -> dict[str, Any]:

@@ -9,7 +9,8 @@ Of one kind of mistake only the best claim on a cell counts, with at most e^12 t
 is no surer than the rule. Cells are told, the most probable first, while the mean of 1 − P over what is told
 is at most 10 % (the Bayesian false discovery rate) and P is at least one half; others with such a P are told
 too, but make no row odd. The best explanation is told where it has most of P(wrong); otherwise the cell is
-odd, without a story. Cells are treated as missing where P is at least .9, all others are suspects.
+odd, without a story. Cells are treated as missing where P is at least .9 (of numbers .98), all others are
+suspects.
 """
 
 from __future__ import annotations
@@ -113,14 +114,19 @@ class _Entries:
         )
 
 
-def decide(seen: Facts, claims: Sequence[Claim], supports: Sequence[Support] = ()) -> list[Finding]:
-    """Weigh all claims on the cells of a table against each other, and tell what wins."""
+def decide(
+    seen: Facts, claims: Sequence[Claim], supports: Sequence[Support] = (), *, sure: float = SURE
+) -> list[Finding]:
+    """Weigh all claims on the cells of a table against each other, and tell what wins.
+
+    Cells of which a claim is as probable as `sure` are treated as missing.
+    """
     claims = [claim for claim in claims if len(claim.rows)]
     if not claims:
         return []
     found = weigh(seen, claims, supports)
     told = choose(found.wrong, np.array([claims[c].is_one for c in found.claim]), found.claim)
-    return _findings(seen, claims, found, told)
+    return _findings(seen, claims, found, told & (found.wrong >= sure), told)
 
 
 def weigh(seen: Facts, claims: Sequence[Claim], supports: Sequence[Support] = ()) -> Posterior:
@@ -199,7 +205,9 @@ def choose(wrong: Floats, is_one: np.ndarray, claim: Integers) -> np.ndarray:
     return told
 
 
-def _findings(seen: Facts, claims: Sequence[Claim], found: Posterior, told: np.ndarray) -> list[Finding]:
+def _findings(
+    seen: Facts, claims: Sequence[Claim], found: Posterior, is_sure: np.ndarray, told: np.ndarray
+) -> list[Finding]:
     """Cells with one cause together, those that are sure apart from suspects."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for at in np.flatnonzero(found.wrong >= TOLD).tolist():
@@ -207,7 +215,8 @@ def _findings(seen: Facts, claims: Sequence[Claim], found: Posterior, told: np.n
         is_told = found.part[at] >= TOLD
         cause = (claim.mistake.kind, claim.form, claim.columns, repr(sorted(claim.facts.items())))
         key = cause if is_told else (ODD_CELL.kind, "", claim.columns[:1], "")
-        groups.setdefault((*key, bool(told[at]), bool(told[at] and found.wrong[at] >= SURE)), []).append(at)
+        empties = is_told and (claim.form or claim.mistake.kind) in claim.mistake.empties
+        groups.setdefault((*key, bool(told[at]), bool(is_sure[at] and empties)), []).append(at)
     return [_finding(seen, claims, found, np.array(group), key) for key, group in groups.items()]
 
 

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +40,9 @@ _PROBED = 1_500
 _MOST_WORDS = 60
 _DIVERSITY = 1.5  # what each doubling of the number of rare formats that recur takes off the odds
 _RECURS = 2.0
+_OF_WORDS = frozenset([*_WORDS, *" ,.'’&()-"])
+_FREE = 4.0  # log-odds less where all usual cells are words
+_HEXADECIMAL = re.compile(r"#?[0-9A-Fa-f]{6,}")
 _NUMBERS = 0.9
 _FITTED = (0.15, 1.3)  # log-odds that came true in tables with planted mistakes: a + b·l
 Pattern = tuple[str, ...]
@@ -66,6 +69,8 @@ class Level:
         return tuple(_without_lists(found))
 
     def _mark(self, token: str) -> str:
+        if token == "Inf":
+            return "999" if self.has_lengths else "9+"
         if token.isdigit():
             return "9" * len(token) if self.has_lengths else "9+"
         if not token.isalpha():
@@ -209,10 +214,19 @@ def claim_formats(name: str, column: Writing, keyboard: Keyboard, *, is_read: bo
         if not is_read:
             yield from _no_numbers(name, column, keyboard)
         return
+    if _are_hexadecimal(column):
+        return  # colours and digests: digits and letters stand in any order
     formats = Formats.of(column)
     if formats.usual and formats.covered >= 0.7:
         yield from _rare_formats(name, column, formats, keyboard)
     yield from _second_units(name, column)
+
+
+def _are_hexadecimal(column: Writing) -> bool:
+    codes = np.flatnonzero(~column.is_mark & (column.counts > 0))[:_PROBED].tolist()
+    n_hexadecimal = sum(_HEXADECIMAL.fullmatch(column.names[code]) is not None for code in codes)
+    n_letters = sum(any(map(str.isalpha, column.names[code])) for code in codes)
+    return bool(codes) and n_hexadecimal >= _NUMBERS * len(codes) and 2 * n_letters > len(codes)
 
 
 def _no_numbers(name: str, column: Writing, keyboard: Keyboard) -> Iterator[Claim]:
@@ -266,12 +280,13 @@ def _rare_formats(name: str, column: Writing, formats: Formats, keyboard: Keyboa
 
 
 def _base_odds(formats: Formats) -> float:
-    """Log-odds of any rare format of one row: less where rare formats recur, or most words are free."""
+    """Log-odds of any rare format of one row: less where rare formats recur, or where usual ones are words."""
     recurring = sum(count >= 3 for count in formats.rare.values())
-    free = sum(all(m in (*_WORDS, " ") for m in p) for p in formats.usual) / len(formats.usual)
+    # Names and titles come in many forms: O'Shea, "Campbell, Ben N.", "Would I Lie to You?".
+    free = sum(all(m in _OF_WORDS for m in p) for p in formats.usual) / len(formats.usual)
     cover = 0.5 * math.log(formats.covered / (1 - formats.covered + 1 / formats.n))
     most = formats.counts[formats.usual[0]]
-    return _PRIOR + math.log(most) - _DIVERSITY * math.log(1 + recurring) - 1.5 * free + cover
+    return _PRIOR + math.log(most) - _DIVERSITY * math.log(1 + recurring) - _FREE * free + cover
 
 
 def _likeness(pattern: Pattern, usual: list[Pattern], skeletons: set[Pattern]) -> float:
@@ -306,8 +321,8 @@ def _odd(name: str, column: Writing, code: int, odds: float, usual: str) -> Clai
     # What is written again and again is a label of its own.
     odds -= _RECURS * math.log(max(int(column.counts[code]), 1))
     fitted = _FITTED[0] + _FITTED[1] * odds
-    facts = {"value": column.names[code]}
-    return _claim(RARE_LEVEL, name, rows, fitted, facts, usual={"value": usual}, form="odd_pattern")
+    claim = _claim(RARE_LEVEL, name, rows, fitted, {}, usual={"like": usual}, form="odd_pattern")
+    return replace(claim, own=[{"value": column.names[code]}] * len(rows))
 
 
 def _claim(

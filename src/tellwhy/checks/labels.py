@@ -33,6 +33,7 @@ _SURE = 1.5  # a smaller surprise makes no row odd
 _ODD_ROWS = 3  # a rare level of more rows than this, and of a larger share, is small but no error
 _ODD_SHARE = 0.002
 _FEW = 5
+_LONG_SCALE = 5  # steps; the next after a shorter scale is merely the next
 
 
 def find_levels(seen: Facts, known: Facts) -> list[Finding]:
@@ -153,6 +154,8 @@ def _off_scale(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
         if not 0 < len(rows) <= max(_OFF * seen.n, 3):
             continue
         gap = int(np.abs(values[rows][:, None] - others[[0, -1]]).min())
+        if gap < 2 and len(np.unique(others)) < _LONG_SCALE:
+            continue  # one bedroom where others have two to four
         # The step after the last common one may be its tail: 40 families of 3 children, and one of 4.
         evidence = edge_evidence(ends, beyond=len(rows), step=1.0)
         evidence = max(evidence, beyond_evidence(ends, k=len(rows), gap=gap, step=1.0))
@@ -175,6 +178,8 @@ _MOST_VALUES = 20  # of a column of numbers
 _RATIO_OF_PAIRS = 0.1  # of the rows that independent columns would have
 _RARE_PAIR = 0.001  # of all rows: a pair that more rows have is a habit of the data
 _RARE_ROWS = 3
+_OF_LEVEL = 0.004  # of the rows of the rarer level: a pair that more of them have is an exception, no error
+_MOST_PAIRS = 2  # of two columns: where more pairs are rare, the columns go together more or less
 _ENOUGH = 5  # rows expected, from which a pair can be told to be rare
 _FORBIDDEN = 0.02
 _USUAL = 0.3  # a level's other partners come together at least so often as independent ones would
@@ -189,10 +194,15 @@ def find_rare_pairs(seen: Facts, known: Facts) -> list[Finding]:
         if set(pair) & set(seen.labels)
     }
     n_tried = sum(table.size for table in tables.values())
-    findings: list[Finding] = []
+    found: dict[tuple[int, ...], Finding] = {}
     for pair, table in tables.items():
-        findings += _of_pair(seen, pair, (columns[pair[0]], columns[pair[1]]), table, n_tried)
-    return findings
+        of_pair = list(_of_pair(seen, pair, (columns[pair[0]], columns[pair[1]]), table, n_tried))
+        for finding in of_pair if len(of_pair) <= _MOST_PAIRS else []:
+            # Columns that say the same of a row (a party, and whether it is this one) are told once.
+            known = found.setdefault(tuple(finding.rows), finding)
+            if finding.surprise > known.surprise:
+                found[tuple(finding.rows)] = finding
+    return list(found.values())
 
 
 def _coded_columns(seen: Facts, known: Facts) -> dict[str, Coded]:
@@ -226,6 +236,9 @@ def _of_pair(
     for i, j in np.argwhere(suspects):
         evidence = few(float(table[i, j]), float(expected[i, j])) - math.log(n_tried)
         if evidence <= LEVEL or not _stands_alone(table, expected, int(i), int(j)):
+            continue
+        # One senator of 55 who votes with the others is rare, and no error: of that, whatever is rare is made.
+        if table[i, j] > _OF_LEVEL * min(table[i].sum(), table[:, j].sum()):
             continue
         rows = np.flatnonzero((coded[0].seen == i) & (coded[1].seen == j))
         if not len(rows):

@@ -141,11 +141,11 @@ STUCK = declare(
     {"stuck": "value", "stuck_reading": "first last is_clock value"},
     empties="stuck_reading",
 )
-BROKEN_RELATION = declare("broken_relation", {"relation": "equation is_first times"}, empties="relation")
+# Which of the cells is wrong is mostly not known of rows that break an equation or an order: they stay.
+BROKEN_RELATION = declare("broken_relation", {"relation": "equation is_first times"})
 BROKEN_ORDER = declare(
     "broken_order",
     {"order": "low high is_date", "beyond_bound": "side bound"},
-    empties="order beyond_bound",
     is_repairable=True,
 )
 BROKEN_DEPENDENCY = declare(
@@ -171,7 +171,7 @@ ODD_CELL = declare("odd_cell", {"odd_cell": ""}, is_repairable=True)
 VANISHED_LEVEL = declare("vanished_level", {"vanished_level": "level"})
 RARE_LEVEL = declare(
     "rare_level",
-    {"rare_level": "level", "off_scale": "values", "odd_pattern": "value"},
+    {"rare_level": "level", "off_scale": "values", "odd_pattern": ""},
     is_repairable=True,
     is_of_one_value=True,
 )

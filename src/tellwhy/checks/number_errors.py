@@ -20,18 +20,19 @@ SLIPS = {10.0: 0.4, 100.0: 0.16, 1000.0: 0.06, 0.1: 0.24, 0.01: 0.1, 0.001: 0.04
 # What a measure is called, and by how much its units differ. A temperature is no multiple of another.
 _UNITS_OF = {
     "weight mass load dose kg g mg lb lbs oz t gewicht": (2.2046, 28.35),
-    "height length width depth distance size altitude elevation mileage range km m cm mm mi ft inch": (
-        *(2.54, 3.2808, 1.6093, 12.0),
-    ),
+    "height length width depth size cm mm inch": (2.54, 3.2808, 12.0),
+    "distance altitude elevation mileage range km m mi ft": (1.6093, 3.2808),
     "area": (2.54**2, 3.2808**2),
     "volume fuel l ml gal": (3.7854, 28.35),
     "speed velocity kmh mph": (1.6093, 3.6),
     "pressure bar psi kpa hpa pa": (6.8948,),
-    "duration time latency wait age ms s sec seconds min minutes h hours dauer": (60.0, 3600.0, 12.0, 24.0),
+    "duration time latency wait ms s sec seconds min minutes h hours dauer": (60.0, 3600.0, 24.0),
+    "age years months": (12.0,),
     "energy power kwh wh w kw v": (4.184, 3.6),
     "temp temperature c f": (),
 }
 _UNNAMED = 0.1  # how much rarer °F are in a column whose name does not say that it holds temperatures
+_AMOUNTS = "price amount cost pay wage salary earnings income sales total count number score points year share"
 _CELSIUS = (-60.0, 60.0)  # between which temperatures lie that people write down
 _EVERY_SIZE = 30.0  # times from the middle of a column to its end, from which sizes say nothing
 _TELLING = 0.5  # of the way to the factor: what a row may be otherwise takes up at most so much
@@ -222,7 +223,8 @@ def _of_units(name: str, law: CellLaw, suspects: Suspects) -> Iterator[Story]:
         likely = _likely(law, suspects, meant, stretch=1 / factor, is_converted=True)
         likely[~_is_fine(law, meant)] = -np.inf
         yield Story(MIXED_UNITS, f"unit {factor:g}", _USUAL["unit"] * part, likely, meant, factor, "slip")
-    if not is_temperature and not _may_be_celsius(law):
+    is_other = bool(known) or not words.isdisjoint(_AMOUNTS.split())
+    if not is_temperature and (is_other or not _may_be_celsius(law)):
         return
     rarely = _USUAL["unit"] * (1.0 if is_temperature else _UNNAMED)
     meant = (x - 32) / 1.8

@@ -15,6 +15,9 @@ from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.reading import Labels
 from tellwhy.results.result import Finding
 
+_WORD_ROWS = 3  # rows with a word for "not known", up to which they are odd
+_WORD_SHARE = 0.002  # the same, of all rows
+_FAR_FROM_ZERO = 0.25  # share of the middle value that the least has where a 0 cannot be meant
 AWAY = 0.1  # share of the middle value that the smallest must have for a 0 to be far
 LOWEST = 0.05  # share of the values whose range, from the smallest on, must be narrower than that to 0
 COMMON = 0.05  # a placeholder in more rows than this is a habit of the table: such a row is not odd
@@ -28,9 +31,9 @@ _EARLY = ["0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", 
 _LATE = ["1999-12-31", "2000-01-01", "2099-12-31", "2100-01-01", "2999-12-31", "9999-12-31"]
 DAYS = tuple(float(day) for day in np.array([*_EARLY, *_LATE], dtype="datetime64[D]").astype(np.int64))
 _WORDS = re.compile(
-    r"[\W_]*(unknown|unk|n\W?a|null|nan|missing|not (available|known|specified|given|applicable)|"
+    r"[\s_.*?\-/\\()\[\]<>]*(unknown|unk|n\W?a|null|nan|missing|not (available|known|specified|given|applicable)|"
     r"undefined|unspecified|tbd|tba|todo|test|testing|dummy|foo|asdf|qwerty|placeholder|"
-    r"x{2,}|z{3,}|\?+|-+|\.+)?[\W_]*",
+    r"x{2,}|z{3,}|\?+|-+|\.+)?[\s_.*?\-/\\()\[\]<>]*",
     re.IGNORECASE,
 )
 _FEWEST_REPEATS = 5
@@ -171,7 +174,12 @@ def _is_away_from_zero(core: Floats, step: float) -> bool:
 def _finding(seen: Facts, column: str, core: Floats, rows: Integers, evidence: float) -> Finding:
     facts = {"value": seen.value(column, float(seen.measured()[column].values[rows[0]]))}
     surprise = evidence if len(rows) <= COMMON * seen.n else 0.0
-    return PLACEHOLDER.report(seen, column, rows, facts, seen.ends(column, core), surprise=surprise)
+    # Nothing spent, nobody there: a 0 may be meant, unless even the least of the others is far from it.
+    may_be_meant = facts["value"] == 0 and core[0] < _FAR_FROM_ZERO * np.median(core)
+    usual = seen.ends(column, core)
+    return PLACEHOLDER.report(
+        seen, column, rows, facts, usual, surprise=surprise, is_told_only=bool(may_be_meant)
+    )
 
 
 def _first_of_january(seen: Facts, column: str) -> list[Finding]:
@@ -195,9 +203,10 @@ def _first_of_january(seen: Facts, column: str) -> list[Finding]:
 
 
 def _is_part_of_others(mark: str, names: tuple[str, ...]) -> bool:
-    """Whether most labels contain a mark without letters: '/' beside '/home' is the shortest path."""
+    """Whether a mark without letters is a label like others: '/' beside '/home' is the shortest path."""
     is_mark = bool(mark) and not any(letter.isalnum() for letter in mark)
-    return is_mark and sum(mark in name for name in names) > 0.5 * len(names)
+    is_sign = mark == "-" and "+" in names  # a test is positive or negative
+    return is_sign or (is_mark and sum(mark in name for name in names) > 0.5 * len(names))
 
 
 def _words(seen: Facts, column: str, labels: Labels) -> list[Finding]:
@@ -208,6 +217,7 @@ def _words(seen: Facts, column: str, labels: Labels) -> list[Finding]:
         return []
     others = [name for i, name in enumerate(labels.names) if i not in suspects]
     findings = []
+    most = max(_WORD_ROWS, _WORD_SHARE * seen.n)
     for code in suspects:
         rows = np.flatnonzero(labels.codes == code)
         if not len(rows):
@@ -219,7 +229,7 @@ def _words(seen: Facts, column: str, labels: Labels) -> list[Finding]:
             {"value": labels.names[code]},
             {"values": others[:3], "are_more": len(others) > 3},
             form="placeholder_word",
-            surprise=math.log(seen.n / len(rows)) if len(rows) <= COMMON * seen.n else 0.0,
+            surprise=math.log(seen.n / len(rows)) if len(rows) <= most else 0.0,
         )
         findings.append(finding)
     return findings

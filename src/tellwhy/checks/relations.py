@@ -79,6 +79,8 @@ def learn_relations(known: Facts) -> list[Relation]:
     for relation in rough:
         # What nearly holds between some columns of an exact relation is its shadow, and breaks by itself.
         is_shadow = any(set(relation.columns) < set(other.columns) for other in exact)
+        if _is_coarse(relation, known) and _has_few_values(relation, known):
+            continue  # a rank of 1 is many a quotient, rounded
         if not is_shadow and not _is_told(relation, kept):
             kept.append(relation)
     return kept
@@ -88,6 +90,11 @@ def _is_coarse(relation: Relation, known: Facts) -> bool:
     """Whether rounding hides much: 2 pieces are amount / price though there was a discount of 10 %."""
     size = float(np.nanmedian(np.abs(term_values(known, relation.columns[0]))))
     return 0.51 * term_grain(known, relation.columns[0]) > _COARSE * size
+
+
+def _has_few_values(relation: Relation, known: Facts) -> bool:
+    name = relation.columns[0].removesuffix(BEFORE)
+    return known.measured()[name].n_different < _FEWEST
 
 
 def _is_told(relation: Relation, found: list[Relation]) -> bool:
@@ -197,6 +204,7 @@ _SLIPS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001)
 _FORMS = {"broken_relation": "relation", "sign_flip": "relation_sign", "decimal_slip": "relation_slip"}
 _VOTE = 15.0  # a relation that a column breaks or keeps outweighs how usual its values look
 _FINER = 6.0  # a cell with more decimals than its column
+_VARIED = 0.1  # share of different values from which values are measured and no labels
 _FIRST = 4.0  # in doubt, the column that the others make up is the wrong one
 
 
@@ -312,10 +320,18 @@ def _mistake(error: float) -> Mistake:
     return BROKEN_RELATION if error == 0 else SIGN_FLIP if error < 0 else DECIMAL_SLIP
 
 
+def _is_of_labels(seen: Facts, one: Held) -> bool:
+    """Whether two columns of few values are equal: a pupil's school last year and this, who may change it."""
+    if len(one.relation.columns) > 2 or one.relation.factor != 1 or one.relation.offset:
+        return False
+    columns = [seen.measured()[name.removesuffix(BEFORE)] for name in one.relation.columns]
+    return any(column.n_different < _VARIED * len(column.filled) for column in columns)
+
+
 def _finding(seen: Facts, one: Held, at: int, error: float, rows: Integers) -> Finding:
     names = [name.removesuffix(BEFORE) for name in one.relation.columns]
     columns = tuple(dict.fromkeys([names[at], *names]))
-    is_odd = one.share <= RARE and len(one.rows) <= _MANY * max(one.support, 1)
+    is_odd = one.share <= RARE and len(one.rows) <= _MANY * max(one.support, 1) and not _is_of_labels(seen, one)
     mistake = _mistake(error)
     return mistake.report(
         seen,

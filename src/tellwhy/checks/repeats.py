@@ -43,6 +43,9 @@ _OWN = 0.98  # share of different values from which a column tells rows apart
 _COMMON = 0.05
 _MOST_COLUMNS = 200
 _SHOWN = 3  # cells of an example
+_FILLED = 0.5  # share of cells that are neither empty nor 0 where copies are more than empty rows
+_ODD_ROWS = 3  # copies up to which each of them is odd
+_ODD_SHARE = 0.002  # the same, of all rows
 
 
 def find_repeats(seen: Facts, known: Facts) -> list[Finding]:
@@ -78,9 +81,20 @@ def _told(seen: Facts, columns: list[str], groups: list[Integers], surprise: flo
         told.append((DUPLICATE, rows, len(rows)))
     told += [(BURST, rows, len(rows) + 1) for rows in groups if len(rows) + 1 >= FEWEST_OF_BURST]
     facts = {"n_columns": len(columns)}
+    # Where many rows occur again, that is how the table was made: told, and no row is odd for it.
+    is_few = sum(len(rows) for _, rows, _ in told) <= max(_ODD_ROWS, _ODD_SHARE * seen.n)
+    is_odd = is_few or (len(told) == 1 and _are_filled(seen, columns, told[0][1]))
     for mistake, rows, n in told:
         shown = seen.cells(columns[:_SHOWN], int(rows[0]))
-        yield mistake.report(seen, columns, rows, facts, surprise=surprise, cells=shown, n=n)
+        strength = surprise if is_odd else 0.0
+        yield mistake.report(seen, columns, rows, facts, surprise=strength, cells=shown, n=n)
+
+
+def _are_filled(seen: Facts, columns: list[str], rows: Integers) -> bool:
+    """Whether most cells of copies say something: rows without readings are equal, all being empty or 0."""
+    cells = seen.frame[columns].iloc[rows]
+    says_something = cells.notna() & (cells != 0)
+    return bool(says_something.to_numpy().mean() > _FILLED)
 
 
 def _later_copies(hashes: Hashes) -> list[Integers]:

@@ -3,7 +3,8 @@
 A claim on one cell may be right where the same claim on many of the column is not: where rows that
 follow each other, or that share a label, are all "ten times too large", they are something else; so are
 columns in which values are too large and too small by every power of ten, ones in which the claims
-would be many, and values that recur: an hour of 1 in thirty rows is an hour, not a slipped 10.
+would be many, and values that recur: an hour of 1 in thirty rows is an hour, not a slipped 10. And
+where many other values lie between a number and what was meant, they are the tail that it belongs to.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _OF_LEVELS = 0.04
 _HANDFUL = 10
 _RECURS = 3  # cells of one value: that many people do not make the same mistake with the same result
 _MOST_LEVELS = 200
+_FAR_ON_THE_WAY = 0.6
+_TAIL_ROWS = 5
+_TAIL_TIMES = 3  # so many times the claimed values
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +86,29 @@ def restrained(seen: Facts, weighed: Weighed) -> Weighed:
         if _goes_both_ways(weighed.stories, odds, same):
             against[:] = True
         else:
+            against |= _are_of_tail(weighed, odds, same)
             against[claimed] |= are_next(rows[claimed], seen.n) | are_of_level(seen, rows[claimed])
         for at in same:
             odds[at] = odds[at] - _AGAINST * against
     return replace(weighed, log_odds=tuple(odds))
+
+
+def _are_of_tail(weighed: Weighed, odds: Sequence[Floats], same: Sequence[int]) -> np.ndarray:
+    """Which claimed values have many others on the way from what was meant to them, or beyond them."""
+    sizes = np.abs(weighed.suspects.values)
+    is_claimed = np.max([odds[at] for at in same], axis=0) > _CLAIMED
+    others = np.log(sizes[~is_claimed & (sizes > 0)])
+    enough = max(_TAIL_ROWS, _TAIL_TIMES * int(is_claimed.sum()))
+    found = np.zeros(len(sizes), dtype=np.bool_)
+    for at in same:
+        story = weighed.stories[at]
+        if not story.times:
+            continue
+        for place in np.flatnonzero((odds[at] > _CLAIMED) & (sizes > 0)):
+            # Of the way, on the scale of orders of magnitude: 0 where the value meant lies, 1 at the value.
+            way = (others - np.log(sizes[place])) / np.log(story.times) + 1
+            found[place] |= (way >= _FAR_ON_THE_WAY).sum() >= enough
+    return found
 
 
 def _recur(values: Floats) -> np.ndarray:

@@ -233,6 +233,8 @@ def _second_spellings(
         odds = 1.0 + min(2.0, math.log(top / count)) - 3.0 * mixed - (2.0 if top < 3 else 0.0)
         if len(folded) < 3 and written.lower() != usual.lower():
             odds -= 3.0  # grades A and A-
+        elif len(folded) == 1:
+            odds -= 1.5  # s and S: seconds and siemens
         if well_encoded(written) != written:
             odds = _MISREAD
         yield _claim(name, column, code, codes[0], odds)

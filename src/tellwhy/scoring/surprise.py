@@ -27,7 +27,9 @@ CLEAN_TAIL_SHARE = 0.02
 CLEAN_TAIL_ROWS = 50
 LARGEST_SHAPE = 0.6
 MOST_KNOTS = 500
-
+# Scores above equal ones that tell how surprising such scores are: so many, and such a share.
+LEAST_ABOVE = 5
+SHARE_ABOVE = 0.005
 # Of a list that may be odd in one of fifteen, only the middle says what is ordinary. The shape that so few
 # quantiles tell is uncertain, and a heavy one would call nothing odd.
 MIDDLE = (0.60, 0.93)
@@ -84,11 +86,14 @@ class Surprise:
         levels = _tail_levels(len(scores), is_clean=is_clean)
         quantiles = np.quantile(scores, levels)
         scale, shape = fitted_tail(quantiles, -np.log1p(-levels), most_shape)
+        is_tied = scale == 0
         low, high = np.quantile(scores, [0.05, 0.95]).tolist()
         # Where most scores are equal the quantiles do not tell a scale: the mean distance takes its place.
         spread = (high - low) or float(np.abs(scores - quantiles[0]).mean())
         scale = max(scale, least_scale, 1e-3 * spread) or 1.0
         knots, body = shown_levels(scores, quantiles[0])
+        if is_tied:
+            scale = max(scale, _scale_above(scores, quantiles[0], float(body[-1])))
         return cls(knots, body, scale, shape)
 
     @classmethod
@@ -111,6 +116,33 @@ class Surprise:
         knots, body = shown_levels(scores, quantiles[0])
         return cls(knots, body, scale, shape)
 
+    def with_groups(self, scores: Floats) -> Surprise:
+        """Keep to how common scores are that many rows share exactly, beyond where the tail starts.
+
+        Rows that are equal in all columns are a group as frequent as it is, however far from the others.
+
+        Parameters
+        ----------
+        scores
+            Those that the law was learned from.
+
+        Examples
+        --------
+        >>> scores = np.append(np.linspace(0.0, 1.0, 580), np.full(20, 30.0))
+        >>> law = Surprise.learn(scores)
+        >>> bool(law.value(np.array([30.0]))[0] > 9), law.with_groups(scores).value(np.array([30.0])).round(2)
+        (True, array([4.09]))
+        """
+        values, counts = np.unique(scores, return_counts=True)
+        at_least = np.cumsum(counts[::-1])[::-1]
+        levels = -np.log((at_least - 0.5 * counts) / len(scores))
+        is_group = counts >= max(LEAST_ABOVE, SHARE_ABOVE * len(scores))
+        is_group &= (values > self.knots[-1]) & (self.value(values) > levels) & (levels > self.levels[-1])
+        if not is_group.any():
+            return self
+        knots = np.append(self.knots, values[is_group])
+        return Surprise(knots, np.append(self.levels, levels[is_group]), self.scale, self.shape)
+
     def value(self, scores: Floats) -> Floats:
         """Return the surprise of each score."""
         below = np.interp(scores, self.knots, self.levels)
@@ -132,6 +164,18 @@ class Surprise:
         yield "levels", is_increasing(self.levels), True
         yield "scale", bool(np.isfinite(self.scale) and self.scale > 0), True
         yield "shape", bool(-1 < self.shape <= 1), True
+
+
+def _scale_above(scores: Floats, tied: float, level: float) -> float:
+    """β where nearly all scores are equal: the middle one of those above is as surprising as these are rare.
+
+    Of a handful above, each may be odd: they tell no scale.
+    """
+    above = scores[scores > tied]
+    if len(above) < max(LEAST_ABOVE, SHARE_ABOVE * len(scores)):
+        return 0.0
+    rare = float(-np.log(0.5 * len(above) / len(scores)))
+    return float(np.median(above) - tied) / max(rare - level, 1.0)
 
 
 def _tail_levels(n: int, *, is_clean: bool) -> Floats:

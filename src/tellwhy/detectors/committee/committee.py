@@ -149,6 +149,8 @@ class CalibratedCommittee:
         S = _largest_of(summed.value(T @ np.array([*weights.values()])), T, voices)
         together = Surprise.learn(S, is_clean=is_clean, least_scale=1.0, most_shape=0.0)
         together = replace(together, shape=TAIL_MARGIN * min(1.0, len(rows) / ROWS_OF_FULL_MARGIN))
+        if not is_clean:  # rows that are known to be ordinary need no such caution
+            together = together.with_groups(S)
         return cls(
             members, tuple(weights.values()), tuple(voices.tolist()), tuple(surprises), summed, together
         )

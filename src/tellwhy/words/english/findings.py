@@ -30,6 +30,7 @@ from tellwhy.words.numbers import (
 
 Clause = Callable[[Finding, str], str]
 ROWS = "{rows}"
+MOST_WRITTEN = 3  # cells that are written in an odd way, told together
 MOST_GAPS = 4  # columns that are named together
 
 
@@ -349,7 +350,13 @@ def _tell_off_scale(f: Finding, _subject: str) -> str:
 
 @says("odd_pattern", begins="cell")
 def _tell_odd_pattern(f: Finding, _subject: str) -> str:
-    return f"{_name(f)} = {f.facts['value']!r} is not written like the others (such as {f.usual['value']!r})"
+    if "value" in f.facts:  # of a run that an earlier version saved
+        return f"{_name(f)} = {f.facts['value']!r} is not written like the others (such as {f.usual['value']!r})"
+    others = f" (such as {f.usual['like']!r})" if "like" in f.usual else ""
+    written = list(dict.fromkeys(repr(each["value"]) for each in f.own))
+    more = ", …" if len(written) > MOST_WRITTEN else ""
+    cells = f"{_name(f)} = {', '.join(written[:MOST_WRITTEN])}{more}" if written else _name(f)
+    return f"{cells} {'is' if len(written) < 2 else 'are'} not written like the others{others}"
 
 
 @says("misspelling", begins="cell")
