@@ -21,8 +21,10 @@ from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import has_id_name
 from tellwhy.data.columns.reading import Labels, find_stored_kind, read_labels
+from tellwhy.data.columns.times import WrittenTimes
 from tellwhy.results.result import MISSING, Finding
 from tellwhy.storage import clock
+from tellwhy.words.numbers import write_clock
 
 Rule = TypeVar("Rule")
 SAMPLE = 20_000  # rows on which candidates are chosen; claims are verified on all
@@ -145,8 +147,14 @@ class Facts:
         return spread_evenly(self.n, SAMPLE)
 
     def value(self, column: str, number: float) -> float | str:
-        """A number of a column as a finding holds it: itself, or a date as text."""
-        return day_text(number) if column in self.dates else float(number)
+        """A number of a column as a finding holds it: itself, or a date or a time of day as text."""
+        if column in self.dates:
+            return day_text(number)
+        return write_clock(number) if self.is_clock(column) else float(number)
+
+    def is_clock(self, column: str) -> bool:
+        """Whether the numbers of a column are hours of times of day."""
+        return bool(getattr(self.roles[column], "words", "") == WrittenTimes.words)
 
     def ends(self, column: str, rising: Floats) -> dict[str, float | str]:
         """The least and the greatest of sorted values of a column."""
@@ -157,6 +165,8 @@ class Facts:
         if column in self.dates and not np.isnan(self.dates[column].values[row]):
             return day_text(self.dates[column].values[row])
         cell = self.frame[column].iloc[row]
+        if self.is_clock(column) and np.isfinite(cell):
+            return write_clock(float(cell))
         if isinstance(cell, (bool, np.bool_)):
             return bool(cell)
         if isinstance(cell, (int, float, np.integer, np.floating)) and np.isfinite(cell):

@@ -31,7 +31,7 @@ _OFF = 0.005  # a step with more rows than this is one of the scale
 _MOST_WHOLE = 15  # different whole numbers up to which a column is a scale (ratings, grades)
 _SURE = 1.5  # a smaller surprise makes no row odd
 _ODD_ROWS = 3  # a rare level of more rows than this, and of a larger share, is small but no error
-_ODD_SHARE = 0.002
+_ODD_SHARE = 0.0005
 _FEW = 5
 _LONG_SCALE = 5  # steps; the next after a shorter scale is merely the next
 

@@ -38,6 +38,7 @@ _EVERY_SIZE = 30.0  # times from the middle of a column to its end, from which s
 _TELLING = 0.5  # of the way to the factor: what a row may be otherwise takes up at most so much
 _FINEST = 10  # units of the last decimal that a value must have
 _FEWEST_VALUES = 15
+_HANDFUL = 4  # values
 _TEMPERATURE = "temp temperature celsius fahrenheit tmax tmin"
 _COMMON_HOLDERS = (-999.0, -9999.0, 999.0, 9999.0, -99.0, -1.0, 99.0, 99999.0, -99999.0)
 _OTHER_HOLDERS = (
@@ -180,7 +181,8 @@ def _is_hidden(law: CellLaw, suspects: Suspects, meant: Floats, factor: float) -
     Pay differs by more than ten times among people of one degree: low pay is no slip there.
     """
     x = suspects.values
-    is_usual = (x >= law.mass.quantile(0.01)) & (x <= law.mass.quantile(0.99))
+    least = _few_of(law, 0.01)
+    is_usual = (x >= law.mass.quantile(least)) & (x <= law.mass.quantile(1 - least))
     rule = law.residual.width * law.mass.density.width
     spread = np.where(law.parts[BY_LABEL] > 0.5, np.minimum(suspects.beside.spread, rule), rule)
     if np.isfinite(law.mass.bend):
@@ -193,15 +195,22 @@ def _is_hidden(law: CellLaw, suspects: Suspects, meant: Floats, factor: float) -
 def _has_room(law: CellLaw, factor: float) -> bool:
     """Whether a column ends on the side of a slip: of one that has every size there none could be told."""
     middle = abs(law.mass.quantile(0.5))
-    low, high = sorted(abs(law.mass.quantile(share)) for share in (0.03, 0.97))
+    least = _few_of(law, 0.03)
+    low, high = sorted(abs(law.mass.quantile(share)) for share in (least, 1 - least))
     if factor < 1:
         return _usual_sign(law) != 0 and middle <= _EVERY_SIZE * low
     return high <= _EVERY_SIZE * middle
 
 
+def _few_of(law: CellLaw, share: float) -> float:
+    """A share of the values, but at least a handful: errors must not pass for the ends of a short column."""
+    return min(max(share, _HANDFUL / law.mass.n), 0.1)
+
+
 def _usual_sign(law: CellLaw) -> float:
     """The sign that nearly all values of a column have; 0 where they have both."""
-    low, high = law.mass.quantile(0.04), law.mass.quantile(0.96)
+    least = _few_of(law, 0.05)
+    low, high = law.mass.quantile(least), law.mass.quantile(1 - least)
     return 1.0 if low >= 0 else -1.0 if high <= 0 else 0.0
 
 

@@ -89,7 +89,11 @@ def _explain_ranked(judged: Judged, *, with_evidence: bool) -> _Findings:
     as_told = replace(told, data=fitted.selection.frame.iloc[ranking.positions])
     raised = (ranking.scores - ranking.model_scores)[ranking.positions]
     typical = {
-        name: make_typical(name, describe_column(reference[name], encoder.kinds_[name]))
+        name: make_typical(
+            name,
+            describe_column(reference[name], encoder.kinds_[name]),
+            is_clock=fitted.selection.is_clock(name),
+        )
         for name in encoder.columns_
     }
     segments = _describe_segments(fitted, ranking, typical)

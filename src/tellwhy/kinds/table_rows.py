@@ -20,12 +20,15 @@ from tellwhy.data.columns.dates import describe_order, hours_of_day
 from tellwhy.data.columns.names import list_names, names_identifiers
 from tellwhy.data.columns.reading import Role, find_stored_kind, read_dates, read_numbers_or_missing
 from tellwhy.data.columns.roles import ReadColumns, read_columns
+from tellwhy.data.columns.times import WrittenTimes
 from tellwhy.data.places import find_file, find_line, is_marked
 from tellwhy.data.sources import STANDARD_INPUT, is_query, read_sources
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.request import Request, check_column, find_rows_equal_to, split_marker
 from tellwhy.results.result import Finding
 from tellwhy.verdicts.seen_values import measure
+
+BY_HOUR = "; compared by the hour of day"  # how a date was read whose day says nothing
 
 if TYPE_CHECKING:
     from tellwhy.kinds.segments import Context
@@ -84,12 +87,17 @@ class Selection:
         reference = self.reference.assign(**{name: pair[1] for name, pair in found.items()})
         roles = dict(self.roles)
         for name in found:
-            roles[name] = Role("number", f"{roles[name].words}; compared by the hour of day")
+            roles[name] = Role("number", f"{roles[name].words}{BY_HOUR}")
         notices = [
             f"{name} only tells {self.roles[name].orders}; its hour of day is compared." for name in found
         ]
         reference = frame if self.reference is self.frame else reference
         return replace(self, frame=frame, reference=reference, roles=roles, notices=(*self.notices, *notices))
+
+    def is_clock(self, name: str) -> bool:
+        """Whether the numbers of a column are hours of the day."""
+        role = self.roles.get(name)
+        return role is not None and (role.words == WrittenTimes.words or role.words.endswith(BY_HOUR))
 
     def with_cells(self, frame: pd.DataFrame) -> Selection:
         """Take other cells for the same rows, also where they are the reference."""

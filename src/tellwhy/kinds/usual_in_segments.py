@@ -133,7 +133,9 @@ class InSegments:
         usual = self.typical[name]
         if len(rows) >= ENOUGH:
             some = rows[spread_evenly(len(rows), MOST_DESCRIBED)]
-            return make_typical(name, describe_column(self.reference[name].iloc[some], usual.kind))
+            is_clock = usual.kind == "number" and bool(usual.labels)
+            described = describe_column(self.reference[name].iloc[some], usual.kind)
+            return make_typical(name, described, is_clock=is_clock)
         column = self.context.columns.get(name)
         if column is not None:
             relative = np.quantile(column.reference[np.isfinite(column.reference)], LEVELS)

@@ -16,7 +16,7 @@ from tellwhy.data import ColumnSummary
 from tellwhy.results.result import Anomaly, Group, Reason, Typical
 from tellwhy.verdicts.causes import Cause
 from tellwhy.verdicts.words import make_plain_cell, measure_pair
-from tellwhy.words.numbers import is_number
+from tellwhy.words.numbers import is_number, write_clock
 
 MOST_REASONS = 3
 LEAST_SHARE = (
@@ -139,7 +139,7 @@ def _pair_reasons(
 
 def _add_slip(reason: Reason, usual: Typical) -> Reason:
     """Add that a number would be usual with its decimal point elsewhere."""
-    if reason.kind != "value" or usual.kind != "number" or not is_number(reason.value):
+    if reason.kind != "value" or usual.kind != "number" or usual.labels or not is_number(reason.value):
         return reason
     times = measure_slip(reason.value, *list_usual(usual))
     return replace(reason, facts={**reason.facts, "times": times}) if times else reason
@@ -194,6 +194,8 @@ def make_cell_reason(name: str, cell: Any, usual: Typical, share: float, *, is_s
     facts: dict[str, Any] = {"column": usual.kind}
     if usual.kind not in ("number", "date") and _is_varied(usual):
         facts["is_varied"] = True
+    if usual.kind == "number" and usual.labels:
+        facts["is_clock"] = True
     value = make_plain_cell(cell)
     usually = list_usual(usual)
     # A label that is usual itself is odd for being the rarer one, or beside others.
@@ -221,9 +223,10 @@ def list_usual(usual: Typical) -> list[Any]:
     return (common or list(usual.shares)[:1])[:3]
 
 
-def make_typical(name: str, summary: ColumnSummary) -> Typical:
-    """A column's summary under its name."""
-    return Typical(name, summary.kind, summary.quantiles, summary.labels, summary.shares)
+def make_typical(name: str, summary: ColumnSummary, *, is_clock: bool = False) -> Typical:
+    """A column's summary under its name; of hours of times of day, the labels are these times."""
+    labels = tuple(map(write_clock, summary.quantiles)) if is_clock else summary.labels
+    return Typical(name, summary.kind, summary.quantiles, labels, summary.shares)
 
 
 def group_anomalies(anomalies: Sequence[Anomaly]) -> list[Group]:

@@ -49,6 +49,18 @@ def write_number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def write_clock(hours: float) -> str:
+    """Hours since midnight as a time of day.
+
+    Examples
+    --------
+    >>> write_clock(15.15), write_clock(23.9999)
+    ('15:09', '00:00')
+    """
+    minutes = round(60 * hours) % 1440
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
 def is_number(value: Any) -> bool:
     """Whether a plain value is a number (True and False are not)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -458,6 +458,7 @@ def is_measured(X: Floats) -> Mask:
 MOST_LABELS = 1_000  # whose pairs are counted
 FEW_ROWS = 3
 FEW_SHARE = 1e-3
+FEW_MORE = 2.0  # surprise of a pair that only a few rows have, above what says how rare these are
 
 
 @dataclass(frozen=True)
@@ -466,7 +467,8 @@ class RarePairs:
 
     Labels are the higher values of columns with two values: the labels of an encoded category, or 'true'.
     With n·p·q rows expected, so few as were seen have the probability of a Poisson variable's lower tail. Of
-    a pair that k rows have, and more than a few, the surprise is at most log(n/k).
+    a pair that k rows have the surprise is at most log(n/k), and 2 more where k is only a few: labels depend
+    on each other in most tables, and a row that is the only one of its kind is met in many of them.
 
     Attributes
     ----------
@@ -501,10 +503,10 @@ class RarePairs:
         np.fill_diagonal(surprises, 0.0)
         n_pairs = max(1, len(labels) * (len(labels) - 1) // 2)
         surprises = np.where(counts < expected, np.maximum(excess(surprises, n_pairs), 0.0), 0.0)
-        # A pair that more than a few rows have is a habit of the data: no odder than these rows are rare.
+        # A pair is no odder than the rows are rare that have it; one that only a few have may be an error.
         is_habit = counts > max(FEW_ROWS, FEW_SHARE * len(X))
-        habitual = np.minimum(surprises, np.log(len(X) / np.maximum(counts, 1.0)))
-        surprises = np.where(is_habit, habitual, surprises)
+        most = np.log(len(X) / np.maximum(counts, 1.0)) + np.where(is_habit, 0.0, FEW_MORE)
+        surprises = np.minimum(surprises, most)
         return cls(labels, high[labels], surprises)
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002

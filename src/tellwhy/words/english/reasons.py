@@ -6,7 +6,14 @@ import math
 from collections.abc import Callable
 
 from tellwhy.results.result import Anomaly, Headline, Reason
-from tellwhy.words.numbers import write_number, write_percent, write_plain, write_times
+from tellwhy.words.numbers import (
+    is_number,
+    write_clock,
+    write_number,
+    write_percent,
+    write_plain,
+    write_times,
+)
 
 
 def explain_reason(reason: Reason) -> str:
@@ -32,7 +39,11 @@ def explains(kind: str) -> Callable[[Phrase], Phrase]:
 def _explain_value(r: Reason) -> str:
     times = r.facts.get("times")
     slip = f"; {write_times(times)}, a slipped decimal point?" if times else ""
-    return f"{r.feature} = {write_plain(r.value)} ({_tell_usual(r)}{slip})"
+    return f"{r.feature} = {_write_cell(r)} ({_tell_usual(r)}{slip})"
+
+
+def _write_cell(r: Reason) -> str:
+    return write_clock(r.value) if r.facts.get("is_clock") and is_number(r.value) else write_plain(r.value)
 
 
 def _tell_usual(r: Reason) -> str:
@@ -52,8 +63,9 @@ def _list_usual(r: Reason) -> str:
     if r.facts.get("column") == "date":
         return f"{r.typical[0]} to {r.typical[1]}"
     if r.facts.get("column") == "number":
-        low = write_number(float(r.typical[0]))
-        high = write_number(float(r.typical[1]))
+        write = write_clock if r.facts.get("is_clock") else write_number
+        low = write(float(r.typical[0]))
+        high = write(float(r.typical[1]))
         return low if low == high else f"{low}–{high}"
     return " or ".join(str(value) for value in r.typical[:2])
 
@@ -64,7 +76,7 @@ def _explain_pair(r: Reason) -> str:
     beside = f"{other} = {write_plain(r.facts['other_value'])}"
     if r.facts.get("is_text"):  # how odd a text is in a number, which means nothing to anybody
         beside = f"a {other} as odd as this one"
-    both = f"{r.feature} = {write_plain(r.value)} with {beside}"
+    both = f"{r.feature} = {_write_cell(r)} with {beside}"
     if "n_together" in r.facts:
         return f"{both}: {r.facts['n_together']:,} of {r.facts['n']:,} rows"
     if "low" not in r.facts:
