@@ -39,6 +39,7 @@ _TELLING = 0.5  # of the way to the factor: what a row may be otherwise takes up
 _FINEST = 10  # units of the last decimal that a value must have
 _FEWEST_VALUES = 15
 _HANDFUL = 4  # values
+_FAR_OUT = 4.0  # times the largest
 _TEMPERATURE = "temp temperature celsius fahrenheit tmax tmin"
 _COMMON_HOLDERS = (-999.0, -9999.0, 999.0, 9999.0, -99.0, -1.0, 99.0, 99999.0, -99999.0)
 _OTHER_HOLDERS = (
@@ -132,7 +133,8 @@ def stories(law: RowLaw, cells: Cells, column: int, suspects: Suspects) -> Itera
             continue
         meant = own.mass.snapped(x / factor)
         likely = _likely(own, suspects, meant, stretch=1 / factor)
-        likely[~_is_fine(own, meant) | _is_hidden(own, suspects, meant, factor)] = -np.inf
+        can_tell = _is_fine(own, meant) | (_is_far_out(own, x) & _is_written(own, meant))
+        likely[~can_tell | _is_hidden(own, suspects, meant, factor)] = -np.inf
         yield Story(DECIMAL_SLIP, f"slip {factor:g}", _USUAL["slip"] * share, likely, meant, factor, "slip")
     likely = _likely(own, suspects, -x)
     likely[np.sign(-x) != _usual_sign(own)] = -np.inf
@@ -173,6 +175,18 @@ def _is_fine(law: CellLaw, meant: Floats) -> np.ndarray:
     if len(law.mass.atoms) < _FEWEST_VALUES:
         return np.zeros(len(meant), dtype=np.bool_)
     return np.asarray(np.abs(meant) >= _FINEST * grain)
+
+
+def _is_far_out(law: CellLaw, values: Floats) -> np.ndarray:
+    """Whether values are so much larger than all others that even those of a short list can be told apart."""
+    least = _few_of(law, 0.01)
+    largest = max(abs(law.mass.quantile(least)), abs(law.mass.quantile(1 - least)))
+    return np.asarray(np.abs(values) >= _FAR_OUT * largest)
+
+
+def _is_written(law: CellLaw, meant: Floats) -> np.ndarray:
+    """Whether values are of those that a short list holds."""
+    return np.isin(np.round(meant, 9), np.round(law.mass.atoms, 9)) & (meant != 0)
 
 
 def _is_hidden(law: CellLaw, suspects: Suspects, meant: Floats, factor: float) -> np.ndarray:

@@ -140,7 +140,8 @@ def are_next(rows: Integers, n: int) -> np.ndarray:
     close = np.diff(rows) <= _NEXT
     found = np.r_[close, False] | np.r_[False, close]
     by_chance = len(rows) * min(2.0 * _NEXT * len(rows) / n, 1.0)
-    is_chance = found.sum() <= 3 * by_chance or found.sum() < len(rows) / 2
+    # Two may be neighbours by chance; what comes together comes in threes at least.
+    is_chance = found.sum() <= max(3 * by_chance, 2) or found.sum() < len(rows) / 2
     return np.zeros(len(rows), dtype=np.bool_) if is_chance else found
 
 

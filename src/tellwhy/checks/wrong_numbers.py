@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.checks.column_mass import ColumnMass
 from tellwhy.checks.contest import Claim, decide
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import PLACEHOLDER
@@ -42,6 +43,10 @@ _GUILTY = (
     3.0  # log of how much better something else explains a cell, for the others of its row to be judged anew
 )
 _LEAST_GAIN = -3.0
+_BELOW = 4.0  # by how much less likely a value below 0 is where a column stays well above it
+_ABOVE = 0.1  # of the middle value
+_LEAST_SHARE = 0.03
+_HANDFUL = 4
 # Of the claims on numbers of real tables with P of .9 to .98, as they were read, one in four was right.
 _SURE = 0.98
 _ENDS = (0.02, 0.98)  # values beyond are far from all, whatever their label
@@ -102,8 +107,14 @@ def _judged(law: RowLaw, cells: Cells, column: int, rows: Integers, beside: Besi
     values = cells.values[rows, column]
     fits = log_given(law.columns[column], values, beside, own=cells.is_own)
     mass = law.columns[column].mass
+    fits = fits - np.where((values < 0) & _stays_above_zero(mass), _BELOW, 0.0)
     slab = np.logaddexp(mass.log_mass(values, own=cells.is_own), mass.log_wild(values)) - np.log(2)
     return Suspects(rows, values, beside, fits, slab)
+
+
+def _stays_above_zero(mass: ColumnMass) -> bool:
+    """Whether even the least values of a column are well above 0: sizes and pressures are never negative."""
+    return mass.quantile(min(max(_LEAST_SHARE, _HANDFUL / mass.n), 0.1)) > _ABOVE * mass.quantile(0.5) > 0
 
 
 def _without_accomplices(law: RowLaw, cells: Cells, suspects: list[Suspects]) -> list[Suspects]:

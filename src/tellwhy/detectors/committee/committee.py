@@ -33,7 +33,7 @@ from tellwhy.detectors.committee.members import (
     Tails,
 )
 from tellwhy.scoring.distance_scores import matching_points
-from tellwhy.scoring.surprise import Surprise
+from tellwhy.scoring.surprise import LEAST_ABOVE, Surprise
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class CalibratedCommittee:
         S = _largest_of(summed.value(T @ np.array([*weights.values()])), T, voices)
         together = Surprise.learn(S, is_clean=is_clean, least_scale=1.0, most_shape=0.0)
         together = replace(together, shape=TAIL_MARGIN * min(1.0, len(rows) / ROWS_OF_FULL_MARGIN))
-        if not is_clean:  # rows that are known to be ordinary need no such caution
+        if not is_clean and _has_groups(rows):
             together = together.with_groups(S)
         return cls(
             members, tuple(weights.values()), tuple(voices.tolist()), tuple(surprises), summed, together
@@ -213,6 +213,12 @@ class CalibratedCommittee:
         laws = (*self.surprises, self.summed, self.together)
         yield "surprises", all(isinstance(law, Surprise) for law in laws), True
         yield "weights", all(isinstance(weight, float) and weight > 0 for weight in self.weights), True
+
+
+def _has_groups(rows: Floats) -> bool:
+    """Whether most rows are equal to several others, as in tables of a few labels and grades."""
+    counts = np.unique(rows, axis=0, return_counts=True)[1]
+    return bool(counts[counts >= LEAST_ABOVE].sum() > 0.5 * len(rows))
 
 
 def _largest_of(summed: Floats, T: Floats, voices: Floats) -> Floats:

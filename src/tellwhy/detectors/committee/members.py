@@ -458,7 +458,7 @@ def is_measured(X: Floats) -> Mask:
 MOST_LABELS = 1_000  # whose pairs are counted
 FEW_ROWS = 3
 FEW_SHARE = 1e-3
-FEW_MORE = 2.0  # surprise of a pair that only a few rows have, above what says how rare these are
+FEW_MORE = 6.0  # surprise of a pair that only a few rows have, above what says how rare these are
 
 
 @dataclass(frozen=True)
@@ -467,7 +467,7 @@ class RarePairs:
 
     Labels are the higher values of columns with two values: the labels of an encoded category, or 'true'.
     With n·p·q rows expected, so few as were seen have the probability of a Poisson variable's lower tail. Of
-    a pair that k rows have the surprise is at most log(n/k), and 2 more where k is only a few: labels depend
+    a pair that k rows have the surprise is at most log(n/k), and 6 more where k is only a few: labels depend
     on each other in most tables, and a row that is the only one of its kind is met in many of them.
 
     Attributes
