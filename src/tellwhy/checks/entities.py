@@ -36,6 +36,7 @@ _NOISY = 0.6
 _AGREES = 0.15
 _COPY = 0.003  # a copy differs in such a share of contested reports, and
 _OTHER = 0.2  # a good source in such a share
+_SURE_COPY = 6.0  # log-odds, of a pair in a table with copies
 _EMPTY_WEIGHT = 0.5  # of two sources that are both silent: it says little
 _ROUNDS = 40
 _START = 0.7
@@ -209,10 +210,22 @@ def voices_of(attributes: list[Attribute], n_sources: int) -> Floats:
             same[at] += equal * weight
             both[at] += weight
     evidence = same * math.log((1 - _COPY) / (1 - _OTHER)) + (both - same) * math.log(_COPY / _OTHER)
-    # Chance may make no pair of sources look like copies.
-    is_copy = evidence > LEVEL + math.log(max(n_sources * (n_sources - 1) / 2, 1))
+    is_copy = evidence > _least_evidence(evidence[np.triu_indices(n_sources, 1)])
     np.fill_diagonal(is_copy, True)
     return np.asarray(1 / is_copy.sum(axis=1))
+
+
+def _least_evidence(of_pairs: Floats) -> float:
+    """Evidence from which two sources are copies.
+
+    Chance may make no pair look like copies; once there are some, others are as likely as these are common.
+    """
+    n_pairs = max(len(of_pairs), 1)
+    strict = LEVEL + math.log(n_pairs)
+    n_sure = int((of_pairs > strict).sum())
+    if not n_sure or n_sure == n_pairs:
+        return strict
+    return min(strict, math.log((n_pairs - n_sure) / n_sure) + _SURE_COPY)
 
 
 def believe(attributes: list[Attribute], weights: Floats) -> tuple[list[Floats], float]:

@@ -69,9 +69,7 @@ class Level:
         return tuple(_without_lists(found))
 
     def _mark(self, token: str) -> str:
-        if token == "Inf":
-            return "999" if self.has_lengths else "9+"
-        if token.isdigit():
+        if token.isdigit() or token == "Inf":
             return "9" * len(token) if self.has_lengths else "9+"
         if not token.isalpha():
             return token

@@ -32,7 +32,7 @@ _UNITS_OF = {
     "temp temperature c f": (),
 }
 _UNNAMED = 0.1  # how much rarer °F are in a column whose name does not say that it holds temperatures
-_AMOUNTS = "price amount cost pay wage salary earnings income sales total count number score points year share"
+_AMOUNTS = "price amount cost pay wage salary earnings income sales total count number score points year"
 _CELSIUS = (-60.0, 60.0)  # between which temperatures lie that people write down
 _EVERY_SIZE = 30.0  # times from the middle of a column to its end, from which sizes say nothing
 _TELLING = 0.5  # of the way to the factor: what a row may be otherwise takes up at most so much

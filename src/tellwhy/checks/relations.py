@@ -331,7 +331,9 @@ def _is_of_labels(seen: Facts, one: Held) -> bool:
 def _finding(seen: Facts, one: Held, at: int, error: float, rows: Integers) -> Finding:
     names = [name.removesuffix(BEFORE) for name in one.relation.columns]
     columns = tuple(dict.fromkeys([names[at], *names]))
-    is_odd = one.share <= RARE and len(one.rows) <= _MANY * max(one.support, 1) and not _is_of_labels(seen, one)
+    is_odd = (
+        one.share <= RARE and len(one.rows) <= _MANY * max(one.support, 1) and not _is_of_labels(seen, one)
+    )
     mistake = _mistake(error)
     return mistake.report(
         seen,

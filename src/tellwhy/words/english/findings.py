@@ -351,7 +351,9 @@ def _tell_off_scale(f: Finding, _subject: str) -> str:
 @says("odd_pattern", begins="cell")
 def _tell_odd_pattern(f: Finding, _subject: str) -> str:
     if "value" in f.facts:  # of a run that an earlier version saved
-        return f"{_name(f)} = {f.facts['value']!r} is not written like the others (such as {f.usual['value']!r})"
+        return (
+            f"{_name(f)} = {f.facts['value']!r} is not written like the others (such as {f.usual['value']!r})"
+        )
     others = f" (such as {f.usual['like']!r})" if "like" in f.usual else ""
     written = list(dict.fromkeys(repr(each["value"]) for each in f.own))
     more = ", …" if len(written) > MOST_WRITTEN else ""
