@@ -221,7 +221,7 @@ def check_table(
 
 
 def _told_once(found: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
-    """Findings without the cells of which something more likely was told: −3 is below 0, but a flipped sign."""
+    """Findings without cells of which something likelier was told: −3 is below 0, but a flipped sign."""
     told = {(each.columns[0], row) for each in before if each.probabilities for row in each.rows}
     kept: list[Finding] = []
     for each in found:

@@ -278,7 +278,7 @@ def _rare_formats(name: str, column: Writing, formats: Formats, keyboard: Keyboa
 
 
 def _base_odds(formats: Formats) -> float:
-    """Log-odds of any rare format of one row: less where rare formats recur, or where usual ones are words."""
+    """Log-odds of any rare format of one row: less where rare ones recur, or usual ones are words."""
     recurring = sum(count >= 3 for count in formats.rare.values())
     # Names and titles come in many forms: O'Shea, "Campbell, Ben N.", "Would I Lie to You?".
     free = sum(all(m in _OF_WORDS for m in p) for p in formats.usual) / len(formats.usual)

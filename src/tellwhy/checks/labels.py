@@ -237,7 +237,7 @@ def _of_pair(
         evidence = few(float(table[i, j]), float(expected[i, j])) - math.log(n_tried)
         if evidence <= LEVEL or not _stands_alone(table, expected, int(i), int(j)):
             continue
-        # One senator of 55 who votes with the others is rare, and no error: of that, whatever is rare is made.
+        # One senator of 55 who votes with the other party is rare, and no error.
         if table[i, j] > _OF_LEVEL * min(table[i].sum(), table[:, j].sum()):
             continue
         rows = np.flatnonzero((coded[0].seen == i) & (coded[1].seen == j))

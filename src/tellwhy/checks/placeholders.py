@@ -30,10 +30,11 @@ SENTINELS = tuple(sorted({-1, *_NINES, *_OTHERS, *_LOWEST, *(-v for v in (*_NINE
 _EARLY = ["0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1904-01-01", "1970-01-01"]
 _LATE = ["1999-12-31", "2000-01-01", "2099-12-31", "2100-01-01", "2999-12-31", "9999-12-31"]
 DAYS = tuple(float(day) for day in np.array([*_EARLY, *_LATE], dtype="datetime64[D]").astype(np.int64))
+_MARKS = r"[\s_.*?\-/\\()\[\]<>]*"  # around such words, or alone
 _WORDS = re.compile(
-    r"[\s_.*?\-/\\()\[\]<>]*(unknown|unk|n\W?a|null|nan|missing|not (available|known|specified|given|applicable)|"
+    _MARKS + r"(unknown|unk|n\W?a|null|nan|missing|not (available|known|specified|given|applicable)|"
     r"undefined|unspecified|tbd|tba|todo|test|testing|dummy|foo|asdf|qwerty|placeholder|"
-    r"x{2,}|z{3,}|\?+|-+|\.+)?[\s_.*?\-/\\()\[\]<>]*",
+    r"x{2,}|z{3,}|\?+|-+|\.+)?" + _MARKS,
     re.IGNORECASE,
 )
 _FEWEST_REPEATS = 5
