@@ -199,8 +199,8 @@ def find_rare_pairs(seen: Facts, known: Facts) -> list[Finding]:
         of_pair = list(_of_pair(seen, pair, (columns[pair[0]], columns[pair[1]]), table, n_tried))
         for finding in of_pair if len(of_pair) <= _MOST_PAIRS else []:
             # Columns that say the same of a row (a party, and whether it is this one) are told once.
-            known = found.setdefault(tuple(finding.rows), finding)
-            if finding.surprise > known.surprise:
+            before = found.setdefault(tuple(finding.rows), finding)
+            if finding.surprise > before.surprise:
                 found[tuple(finding.rows)] = finding
     return list(found.values())
 

@@ -257,8 +257,8 @@ def _marks(facts: Facts, marks: Sequence[tuple[str, str]]) -> Floats:
 def learn_row_law(facts: Facts) -> list[RowLaw]:
     """Learn the law of the numbers of a table, from a sample of many rows; none of a small table."""
     # Times of day go round: 1:15 is no slip of 11:15, and nobody writes one in other units.
-    told = [name for name, numbers in facts.numbers.items() if _is_told(numbers) and not facts.is_clock(name)]
-    names = told[:_MOST_COLUMNS]
+    measured = [name for name, numbers in facts.numbers.items() if _is_told(numbers)]
+    names = [name for name in measured if not facts.is_clock(name)][:_MOST_COLUMNS]
     if not names:
         return []
     rows = spread_evenly(facts.n, _LEARNED)
