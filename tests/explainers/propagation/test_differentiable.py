@@ -23,7 +23,7 @@ from tellwhy.explainers import (  # noqa: E402
     InputTimesGradient,
     SmoothGrad,
 )
-from tellwhy.explainers.propagation import Handover  # noqa: E402
+from tellwhy.explainers.propagation import Handover, differentiable  # noqa: E402
 
 # Small random networks lose relevance; that is told, and no matter here.
 pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
@@ -116,9 +116,13 @@ def parameters_of(model):
     return [named[name] for name in wanted]
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", EXPLAINERS)
-def test_derivatives_are_those_of_finite_differences(model, name):
+# Every method on one network, every network by two methods: derivatives are taken of one graph for all.
+CASES = [(name, "residual") for name in EXPLAINERS]
+CASES += [(name, model) for name in ("gradient", "gamma") for model in MODELS if model != "residual"]
+
+
+@pytest.mark.parametrize(("name", "model"), CASES)
+def test_derivatives_are_those_of_finite_differences(name, model):
     network, x = build(model)
     x = x[:2].requires_grad_()
     explainer = EXPLAINERS[name](network)
@@ -255,3 +259,42 @@ def test_training_moves_relevance_out_of_what_is_penalised():
         found = np.abs(LRP(model, target=classes).explain(x).values).mean(axis=0)
         shares[strength] = found[1:].sum() / found.sum()
     assert shares[5.0] < 0.6 * shares[0.0]
+
+
+def test_a_model_that_looks_at_values_is_written_down_for_each_batch():
+    torch.manual_seed(0)
+
+    class Looks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.layer(x * 2 if x.max() > 1 else x).tanh()
+
+    model = Looks().double().eval()
+    explainer = LRP(model, target=0, rule="gamma")
+    for scale in (1.0, 4.0, 1.0):
+        x = (scale * torch.rand(2, 3, dtype=torch.float64)).requires_grad_()
+        check_slopes(explainer, x, [x, model.layer.weight])
+
+
+def test_one_graph_serves_a_training_and_reads_the_weights_as_they_are():
+    model, x = build("residual")
+    first = LRP(model, rule="gamma").explain(x[:2], output="torch", differentiable=True).values
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.1)
+    explainer = LRP(model, rule="gamma")
+    found = explainer.explain(x[:2], output="torch", differentiable=True).values
+    assert not torch.allclose(found, first)
+    np.testing.assert_allclose(found.detach(), explainer.explain(x[:2]).values, atol=1e-12)
+    graphs = differentiable._known[model]
+    assert len(graphs) == 1
+    model.head = nn.Linear(*model.head.weight.shape[::-1]).double().eval()
+    np.testing.assert_allclose(
+        explainer.explain(x[:2], output="torch", differentiable=True).values.detach(),
+        explainer.explain(x[:2]).values,
+        atol=1e-12,
+    )
+    assert len(graphs) == 2

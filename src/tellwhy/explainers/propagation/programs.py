@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -270,13 +271,22 @@ def record_of(
     lead = explainers[0]
     ways = [way.method for explainer in explainers for way in explainer.passes()]
     is_followed = any(method.own for method in ways) or not all(isinstance(t, (str, int)) for t in targets)
-    if not lead.shares_forward or is_followed or _is_watched(model):
+    key = key_of(lead, model, rows, targets, size)
+    if not lead.shares_forward or is_followed or key is None:
         return None
-    if len(explainers) > 1:
-        return Record()
+    return Record() if len(explainers) > 1 else _records.setdefault(lead, {}).setdefault(key, Record())
+
+
+def key_of(
+    explainer: NetworkExplainer, model: Module, rows: Inputs, targets: Sequence[Any], size: int
+) -> tuple[Any, ...] | None:
+    """What batches have in common that one program serves; None where each one is to be followed."""
+    if _is_watched(model) or any(map(callable, targets)):
+        return None
+    wanted = [t.tobytes() if isinstance(t, np.ndarray) else t for t in targets]
     batch = [(t.shape[1:], t.stride(), t.dtype, t.device) for t in rows.tensors]
-    key = (size, str(batch), rows.names, rows.nonnegative, _settings(lead), _state(model))
-    return _records.setdefault(lead, {}).setdefault(key, Record())
+    asked = (size, str(batch), str(wanted), rows.names, rows.nonnegative)
+    return (*asked, _settings(explainer), _state(model))
 
 
 def _is_watched(model: Module) -> bool:

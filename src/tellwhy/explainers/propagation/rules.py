@@ -42,7 +42,7 @@ import torch
 from torch import Tensor
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.explainers.propagation.engine.calls import Operation, is_traced
+from tellwhy.explainers.propagation.engine.calls import Operation, has_derivatives, is_traced
 from tellwhy.explainers.propagation.engine.kinds import OpenTable
 from tellwhy.explainers.propagation.engine.layers import LinearMap
 
@@ -111,7 +111,7 @@ class Rule:
 def quotient(a: Tensor, b: Tensor) -> Tensor:
     """a / b, and 0 where b is 0."""
     zero = b == 0
-    if torch.is_grad_enabled():  # explanations that are differentiated: 0 · inf would be in the derivative
+    if has_derivatives.get():  # 0 · inf would be in the derivative
         return (a / b.masked_fill(zero, 1)).masked_fill(zero, 0)
     # A division by zero gives inf or nan, and is overwritten: fewer passes over the memory.
     return (a / b).masked_fill_(zero, 0)

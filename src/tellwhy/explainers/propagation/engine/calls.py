@@ -8,12 +8,6 @@ that were given.
 Operations: the record of what a model did between its input and its output, and PyTorch's names for it.
 
 Tensors in nested tuples, lists and dictionaries, as functions take and return them.
-
-Tensors with a history: what activations are computed from, for explanations that can be differentiated.
-
-PyTorch's autograd remembers one way down for each tensor. That of an activation is the method's, by which
-relevance travels. How the activation itself depends on the input and on the parameters is therefore kept with
-a second tensor of the same values: its history.
 """
 
 from __future__ import annotations
@@ -35,6 +29,8 @@ if TYPE_CHECKING:
 
 # Whether what is done is written down as a program, which has to serve other rows too (`program`).
 is_traced: ContextVar[bool] = ContextVar("is_traced", default=False)
+# Whether what is written down will be differentiated: every operator then has to have a derivative.
+has_derivatives: ContextVar[bool] = ContextVar("has_derivatives", default=False)
 
 # Names of functions that do the same as another one, which has an entry in the table of kinds.
 SAME = {
@@ -190,39 +186,6 @@ def _parts(tree: Any) -> Iterable[Any]:
     return tree if isinstance(tree, (tuple, list)) else ()
 
 
-class Histories:
-    """The tensor with a history that each activation stands for, and the constants made from parameters."""
-
-    def __init__(self) -> None:
-        # Activations are kept as well: an id must not be given to another tensor meanwhile.
-        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
-        self._constants: dict[int, Tensor] = {}
-
-    def keep(self, activation: Tensor, remembered: Tensor) -> Tensor:
-        """Let an activation stand for a tensor with a history; return the activation."""
-        self._kept[id(activation)] = (activation, remembered)
-        return activation
-
-    def keep_constant(self, tensor: Tensor) -> Tensor:
-        """Remember that a tensor was made from parameters alone; return it."""
-        self._constants[id(tensor)] = tensor
-        return tensor
-
-    def is_constant(self, tensor: Tensor) -> bool:
-        """Whether a tensor is known to be made from parameters alone."""
-        return id(tensor) in self._constants
-
-    def of(self, tensor: Tensor) -> Tensor:
-        """Return the tensor with a history; a parameter or another constant has its own."""
-        kept = self._kept.get(id(tensor))
-        return tensor if kept is None else kept[1]
-
-    def clear(self) -> None:
-        """Let go of everything: activations hold their way down, which holds this."""
-        self._kept.clear()
-        self._constants.clear()
-
-
 @dataclass(slots=True, eq=False)  # not frozen, which takes three times as long to make: there are many
 class Call:
     """One call of a PyTorch function on activations: tensors that depend on the explained input.
@@ -243,9 +206,6 @@ class Call:
         How often activations occur among the arguments: twice in x·x.
     only_activations
         Whether no other tensor is among the arguments.
-    histories
-        How activations depend on the input and on the parameters, where explanations are to be
-        differentiated.
     """
 
     function: Callable[..., Any]
@@ -256,7 +216,6 @@ class Call:
     activations: list[Tensor]
     times: int = 1
     only_activations: bool = False
-    histories: Histories | None = None
 
     @property
     def target(self) -> Tensor:
@@ -308,7 +267,7 @@ class Call:
         exchanged = {id(old): new for old, new in zip(self.activations, activations, strict=True)}
 
         def exchange(tensor: Tensor) -> Tensor:
-            return exchanged[id(tensor)] if id(tensor) in exchanged else self.constant(tensor)
+            return exchanged[id(tensor)] if id(tensor) in exchanged else tensor.detach()
 
         return map_tensors(exchange, self.args), map_tensors(exchange, self.kwargs) if self.kwargs else {}
 
@@ -321,11 +280,7 @@ class Call:
 
     def run_detached(self) -> Any:
         """Run on constants: the result has no gradient that relevance could take."""
-        return self.run([self.constant(t) for t in self.activations])
-
-    def constant(self, tensor: Tensor) -> Tensor:
-        """A tensor that relevance does not go to; where there are histories, with its own."""
-        return tensor.detach() if self.histories is None else self.histories.of(tensor)
+        return self.run([t.detach() for t in self.activations])
 
 
 def _has_dtype(args: Any, kwargs: dict[str, Any]) -> bool:

@@ -31,7 +31,6 @@ from torch.overrides import TorchFunctionMode
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.explainers.propagation.engine.calls import (
     Call,
-    Histories,
     Operation,
     all_tensors,
     map_tensors,
@@ -256,8 +255,6 @@ class Capture(TorchFunctionMode):
         Whether some method looks at the values that go into layers.
     """
 
-    histories: Histories | None = None  # kept by a capture for explanations that are differentiated
-
     def __init__(
         self,
         methods: Sequence[Method],
@@ -269,7 +266,7 @@ class Capture(TorchFunctionMode):
     ):
         super().__init__()
         self.methods = methods
-        self.current = Current(methods[0], histories=self.histories)
+        self.current = Current(methods[0])
         self.paths = paths
         self.ledger = ledger
         self.tolerant = tolerant
@@ -338,11 +335,11 @@ class Capture(TorchFunctionMode):
         occurring = [t for t in given if self.is_activation(t)]
         activations = occurring if len(occurring) < 2 else list({id(t): t for t in occurring}.values())
         if not activations:
-            return run_constant(self, Call(func, args, kwargs, name, False, [], histories=self.histories))
+            return run_constant(self, Call(func, args, kwargs, name, False, []))
         in_place = in_place or bool(kwargs.get("inplace"))
         times = len(occurring)
         alone = times == len(given)
-        call = Call(func, args, kwargs, name, in_place, activations, times, alone, self.histories)
+        call = Call(func, args, kwargs, name, in_place, activations, times, alone)
         written = self._written_out(call)
         return run_and_record(self, call) if written is None else written
 
@@ -372,10 +369,6 @@ class Capture(TorchFunctionMode):
         if result is not None and call.in_place:
             self.origins.replace(call.target, result)
         return result
-
-    def run_unknown(self, call: Call, operation: Operation) -> Any:  # noqa: ARG002
-        """Run an operation without a rule."""
-        return call.run(call.activations)
 
     def inputs_of_layer(self, output: Tensor) -> Sequence[Tensor]:
         """Inputs of the layer whose output this is."""

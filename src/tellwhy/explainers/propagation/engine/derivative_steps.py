@@ -14,21 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tellwhy.explainers.propagation.engine.attention import ARGUMENTS, DETACHED, FACTORS, portions
-from tellwhy.explainers.propagation.engine.calls import Call, Operation, is_traced, map_tensors
+from tellwhy.explainers.propagation.engine.calls import Call, Operation, is_traced
 from tellwhy.explainers.propagation.engine.layers import Normalisation
 from tellwhy.explainers.propagation.engine.methods import Current
 from tellwhy.explainers.propagation.engine.steps import (
     Compute,
     Cotangents,
+    Followed,
     LayerStep,
-    Remembered,
     Step,
-    carry_out,
     portion,
-    with_histories,
 )
 from tellwhy.explainers.propagation.rules import Handover, quotient
 
@@ -95,20 +92,11 @@ class DerivativeStep(Step):
         self.local = _Local(leaves, out)
         return out.detach()
 
-    def compute_with_history(self, compute: Compute, inputs: list[Tensor]) -> Tensor:
-        """Run the operation: the graph is that of the history."""
-        # The fast kernels of attention have no second derivative.
-        with sdpa_kernel(SDPBackend.MATH):
-            self.local = _Local(inputs, compute(inputs))
-        return self.local.out
-
     def derivative(self, c: Tensor) -> list[Tensor]:
         """Transposed derivative applied to c."""
         assert self.local is not None
         is_last = self.current.is_last
         leaves, out = self.local
-        if self.current.histories is not None:
-            return list(torch.autograd.grad(out, leaves, c, create_graph=True, materialize_grads=True))
         found = torch.autograd.grad(out, leaves, c, retain_graph=not is_last, materialize_grads=True)
         if is_last:  # memory is given back on the way down, not at its end
             self.local = None
@@ -128,32 +116,6 @@ class DerivativeStep(Step):
 
 
 @dataclass
-class PlainStep(DerivativeStep):
-    """An operation whose derivative serves all methods."""
-
-    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:  # noqa: ARG002
-        """The derivative."""
-        return self.derivative(c)
-
-
-def remembered(current: Current, call: Call, operation: Operation, inputs: Sequence[Tensor]) -> Any:
-    """Run an operation whose derivative serves all methods, with histories; it may have several outputs."""
-    histories = current.histories
-    assert histories is not None
-    seen = with_histories(histories, inputs)
-
-    def standing_for(out: Tensor) -> Tensor:
-        if not out.requires_grad:  # whole numbers, such as the places of largest elements
-            return out
-        step = PlainStep(operation, current, local=_Local(seen, out))
-        return histories.keep(Remembered.apply(step, (seen, out), *inputs), out)
-
-    with sdpa_kernel(SDPBackend.MATH):  # a module may have attention in it
-        result = call.run(seen)
-    return map_tensors(standing_for, result)
-
-
-@dataclass
 class PoolingStep(DerivativeStep):
     """An average pool; `ones` is the pool of ones, which is less than one where it counts padding."""
 
@@ -163,11 +125,6 @@ class PoolingStep(DerivativeStep):
         """Run the pool, and on ones."""
         self.ones = compute([torch.ones_like(inputs[0][:1])])
         return super().compute(compute, inputs)
-
-    def compute_with_history(self, compute: Compute, inputs: list[Tensor]) -> Tensor:
-        """Run the pool, and on ones."""
-        self.ones = compute([torch.ones_like(inputs[0][:1])])
-        return super().compute_with_history(compute, inputs)
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """In proportion, or evenly."""
@@ -295,7 +252,7 @@ def by_own_function(capture: Capture, call: Call, operation: Operation, handover
         handover=handover,
         n_inputs=len(inputs),
     )
-    return carry_out(step, call.run, *inputs)
+    return Followed.apply(step, call.run, *inputs)
 
 
 @dataclass
@@ -325,7 +282,7 @@ def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
     shares: Mapping[str, float] = DETACHED if detaches else portions(names)
     if detaches and not capture.has_gradients:
         names = ["value"]
-    fixed = {k: call.constant(v) if isinstance(v, Tensor) else v for k, v in given.items() if k not in names}
+    fixed = {k: v.detach() if isinstance(v, Tensor) else v for k, v in given.items() if k not in names}
     # Watched one by one: queries, keys and values may be the same tensor.
     inputs = [capture.watch(operation, [given[name]])[0] for name in names]
 
@@ -333,12 +290,12 @@ def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
         return call.function(**fixed, **dict(zip(names, tensors, strict=True)))
 
     listed = [shares[name] for name in names]
-    if not capture.follows_rules and capture.histories is None:
+    if not capture.follows_rules:
         return run(inputs)
-    if not capture.carries_relevance and capture.histories is None:
+    if not capture.carries_relevance:
         return run([portion(t, share, capture.current) for t, share in zip(inputs, listed, strict=True)])
     step = AttentionStep(operation, capture.current, shares=listed)
-    return carry_out(step, run, *inputs)
+    return Followed.apply(step, run, *inputs)
 
 
 @dataclass
@@ -370,7 +327,7 @@ def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | 
     operation.name = before.name
     operation.kind = "layer"
     operation.first = before.first
-    operation.layer = replace(layer, bias=call.constant(bias).reshape(-1))
+    operation.layer = replace(layer, bias=bias.detach().reshape(-1))
     return BiasStep(operation, capture.current, operation.layer, capture.needs_layer_inputs)
 
 

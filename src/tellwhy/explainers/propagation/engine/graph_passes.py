@@ -42,6 +42,13 @@ def _keeps_order(node: Node) -> bool:
     return node.kwargs.get("memory_format", torch.preserve_format) is torch.preserve_format
 
 
+def allow_any_order(graph: Graph) -> None:
+    """Let tensors have another order in memory than they had when the graph was written down."""
+    for node in graph.nodes:
+        if node.target in (_ATEN.view.default, _ATEN._unsafe_view.default):
+            node.target = _ATEN.reshape.default
+
+
 def merge_equal(graph: Graph) -> None:
     """Compute once what is computed several times from the same tensors."""
     known: dict[Any, Node] = {}

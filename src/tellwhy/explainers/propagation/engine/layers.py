@@ -150,8 +150,8 @@ def read_layer(call: Call, *, nonnegative: bool = False) -> LinearMap:
     given = call.arguments(names)
     geometry = {key: given.get(key, _DEFAULTS[key]) for key in names[3:]}
     bias = given.get("bias")
-    bias = None if bias is None else call.constant(bias)
-    return LinearMap(call.name, call.constant(given["weight"]), bias, geometry, nonnegative)
+    bias = None if bias is None else bias.detach()
+    return LinearMap(call.name, given["weight"].detach(), bias, geometry, nonnegative)
 
 
 def _argument_names(name: str) -> tuple[str, ...]:
@@ -210,8 +210,8 @@ def read_batch_norm(call: Call) -> BatchNorm:
         mean=given["running_mean"].detach(),
         variance=given["running_var"].detach(),
         eps=given.get("eps", 1e-5),
-        weight=None if weight is None else call.constant(weight),
-        bias=None if bias is None else call.constant(bias),
+        weight=None if weight is None else weight.detach(),
+        bias=None if bias is None else bias.detach(),
     )
 
 
@@ -302,7 +302,7 @@ class Normalisation:
 
 
 def _constant(call: Call, values: Tensor | None) -> Tensor | None:
-    return None if values is None else call.constant(values)
+    return None if values is None else values.detach()
 
 
 def bias_of(call: Call) -> Tensor | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from tellwhy.explainers.propagation.engine.calls import Histories, Operation
+from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.rules import Handover, Rule
 
 if TYPE_CHECKING:
@@ -173,4 +173,3 @@ class Current:
 
     method: Method
     is_last: bool = True
-    histories: Histories | None = None

@@ -235,13 +235,11 @@ def run_backward(
 def values_of(forward: Forward, method: Method, found: Sequence[Tensor | None]) -> list[Tensor]:
     """Return values like each input, from what came down to each leaf."""
     like = forward.outputs
-    histories = forward.capture.histories
     values = [torch.zeros(t.shape, dtype=like.dtype, device=like.device) for t in forward.inputs.tensors]
     for k, ((leaf, number), c) in enumerate(zip(forward.capture.leaves, found, strict=True)):
         if c is None:  # the output does not depend on this leaf
             continue
-        held = leaf.detach() if histories is None else histories.of(leaf)
-        value = c * held if method.multiply else c
+        value = c * leaf.detach() if method.multiply else c
         lookup = forward.capture.lookups.get(k)
         if lookup is None:
             values[number] = values[number] + value

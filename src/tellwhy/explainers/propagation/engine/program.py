@@ -20,11 +20,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from tellwhy.explainers.propagation.engine.attention_products import attention_as_products
-from tellwhy.explainers.propagation.engine.calls import is_traced
-from tellwhy.explainers.propagation.engine.graph_passes import simplified
+from tellwhy.explainers.propagation.engine.calls import has_derivatives, is_traced
+from tellwhy.explainers.propagation.engine.graph_passes import allow_any_order, drop_copies, simplified
 
 Explained = Callable[..., list[Tensor]]  # tensors of a batch -> tensors of its result
 _READ = frozenset(("tolist", "numpy", "__array__", "item", "is_nonzero", "equal", "allclose"))
@@ -128,6 +129,85 @@ def traced(explained: Explained, tensors: Sequence[Tensor], *, any_rows: bool = 
         raise NotTraceable(_reason(error)) from error
 
 
+def with_derivatives(explained: Explained, tensors: Sequence[Tensor]) -> tuple[GraphModule, bool]:
+    """Graph of a function of a batch's tensors that can be differentiated, and whether it serves other rows.
+
+    It does not where the function looks at values: what is written down then is what these rows lead to.
+    """
+    try:
+        return _pure(explained, tensors, may_read=False), True
+    except Exception:
+        return _pure(explained, tensors, may_read=True), False
+
+
+def _pure(explained: Explained, tensors: Sequence[Tensor], *, may_read: bool) -> GraphModule:
+    """Graph without changes in place, and without the places where a history was cut off."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    mark = has_derivatives.set(True)
+    try:
+        # The fast kernels of attention have no second derivative.
+        with quiet(), sdpa_kernel(SDPBackend.MATH), _tracing(may_read=may_read):
+            written = make_fx(explained, tracing_mode="real", _error_on_data_dependent_ops=not may_read)(*tensors)
+    finally:
+        has_derivatives.reset(mark)
+    allow_any_order(written.graph)
+    written.graph.eliminate_dead_code()
+    written.recompile()
+    with quiet(), torch.no_grad():
+        pure = torch.func.functionalize(written, remove="mutations")
+        made = make_fx(pure, _differentiable_forms(), tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+    drop_copies(made.graph)
+    allow_any_order(made.graph)
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    return made
+
+
+def _copied(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:  # noqa: ARG001
+    """`copy`: the source in the form of x."""
+    made = source.to(x.dtype).expand(x.shape)
+    return made.contiguous() if x.is_contiguous() else made
+
+
+def _places(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None) -> Tensor:
+    """Where the elements of a strided view are in the memory of x."""
+    places = torch.full((), offset or 0, device=x.device)
+    for n, step in zip(size, stride, strict=True):
+        places = places[..., None] + step * torch.arange(n, device=x.device)
+    return places.flatten()
+
+
+def _strided(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Tensor:
+    """`as_strided`, whose own derivative goes by the order in memory of what comes down."""
+    if not x.is_contiguous():
+        return NotImplemented
+    return x.reshape(-1)[_places(x, size, stride, offset)].reshape(list(size))
+
+
+def _strided_scatter(
+    x: Tensor, source: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+) -> Tensor:
+    """`as_strided_scatter`, likewise."""
+    if not x.is_contiguous():
+        return NotImplemented
+    return x.reshape(-1).scatter(0, _places(x, size, stride, offset), source.reshape(-1)).reshape(x.shape)
+
+
+def _differentiable_forms() -> dict[Any, Callable[..., Any]]:
+    """Operators whose own derivative PyTorch does not have, or not of all inputs, written in others."""
+    from torch._decomp import decomposition_table, get_decompositions
+
+    aten = torch.ops.aten
+    norms = ("native_batch_norm", "_native_batch_norm_legit_no_training", "native_layer_norm", "native_group_norm")
+    found = {op: form for op, form in decomposition_table.items() if "_backward" in str(op)}
+    # ReLU's own tells autograd that what is cut off is fixed, and that a derivative of zero exists.
+    del found[aten.threshold_backward.default]
+    found.update(get_decompositions([getattr(aten, name) for name in norms]))
+    own = {aten.copy.default: _copied, aten.as_strided.default: _strided}
+    return {**found, **own, aten.as_strided_scatter.default: _strided_scatter}
+
+
 def _standing_for(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Tensors without numbers and with some number of rows, which stand for all like these."""
     from torch._dynamo.source import ConstantSource
@@ -184,12 +264,13 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _tracing() -> Iterator[None]:
+def _tracing(*, may_read: bool = False) -> Iterator[None]:
     """A block in which operators are written down, those of the way back too."""
     mark = is_traced.set(True)
+    reading = nullcontext() if may_read else _WithoutReading()
     try:
         # Only this thread writes.
-        with torch.enable_grad(), torch.autograd.set_multithreading_enabled(False), _WithoutReading():
+        with torch.enable_grad(), torch.autograd.set_multithreading_enabled(False), reading:
             yield
     finally:
         is_traced.reset(mark)

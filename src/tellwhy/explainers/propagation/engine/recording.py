@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from tellwhy.explainers.propagation.engine.calls import Call, Operation, tensors_in
+from tellwhy.explainers.propagation.engine.calls import Call, Operation, has_derivatives, tensors_in
 from tellwhy.explainers.propagation.engine.derivative_steps import (
     DerivativeStep,
     ElementStep,
@@ -28,7 +28,6 @@ from tellwhy.explainers.propagation.engine.derivative_steps import (
     biased,
     by_own_function,
     ratio_of,
-    remembered,
 )
 from tellwhy.explainers.propagation.engine.kinds import (
     OF_THE_FIRST,
@@ -63,11 +62,11 @@ from tellwhy.explainers.propagation.engine.origins import (
 )
 from tellwhy.explainers.propagation.engine.steps import (
     AdditionStep,
+    Followed,
     LayerStep,
     MergedStep,
     Relu,
     Step,
-    carry_out,
     portion,
 )
 from tellwhy.explainers.propagation.rules import Handover, four_coefficients
@@ -117,8 +116,7 @@ def _only_live(held: Sequence[bool], call: Call) -> Call:
 
 
 def _way(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Way:
-    remembers = capture.histories is not None
-    is_short = not (capture.needs_layer_inputs or capture.carries_relevance or remembers)
+    is_short = not (capture.needs_layer_inputs or capture.carries_relevance)
     if call.name == "relu" and is_short:
         before = origins[0]
         if before is not None and before.operation.kind == "layer" and not operation.rectifies:
@@ -126,8 +124,8 @@ def _way(capture: Capture, call: Call, operation: Operation, origins: OriginsOfI
             before.operation.owns_cotangent = overwrites
             return partial(_relu, operation, overwrites)
     if not operation.constants and all(method.is_plain(operation) for method in capture.methods):
-        return partial(_remembered if remembers else plain_way, operation)
-    evenly = operation.kind == "product" and not operation.constants and not remembers
+        return partial(plain_way, operation)
+    evenly = operation.kind == "product" and not operation.constants
     if evenly and not capture.carries_relevance:
         return partial(_in_portions, operation)
     return partial(_stepped, _step(capture, call, operation, origins))
@@ -136,10 +134,6 @@ def _way(capture: Capture, call: Call, operation: Operation, origins: OriginsOfI
 def plain_way(operation: Operation, capture: Capture, call: Call) -> Any:
     """Run a call as it is given: its derivative serves all methods."""
     return call.run(capture.watch(operation, call.activations))
-
-
-def _remembered(operation: Operation, capture: Capture, call: Call) -> Any:
-    return remembered(capture.current, call, operation, capture.watch(operation, call.activations))
 
 
 def _relu(operation: Operation, overwrites: bool, capture: Capture, call: Call) -> Tensor:
@@ -160,7 +154,7 @@ def _attention(operation: Operation, capture: Capture, call: Call) -> Tensor:
 def _stepped(step: Step, capture: Capture, call: Call) -> Tensor:
     operation = step.operation
     inputs = capture.watch(operation, call.activations)
-    result = carry_out(step, call.run, *inputs)
+    result = Followed.apply(step, call.run, *inputs)
     # f(z)/z is taken element by element, which needs one output for each input.
     if operation.kind in ("elementwise", "rectifier") and result.shape != inputs[0].shape:
         capture.refuse(f"{operation.where} broadcasts an activation; expand it to the full shape first.")
@@ -172,7 +166,7 @@ def _past_layer(step: LayerStep, capture: Capture, call: Call) -> Tensor:
     inputs = capture.watch(step.operation, capture.inputs_of_layer(call.activations[0]))
     if capture.has_gradients:
         inputs.append(call.activations[0])
-    return carry_out(step, lambda _: call.run_detached(), *inputs)
+    return Followed.apply(step, lambda _: call.run_detached(), *inputs)
 
 
 def _overwrites(capture: Capture, call: Call, before: Origin) -> bool:
@@ -187,7 +181,7 @@ def _written(capture: Capture, call: Call, operation: Operation, written: Writte
     if capture.has_gradients:  # gradients take every operation on the way
         inputs += call.activations
     step = WrittenStep(operation, capture.current, differentiates=capture.has_gradients, axis=written.axis)
-    return carry_out(step, lambda xs: call.run(xs[1:]) if xs[1:] else call.run_detached(), *inputs)
+    return Followed.apply(step, lambda xs: call.run(xs[1:]) if xs[1:] else call.run_detached(), *inputs)
 
 
 def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Step:
@@ -203,7 +197,8 @@ def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOf
     if kind == "normalisation":
         read = read_normalisation(call)
         step = NormalisationStep(operation, current, differentiates=differentiates, normalisation=read)
-        if read.is_layer_norm and not differentiates and not capture.carries_relevance:
+        is_for_all = differentiates or capture.carries_relevance or has_derivatives.get()
+        if read.is_layer_norm and not is_for_all:
             step.is_short = True
             step.bias = bias_of(call)
         return step
@@ -246,7 +241,7 @@ def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
     norm = read_batch_norm(call)
     normalise = ChannelScale("batch_norm", *norm.normalising_line(), {})
     first = Operation(0, "batch_norm", "layer", operation.path, operation.first)
-    x = carry_out(
+    x = Followed.apply(
         LayerStep(first, capture.current, normalise),
         lambda xs: normalise.forward(xs[0], normalise.weight, normalise.bias),
         *capture.watch(first, call.activations),
@@ -255,7 +250,7 @@ def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
     operation.first = False
     step = LayerStep(operation, capture.current, ChannelScale("batch_norm", *norm.scaling_line(), {}))
     # The output is that of the model's own call, to the last bit, not one of our two layers.
-    return carry_out(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
+    return Followed.apply(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
 
 
 def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Way | None:
@@ -295,7 +290,7 @@ def run_and_record(capture: Capture, call: Call) -> Any:
     if None in origins:
         check_seen(capture, call, operation, origins)
     if operation.kind == "unknown":
-        way: Way = partial(_run_unknown, operation)
+        way: Way = _run_unknown
     else:
         check_evaluation_mode(capture, call, operation)
         check_named(capture, call, operation)
@@ -349,8 +344,8 @@ def _take(
     return result
 
 
-def _run_unknown(operation: Operation, capture: Capture, call: Call) -> Any:
-    return capture.run_unknown(call, operation)
+def _run_unknown(capture: Capture, call: Call) -> Any:  # noqa: ARG001
+    return call.run(call.activations)
 
 
 def _by_own(

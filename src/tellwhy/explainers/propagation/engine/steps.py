@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tellwhy.explainers.propagation.engine.calls import Histories, Operation
+from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.layers import Addition, BatchNorm, ChannelScale, LinearMap
 from tellwhy.explainers.propagation.engine.methods import Current
 from tellwhy.explainers.propagation.rules import Rule, quotient, z
@@ -53,44 +53,6 @@ class Followed(torch.autograd.Function):
         return None, None, *ctx.step.hand_down(cotangent, inputs, out)
 
 
-class Remembered(torch.autograd.Function):
-    """One operation whose way down can be differentiated: it looks at tensors with a history only."""
-
-    @staticmethod
-    def forward(ctx: Any, step: Step, seen: tuple[list[Tensor], Tensor], *activations: Tensor) -> Tensor:
-        """Return the output, without its history."""
-        ctx.set_materialize_grads(False)
-        ctx.step = step
-        ctx.seen = seen
-        ctx.n = len(activations)
-        return seen[1].detach()
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Tensor | None) -> tuple[Any, ...]:
-        """Hand down what came, by functions that autograd records."""
-        if cotangent is None:
-            return None, None, *[None] * ctx.n
-        inputs, out = ctx.seen
-        return None, None, *ctx.step.hand_down(cotangent, inputs, out)
-
-
-def carry_out(step: Step, compute: Compute, *inputs: Tensor) -> Tensor:
-    """Run an operation in its step; with histories of inputs and output where these are kept."""
-    histories = step.current.histories
-    if histories is None:
-        made: Tensor = Followed.apply(step, compute, *inputs)
-        return made
-    seen = with_histories(histories, inputs)
-    out = step.compute_with_history(compute, seen)
-    return histories.keep(Remembered.apply(step, (seen, out), *inputs), out)
-
-
-def with_histories(histories: Histories, activations: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors with the histories of activations, of which derivatives of one operation can be asked."""
-    # One input may be computed from another one: of a view, only this operation's derivative is found.
-    return [t.view_as(t) for t in (histories.of(a) for a in activations)]
-
-
 @dataclass
 class Step(ABC):
     """One operation, and what it has to know for the way down."""
@@ -101,10 +63,6 @@ class Step(ABC):
     def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
         """Run the operation."""
         return compute(list(inputs))
-
-    def compute_with_history(self, compute: Compute, inputs: list[Tensor]) -> Tensor:
-        """Run the operation on tensors with a history, which its output then has as well."""
-        return compute(inputs)
 
     def kept(self, inputs: tuple[Tensor, ...]) -> Sequence[Tensor]:
         """Return what is kept of the inputs for the way down."""
