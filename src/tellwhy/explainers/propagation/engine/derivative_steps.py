@@ -18,7 +18,6 @@ from torch import Tensor
 from tellwhy.explainers.propagation.engine.attention import ARGUMENTS, DETACHED, FACTORS, portions
 from tellwhy.explainers.propagation.engine.calls import Call, Operation, is_traced
 from tellwhy.explainers.propagation.engine.layers import Normalisation
-from tellwhy.explainers.propagation.engine.methods import Current
 from tellwhy.explainers.propagation.engine.steps import (
     Compute,
     Cotangents,

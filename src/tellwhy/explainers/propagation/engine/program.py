@@ -148,7 +148,9 @@ def _pure(explained: Explained, tensors: Sequence[Tensor], *, may_read: bool) ->
     try:
         # The fast kernels of attention have no second derivative.
         with quiet(), sdpa_kernel(SDPBackend.MATH), _tracing(may_read=may_read):
-            written = make_fx(explained, tracing_mode="real", _error_on_data_dependent_ops=not may_read)(*tensors)
+            written = make_fx(explained, tracing_mode="real", _error_on_data_dependent_ops=not may_read)(
+                *tensors
+            )
     finally:
         has_derivatives.reset(mark)
     allow_any_order(written.graph)
@@ -156,7 +158,9 @@ def _pure(explained: Explained, tensors: Sequence[Tensor], *, may_read: bool) ->
     written.recompile()
     with quiet(), torch.no_grad():
         pure = torch.func.functionalize(written, remove="mutations")
-        made = make_fx(pure, _differentiable_forms(), tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+        made = make_fx(pure, _differentiable_forms(), tracing_mode="fake", _allow_non_fake_inputs=True)(
+            *tensors
+        )
     drop_copies(made.graph)
     allow_any_order(made.graph)
     made.graph.eliminate_dead_code()
@@ -199,7 +203,12 @@ def _differentiable_forms() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import decomposition_table, get_decompositions
 
     aten = torch.ops.aten
-    norms = ("native_batch_norm", "_native_batch_norm_legit_no_training", "native_layer_norm", "native_group_norm")
+    norms = (
+        "native_batch_norm",
+        "_native_batch_norm_legit_no_training",
+        "native_layer_norm",
+        "native_group_norm",
+    )
     found = {op: form for op, form in decomposition_table.items() if "_backward" in str(op)}
     # ReLU's own tells autograd that what is cut off is fixed, and that a derivative of zero exists.
     del found[aten.threshold_backward.default]
