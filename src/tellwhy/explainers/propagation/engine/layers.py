@@ -301,19 +301,19 @@ class Normalisation:
         return x.flatten(x.ndim - self.n_axes)
 
 
-def _constant(call: Call, values: Tensor | None) -> Tensor | None:
+def _constant(values: Tensor | None) -> Tensor | None:
     return None if values is None else values.detach()
 
 
 def bias_of(call: Call) -> Tensor | None:
     """The shifts β of a call of `layer_norm`."""
-    return _constant(call, call.arguments(_ARGUMENTS["layer_norm"]).get("bias"))
+    return _constant(call.arguments(_ARGUMENTS["layer_norm"]).get("bias"))
 
 
 def read_normalisation(call: Call) -> Normalisation:
     """Normalisation of a call of `layer_norm`, `rms_norm`, `group_norm` or `instance_norm`."""
     given = call.arguments(_ARGUMENTS[call.name])
-    weight = _constant(call, given.get("weight"))
+    weight = _constant(given.get("weight"))
     if call.name in ("layer_norm", "rms_norm"):
         eps = given.get("eps", None if call.name == "rms_norm" else 1e-5)
         n_axes = len(given["normalized_shape"])
