@@ -1,8 +1,8 @@
 """Explanations that can be differentiated, with respect to the input and to the network's parameters.
 
 All that is done for a batch, up the network and down again, is written down as one graph of operators
-(`engine.program`). The graph is a function of the rows and of the parameters like any other: autograd knows its
-derivatives.
+(`engine.program`). The graph is a function of the rows and of the parameters like any other, and autograd
+knows its derivatives.
 """
 
 from __future__ import annotations
