@@ -29,6 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.networks._decoder import BILLION, TINY, Decoder
 from benchmarks.networks._exported import exported
 from benchmarks.networks._peers import only_networks, random_model
 from benchmarks.networks._transformers import patched_vit
@@ -58,6 +59,8 @@ PLAN = [
     ("resnet50", "LRP epsilon", "bfloat16", 64),
     ("resnet50", "LRP epsilon", "float32", 1),
     ("densenet121", "LRP epsilon", "float32", 64),
+    ("decoder_1b", "AttnLRP", "bfloat16", 4),
+    ("decoder_1b", "AttnLRP", "tf32", 4),
     ("densenet121", "LRP preset A", "float32", 64),
 ]
 N_EXACT = 8  # rows that are explained in double precision, to tell how far each line is off
@@ -75,9 +78,10 @@ class Case:
         self.batch = min(batch, options.batch)
         torch.backends.cuda.matmul.allow_tf32 = numbers == "tf32"
         self.model = made(network, options).to(options.device, memory_format=torch.channels_last)
-        shape = (options.batch * options.batches if batch > 1 else 40, 3, options.size, options.size)
-        x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-        self.x = x.to(options.device).contiguous(memory_format=torch.channels_last)
+        n_rows = self.batch * options.batches if batch > 1 else 40
+        x = torch.randn(n_rows, *shape_of(network, options), generator=torch.Generator().manual_seed(0))
+        order = torch.channels_last if x.ndim == 4 else torch.contiguous_format
+        self.x = x.to(options.device).contiguous(memory_format=order)
         exact = LRP(copy.deepcopy(self.model).double(), batch_size=N_EXACT, **METHODS[method])
         self.exact = exact.explain(self.x[:N_EXACT].double(), output="torch", compile=False).values
         if numbers == "bfloat16":
@@ -191,7 +195,20 @@ def settings_of_programs(least: int, compiling: dict[str, tuple[float, float]]) 
         programs.LEAST_BATCHES, programs.COMPILING = kept
 
 
+def shape_of(network: str, options: argparse.Namespace) -> tuple[int, ...]:
+    """Shape of one input: a picture, or the vectors of tokens."""
+    if network == "decoder_1b":
+        sizes = TINY if options.tiny else BILLION
+        return sizes.tokens, sizes.width
+    return 3, options.size, options.size
+
+
 def made(network: str, options: argparse.Namespace) -> nn.Module:
+    if network == "decoder_1b":
+        torch.manual_seed(0)
+        with torch.device(options.device):
+            decoder = Decoder(TINY if options.tiny else BILLION)
+        return decoder.eval().requires_grad_(False)
     settings = {"image_size": options.size} if network == "vit_b_16" else {}
     model = random_model(network, **settings)
     if network == "vit_b_16":
@@ -363,7 +380,9 @@ def publish_figures(figures: dict[str, Any]) -> None:
         "in whatever multiplies in TF32 or in bfloat16, followed or compiled. Making a program takes its time once for "
         "each model, shape and setting; compiling pays from so many rows on, beside following each batch. LXT takes "
         "the attention weights as constants. `prototype` is `benchmarks/networks/_exported.py`; its preset A leaves "
-        "biases out and gives the first layer the epsilon rule, so its values differ."
+        "biases out and gives the first layer the epsilon rule, so its values differ. `decoder_1b` has 1.1 billion "
+        "random weights (16 blocks of width 2,048, gated units, 32,000 words); its images are texts of 512 tokens, whose "
+        "vectors are explained for the largest next token."
     )
     if figures.get("joined"):
         text += " Lines of two runs on machines of this kind: compare within a network and kind of numbers."

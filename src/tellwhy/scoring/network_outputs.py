@@ -17,7 +17,13 @@ from torch.overrides import TorchFunctionMode
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnsupportedModel
 from tellwhy.core.params import nearest
 from tellwhy.scoring.network_inputs import read_inputs
-from tellwhy.scoring.network_passes import TrailingSoftmax, check_model, placed, untouched
+from tellwhy.scoring.network_passes import (
+    TrailingSoftmax,
+    check_model,
+    not_one_tensor,
+    placed,
+    untouched,
+)
 
 RECONSTRUCTION = "reconstruction"
 _USUAL = "logits"  # what models of Hugging Face call the outputs that classes are read from
@@ -90,6 +96,17 @@ def of_one_tensor(model: Module, outputs: Any, target: Any) -> ReadNetwork:
         return ReadNetwork(model, target, "")
     key = _key(model, outputs, None)
     return ReadNetwork(Picked(model, _Part(key)), target, f" in {key!r}")
+
+
+def tensor_of(model: Module, outputs: Any) -> Tensor:
+    """The tensor among what a model returned: itself, the one called "logits", or the only one there is."""
+    if isinstance(outputs, Tensor):
+        return outputs
+    tensors = {key: value for key, value in _parts(outputs).items() if isinstance(value, Tensor)}
+    if _USUAL not in tensors and len(tensors) != 1:
+        raise UnsupportedModel(not_one_tensor(model, outputs))
+    found: Tensor = tensors.get(_USUAL, next(iter(tensors.values())))
+    return found
 
 
 def _is_choice(target: Any) -> bool:

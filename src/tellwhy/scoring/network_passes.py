@@ -156,7 +156,8 @@ def not_one_tensor(model: Module, outputs: Any) -> str:
     """What to say of a model that returns something else than one tensor."""
     return (
         f"{type(model).__name__} returns a {type(outputs).__name__}; one tensor of outputs (rows first) can "
-        "be explained. Wrap the model in a module whose forward returns the tensor you mean."
+        "be explained, or the one called 'logits' of several. Wrap the model in a module whose forward "
+        "returns the tensor you mean."
     )
 
 
@@ -245,7 +246,7 @@ def _slopes(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
 
 
 Target = str | int | Sequence[int] | np.ndarray | Tensor | Callable[[Tensor], Tensor]
-CheckedTarget = str | int | np.ndarray | Callable[[Tensor], Tensor]
+CheckedTarget = str | int | np.ndarray | Tensor | Callable[[Tensor], Tensor]
 
 
 def check_target(target: Any, n_rows: int) -> CheckedTarget:
@@ -296,14 +297,17 @@ def chosen_outputs(outputs: Tensor, target: CheckedTarget) -> Tensor:
         return outputs.detach().reshape(outputs.shape[0], -1).argmax(dim=1)
     if callable(target):
         return torch.zeros(outputs.shape[0], dtype=torch.int64, device=outputs.device)
+    if isinstance(target, Tensor):  # one for each row, where the outputs are
+        return target
     if isinstance(target, int):  # made on the device, which a copy would have to wait for
-        _in_range(np.array([target]), outputs[:1].numel())
+        in_range(np.array([target]), outputs[:1].numel())
         return torch.full((outputs.shape[0],), target, dtype=torch.int64, device=outputs.device)
     wanted = np.broadcast_to(np.asarray(target, dtype=np.int64), len(outputs))
-    return torch.as_tensor(_in_range(wanted, outputs[:1].numel()).copy(), device=outputs.device)
+    return torch.as_tensor(in_range(wanted, outputs[:1].numel()).copy(), device=outputs.device)
 
 
-def _in_range(chosen: np.ndarray, n_outputs: int) -> np.ndarray:
+def in_range(chosen: np.ndarray, n_outputs: int) -> np.ndarray:
+    """Return numbers of outputs, or say which of them there is not."""
     # Negative numbers are refused too: counting from the end is more often a mistake than meant.
     bad = chosen[(chosen < 0) | (chosen >= n_outputs)]
     if len(bad):

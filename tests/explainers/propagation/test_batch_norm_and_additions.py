@@ -10,7 +10,13 @@ from oracles.propagation_oracles import layer_relevance  # noqa: E402
 from torch import nn  # noqa: E402
 from zoo.networks import Function, build, matrix_of  # noqa: E402
 
-from tellwhy.explainers import LRP, DeepTaylor, InputTimesGradient, coverage  # noqa: E402
+from tellwhy.explainers import (  # noqa: E402
+    LRP,
+    DeepTaylor,
+    ExcitationBackprop,
+    InputTimesGradient,
+    coverage,
+)
 from tellwhy.explainers.propagation import Rule  # noqa: E402
 
 # Small random networks lose relevance; that is told, and no matter here.
@@ -386,3 +392,67 @@ def test_flat_pooling_spreads_evenly(pool):
     np.testing.assert_allclose(
         uneven.values, InputTimesGradient(model, target=0).explain(x).values, atol=1e-12
     )
+
+
+class Deep(nn.Module):
+    """Residual blocks whose branches are negative in places."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Linear(6, 16)
+        self.branches = nn.ModuleList([nn.Linear(16, 16) for _ in range(3)])
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = self.stem(x).relu()
+        for branch in self.branches:
+            x = x - 2 * branch(x)
+        return self.head(x)
+
+
+@pytest.mark.parametrize("method", [DeepTaylor, ExcitationBackprop])
+def test_walks_and_deep_taylor_are_not_negative_in_residual_networks(method):
+    torch.manual_seed(0)
+    model = Deep().double().eval()
+    x = torch.rand(40, 6, dtype=torch.float64)
+    settings = {"low": 0.0, "high": 1.0} if method is DeepTaylor else {}
+    values = method(model, target=lambda y: y.amax(dim=1).clamp(min=0.1), **settings).explain(x).values
+    assert values.min() >= 0
+    assert values.max() > 0
+
+
+def test_ignored_biases_leave_nothing_unexplained():
+    """R_i = x_i w_ij / sum_i(x_i w_ij) R_j, without the biases, in every layer."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3)).double().eval()
+    x = torch.randn(20, 5, dtype=torch.float64)
+    found = LRP(model, target=1, rule="z", ignore_biases=True).explain(x)
+    hidden = model[1](model[0](x)).detach().numpy()
+    W = [model[k].weight.detach().numpy() for k in (0, 2)]
+    above = hidden * W[1][1]
+    R = above / above.sum(axis=1, keepdims=True) * found.scores[:, None]
+    below = x.numpy()[:, None] * W[0]
+    wanted = (below / below.sum(axis=2, keepdims=True) * R[:, :, None]).sum(axis=1)
+    np.testing.assert_allclose(found.values, wanted, rtol=1e-9, atol=1e-9)
+    assert abs(LRP(model, target=1, rule="z").explain(x).residual).max() > 0.01
+    np.testing.assert_allclose(found.residual, 0, atol=1e-9)
+    assert found.params["ignore_biases"] is True
+
+
+@pytest.mark.parametrize("rule", ["epsilon", "gamma", "alpha_beta", "z_plus", "w_square"])
+def test_ignored_biases_are_those_of_a_layer_without_any(rule):
+    """One layer with a merged batch norm: relevance as that of the same weights without biases."""
+    torch.manual_seed(0)
+    layer, norm = nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)
+    nn.init.uniform_(norm.running_var, 0.5, 2)
+    nn.init.normal_(norm.running_mean)
+    model = nn.Sequential(layer, norm, nn.Flatten()).double().eval()
+    x = torch.randn(3, 2, 4, 4, dtype=torch.float64)
+    plain = nn.Conv2d(2, 3, 3, bias=False).double()
+    factor = norm.weight / (norm.running_var + norm.eps).sqrt()
+    plain.weight.data = layer.weight.data * factor.data[:, None, None, None]
+    weights = torch.linspace(-1, 1, 12, dtype=torch.float64)
+    with_biases = LRP(model, target=lambda y: (y * weights).sum(1), rule=rule, ignore_biases=True).explain(x)
+    R = (model(x) * weights).detach().numpy()
+    found = LRP(nn.Sequential(plain, nn.Flatten()).eval(), rule=rule).from_outputs(x, R)
+    np.testing.assert_allclose(with_biases.values, found, rtol=1e-8, atol=1e-8)

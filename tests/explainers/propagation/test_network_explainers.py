@@ -1,5 +1,9 @@
 """Gradient methods, deep Taylor, excitation backprop, targets, batches, and what is refused."""
 
+import collections
+import dataclasses
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -385,3 +389,70 @@ def test_what_a_model_kept_of_its_parameters_is_a_constant():
     found = LRP(model, rule="z", batch_size=2).explain(x)
     np.testing.assert_array_equal(found.values, fresh.values)
     np.testing.assert_allclose(found.values, InputTimesGradient(model).explain(x).values, atol=1e-12)
+
+
+class Given(dict):
+    """What Hugging Face's models return: a dict whose entries are attributes too."""
+
+    __getattr__ = dict.__getitem__
+
+
+@dataclasses.dataclass
+class Fields:
+    logits: torch.Tensor
+    hidden: tuple = ()
+    loss: None = None
+
+
+class Both(NamedTuple):
+    loss: None
+    logits: torch.Tensor
+
+
+RETURNED = {
+    "a dict": lambda y, h: {"logits": y, "hidden_states": (h,)},
+    "classes": lambda y, h: Given(loss=None, logits=y, hidden_states=None),
+    "all states": lambda y, h: Given(logits=y, hidden_states=(h, h), attentions=(h,)),
+    "with a cache": lambda y, h: Given(logits=y, past_key_values=object()),
+    "vision": lambda y, h: collections.OrderedDict(logits=y, last_hidden_state=h),
+    "two heads": lambda y, h: Given(logits=y, distillation_logits=2 * y),
+    "pooled": lambda y, h: Given(pooler_output=y),
+    "text and pictures": lambda y, h: Given(logits=y, text_embeds=h, image_embeds=h),
+    "an object with fields": lambda y, h: Fields(y, (h,)),
+    "a named tuple": lambda y, h: Both(None, y),
+    "a tuple of one": lambda y, h: (y,),
+    "a list of one": lambda y, h: [y],
+}
+
+
+class Returning(nn.Module):
+    """A network that wraps its outputs up, as its `how` says."""
+
+    def __init__(self, how):
+        super().__init__()
+        torch.manual_seed(0)
+        self.how = how
+        self.body, self.head = nn.Linear(5, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        hidden = torch.relu(self.body(x))
+        return self.how(self.head(hidden), hidden)
+
+
+@pytest.mark.parametrize("how", RETURNED)
+def test_outputs_as_hugging_face_has_them_are_explained(how):
+    plain = Returning(lambda y, h: y).double().eval()
+    wrapped = Returning(RETURNED[how]).double().eval()
+    x = torch.randn(4, 5, dtype=torch.float64)
+    for method in (lambda m: LRP(m, target=1), lambda m: Gradient(m, target="max")):
+        np.testing.assert_array_equal(method(wrapped).explain(x).values, method(plain).explain(x).values)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [lambda y, h: Given(start_logits=y, end_logits=y), lambda y, h: Given(last_hidden_state=y, pooler=y)],
+)
+def test_several_outputs_without_logits_are_refused(how):
+    for method in (LRP, Gradient):
+        with pytest.raises(UnsupportedModel, match="returns a Given"):
+            method(Returning(how).eval()).explain(torch.randn(2, 5))

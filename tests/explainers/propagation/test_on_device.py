@@ -11,8 +11,8 @@ from torch import nn  # noqa: E402
 from zoo.networks import MODELS, Function, build  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyWarning  # noqa: E402
-from tellwhy.explainers import LRP, Gradient, InputTimesGradient, coverage  # noqa: E402
-from tellwhy.explainers.propagation import Rule, TensorExplanation  # noqa: E402
+from tellwhy.explainers import LRP, Gradient, InputTimesGradient, SmoothGrad, coverage  # noqa: E402
+from tellwhy.explainers.propagation import Rule, TensorExplanation, programs  # noqa: E402
 from tellwhy.explainers.propagation.engine.passes import needs_capture  # noqa: E402
 from tellwhy.scoring.network_inputs import OnDevice  # noqa: E402
 
@@ -209,3 +209,26 @@ def test_a_batch_that_does_not_fit_is_explained_in_halves(explainer, output):
 def test_one_row_that_does_not_fit_is_told():
     with pytest.raises(torch.OutOfMemoryError), pytest.warns(TellwhyWarning, match="do not fit"):
         LRP(Large(most=0).eval()).explain(torch.rand(2, 4))
+
+
+@pytest.mark.parametrize("compiled", [False, "auto"])
+def test_several_devices_share_the_batches(compiled, monkeypatch):
+    """Two places on the processor, which has the code path of several GPUs."""
+    monkeypatch.setattr(programs, "LEAST_BATCHES", 3)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)).double().eval()
+    targets = np.arange(23) % 3
+    x = torch.randn(23, 5, dtype=torch.float64)
+    alone = LRP(model, target=targets, batch_size=3).explain(x, compile=False)
+    for devices in (["cpu", "cpu"], ("cpu",), ["cpu"] * 12):
+        together = LRP(model, target=targets, batch_size=3, device=devices)
+        found = together.explain(x, compile=compiled)
+        np.testing.assert_allclose(found.values, alone.values, atol=1e-13)
+        np.testing.assert_array_equal(found.extras["output"], targets)
+        there = together.explain(x, output="torch", compile=compiled)
+        np.testing.assert_allclose(there.values, alone.values, atol=1e-13)
+    with pytest.raises(InvalidParameter, match="one device"):
+        SmoothGrad(model, device=["cpu", "cpu"]).explain(x)
+    with pytest.raises(InvalidParameter, match="device"):
+        LRP(model, device=[]).explain(x)
+    assert len(LRP(model, device=["cpu", "cpu"]).ledger(x)) == 3

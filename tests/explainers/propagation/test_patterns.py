@@ -141,3 +141,31 @@ def test_a_unit_that_is_never_active_has_a_pattern_of_zeros():
     explainer = PatternNet(model).fit(x)
     assert np.abs(list(explainer.patterns_.values())[-1].numpy()).max() == 0
     assert np.isfinite(explainer.explain(x).values).all()
+
+
+@pytest.mark.parametrize("kind", ["relu", "relu_centred", "linear"])
+def test_constant_inputs_have_patterns_of_zeros_and_not_of_rounding(kind):
+    """Where inputs do not vary their covariance with the output is zero, whatever rounding leaves of it."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)).double().eval()
+    x = torch.randn(300, 6, dtype=torch.float64)
+    x[:, 2:4] = 0.3 + 1e6
+    model[0].weight.data[:, 2:4] *= 1e-7
+    first = list(PatternNet(model, pattern=kind, batch_size=7).fit(x).patterns_.values())[-1].numpy()
+    if kind != "relu":  # there a constant is what the mean over all rows is counted from
+        assert (first[:, 2:4] == 0).all()
+    z = (x @ model[0].weight.T + model[0].bias).detach().numpy()
+    wanted = [formula(x.numpy(), w, z[:, j], kind) for j, w in enumerate(model[0].weight.detach().numpy())]
+    np.testing.assert_allclose(first[:, [0, 1, 4, 5]], np.array(wanted)[:, [0, 1, 4, 5]], atol=1e-6)
+    alone = nn.Linear(2, 1, bias=False).double().eval()
+    constant = torch.full((50, 2), 0.1, dtype=torch.float64)
+    assert not next(iter(PatternNet(alone, pattern=kind).fit(constant).patterns_.values())).any()
+
+
+def test_there_is_no_ledger_of_shares_that_are_no_contributions():
+    model, x = network(), torch.as_tensor(RNG.normal(size=(40, 5)))
+    explainer = PatternAttribution(model).fit(x)
+    with pytest.raises(InvalidInput, match="shares of its own"):
+        explainer.ledger(x)
+    with pytest.raises(InvalidInput, match="shares of its own"):
+        explainer.latent(x, "0")

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 from zoo.networks import UNet
 
-from tellwhy.core.errors import InvalidParameter, TellwhyWarning, UnsupportedModel
-from tellwhy.explainers import LRP, DeepTaylor, Gradient, InputTimesGradient, explain_all
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyWarning, UnsupportedModel
+from tellwhy.explainers import LRP, DeepTaylor, Gradient, InputTimesGradient, SmoothGrad, explain_all
 from tellwhy.explainers.propagation import ExcitationBackprop, GuidedBackprop, Handover, programs
+from tellwhy.explainers.propagation.engine import graph_passes
 from tellwhy.scoring.network_inputs import read_inputs
 
 
@@ -448,3 +449,42 @@ def test_programs_go_with_their_explainer():
     del explainer
     gc.collect()
     assert program() is None
+
+
+def test_a_number_for_each_row_is_an_input_of_the_program():
+    model = residual()
+    x = torch.randn(9, 2, 6, 6, dtype=torch.float64)
+    targets = np.array([0, 1, 2, 2, 1, 0, 1, 1, 2])
+    explainer = LRP(model, target=targets, batch_size=2)
+    found = explainer.explain(x)
+    made = record(explainer)
+    assert made.program is not None
+    wanted = explainer.explain(x, compile=False)
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-12)
+    np.testing.assert_array_equal(found.extras["output"], targets)
+    explainer.target = targets[::-1].copy()
+    np.testing.assert_allclose(explainer.explain(x).scores, explainer.explain(x, compile=False).scores)
+    explainer.target = np.array([0, 1, 2, 2, 1, 0, 1, 3, 2])
+    with pytest.raises(InvalidInput, match="target 3 is out of range"):
+        explainer.explain(x)
+
+
+def test_smoothgrad_goes_down_by_programs():
+    model = residual()
+    x = torch.randn(6, 2, 6, 6, dtype=torch.float64)
+    explainer = SmoothGrad(model, batch_size=3, n_samples=8)
+    found = explainer.explain(x).values
+    assert [r.program is not None for r in programs._records[explainer].values()] == [True, True]  # 3 and 2
+    np.testing.assert_allclose(found, explainer.explain(x, compile=False).values, atol=1e-12)
+
+
+def test_the_graph_after_each_pass_can_be_looked_at():
+    found = LRP(residual(), rule="epsilon").graphs(torch.randn(2, 2, 6, 6, dtype=torch.float64))
+    names = [name.partition(" ")[2] for name in found]
+    assert names == ["written_down", *(change.__name__ for change in graph_passes.PASSES)]
+    sizes = [sum(node.op == "call_function" for node in graph.nodes) for graph in found.values()]
+    assert sizes[-1] < sizes[0]
+    assert "batch_norm" in str(next(iter(found.values())))
+    assert "batch_norm" not in str(list(found.values())[-1])
+    with pytest.raises(UnsupportedModel, match="has no graph"):
+        LRP(Turning("relu").eval()).graphs(torch.rand(2, 4))

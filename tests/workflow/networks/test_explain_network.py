@@ -235,3 +235,22 @@ def test_the_users_network_stays_as_it_is(place):
     assert not any(
         isinstance(m, nn.Module) and m.training for m in [sys.modules["nets_for_tests"].corner().eval()]
     )
+
+
+def test_grad_cam_and_patterns_are_methods_of_the_command(place):
+    run = explain_network("nets_for_tests:corner", "in", NetworkRequest(method="grad-cam"))
+    assert run.items[0].values["grad-cam"].any()
+    assert run.methods[0].title == "Grad-CAM"
+    with pytest.raises(InvalidParameter, match="at least 20"):
+        explain_network("nets_for_tests:corner", "in", NetworkRequest(method="pattern-net"))
+    draw = np.random.default_rng(0)
+    for k in range(30):
+        pixels = np.zeros((8, 8), dtype=np.uint8)
+        pixels[:4, :4] = draw.integers(100, 255)
+        Image.fromarray(pixels).save(place / "in" / f"more{k}.png")
+    asked = NetworkRequest(method="pattern-net,pattern-attribution")
+    run = explain_network("nets_for_tests:corner", "in", asked)
+    shown = run.items[0].values["pattern-net"][0]
+    assert (shown[:4, :4] > 0).all()
+    np.testing.assert_array_equal(shown[4:], 0)  # always dark: they tell nothing
+    assert run.methods[1].left_over == pytest.approx(0, abs=1e-6)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.fx import Graph
 from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
@@ -32,13 +33,14 @@ from tellwhy.core.progress import shown
 from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats
 from tellwhy.explainers.base import refuse_unknown
-from tellwhy.explainers.propagation.batches import Explained, explain_together, share_forward
+from tellwhy.explainers.propagation.batches import Explained, explain_together
 from tellwhy.explainers.propagation.composites import Composite, check_operations
 from tellwhy.explainers.propagation.differentiable import explain_differentiably
 from tellwhy.explainers.propagation.engine.methods import Method, relevance_method
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
-from tellwhy.explainers.propagation.export import export
+from tellwhy.explainers.propagation.export import export, graphs
 from tellwhy.explainers.propagation.ledger import latent_relevance, ledger, relevance_from_outputs
+from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs, read_inputs, readable
 from tellwhy.scoring.network_passes import CheckedTarget, Device, Target, check_model, placed
@@ -46,12 +48,18 @@ from tellwhy.scoring.network_passes import CheckedTarget, Device, Target, check_
 if TYPE_CHECKING:
     import pandas as pd
 
+
+def _are_devices(value: Any) -> bool:
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    return bool(listed) and all(isinstance(each, (str, torch.device)) for each in listed)
+
+
 NETWORK_PARAMETERS: dict[str, Rules] = {
     "target": ParameterRule(
         "'max', an output's number, one per row, or a function", lambda value: value is not None
     ),
     "batch_size": (none, integer(1)),
-    "device": (none, instance_of(str, torch.device, words="a device")),
+    "device": (none, ParameterRule("a device, or a list of them", _are_devices)),
 }
 RELEVANCE_PARAMETERS: dict[str, Rules] = {
     **NETWORK_PARAMETERS,
@@ -75,7 +83,7 @@ class NetworkExplainer(TakesOldNames, ABC):
     """Base of the explainers of networks: `explain(X)` gives an `Explanation` of one output of each row.
 
     A subclass says in `passes` what goes down through the network. Parameters are those of
-    `tellwhy.scoring.NetworkOutput`.
+    `tellwhy.scoring.NetworkOutput`; `device` may be a list, whose devices share the batches.
     """
 
     kind: ClassVar[str] = "attribution"
@@ -162,6 +170,21 @@ class NetworkExplainer(TakesOldNames, ABC):
         """
         return export(self, path, X)
 
+    def graphs(self, X: Any) -> dict[str, Graph]:
+        """The graph of operators of a program for rows like X: as it is written down, and after each pass.
+
+        Parameters
+        ----------
+        X
+            Rows of a batch: what `explain` takes.
+
+        Returns
+        -------
+        Graphs of `torch.fx` by the names of the passes, in their order. Printed, one shows each operator in a
+        line.
+        """
+        return graphs(self, X)
+
     def latent(self, X: Any, at: str | Sequence[str]) -> dict[str, np.ndarray]:
         """Relevance at the outputs of modules inside the network, shaped like those outputs.
 
@@ -193,6 +216,11 @@ class NetworkExplainer(TakesOldNames, ABC):
         return self.batch_size or NETWORK_BATCH
 
     @property
+    def devices(self) -> list[Any]:
+        """Where to compute; the first is where everything is prepared."""
+        return list(self.device) if isinstance(self.device, (list, tuple)) else [self.device]
+
+    @property
     def goes_down_only(self) -> bool:
         """Whether the ways down of `passes` are all it does; SmoothGrad explains a batch in its own way."""
         return type(self).explain_batch is NetworkExplainer.explain_batch
@@ -203,14 +231,15 @@ class NetworkExplainer(TakesOldNames, ABC):
 
     def explain_batch(
         self,
-        model: Module,
+        model: Module,  # noqa: ARG002
         rows: Inputs,
         target: CheckedTarget,
         *,
         rng: np.random.Generator,  # noqa: ARG002
+        down: Work,
     ) -> Result:
-        """Explain some rows."""
-        return share_forward([self], model, rows, [target])[0]
+        """Explain some rows of a model; `down` goes the ways of `passes`."""
+        return down(rows, [target])[0]
 
     def assemble(
         self, x: Any, values: Floats, scores: Floats, *, others: Floats, what: Explained
@@ -249,7 +278,7 @@ class NetworkExplainer(TakesOldNames, ABC):
         check_model(self.model)
         weights = next((p for p in self.model.parameters() if p.is_floating_point()), None)
         rows = read_inputs(X, None if weights is None else weights.dtype)
-        there = placed(self.model, self.device, rows.tensors[0].device)
+        there = placed(self.model, self.devices[0], rows.tensors[0].device)
         return there.model, rows.to(there.device)
 
     def raise_not_finite(self, model: Module, rows: Inputs) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from tellwhy.core.errors import TellwhyWarning
+from tellwhy.core.errors import InvalidParameter, TellwhyWarning
 from tellwhy.core.params import generator
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats
@@ -35,6 +36,7 @@ from tellwhy.scoring.network_passes import (
     describe,
     of_rows,
     pick_scores,
+    placed,
     untouched,
 )
 
@@ -98,22 +100,12 @@ def explain_together(
     for other in explainers[1:]:
         other.check()
     targets = [check_target(e.target, len(rows)) for e in explainers]
-    collector_of = DeviceCollector if output == "torch" else Collector
-    collectors = [collector_of(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
-    label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
-    work = _work(explainers, model)
-    size = min(lead.rows_at_once, len(rows))
-    record = record_of(explainers, model, rows, targets, size)
-    with untouched(rows.tensors[0].device), torch.enable_grad():
-        if record is not None:
-            exactly = partial(_exactly, explainers, model)
-            work = Programmed(work, exactly, record, size, len(rows) // size, compile)
-        fitting = Fitting(work)
-        for batch, part in batches(rows, lead.rows_at_once, label):
-            results = fitting(batch, [of_rows(target, part) for target in targets])
-            for result, collector in zip(results, collectors, strict=True):
-                collector.put(batch, part, result)
-        wholes = [collector.all_rows() for collector in collectors]
+    run = partial(_explained, output=output, compile=compile)
+    devices = lead.devices
+    if len(devices) < 2:
+        wholes = run(explainers, model, rows, targets)
+    else:
+        wholes = _side_by_side(run, explainers, devices, rows, targets)
     finish = finish_on_device if output == "torch" else _finish
     return [
         finish(e, X, rows, whole, target)
@@ -121,17 +113,109 @@ def explain_together(
     ]
 
 
-def _work(explainers: Sequence[NetworkExplainer], model: Module) -> Work:
-    """How each batch is explained."""
+Run = Callable[[Sequence["NetworkExplainer"], Module, Inputs, Sequence[CheckedTarget]], list[Result]]
+
+
+def _explained(
+    explainers: Sequence[NetworkExplainer],
+    model: Module,
+    rows: Inputs,
+    targets: Sequence[CheckedTarget],
+    *,
+    output: str,
+    compile: bool | str,
+) -> list[Result]:
+    """Results of all rows, by each explainer."""
+    collector_of = DeviceCollector if output == "torch" else Collector
+    collectors = [collector_of(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
+    label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        fitting = Fitting(_work(explainers, model, Down(explainers, model, len(rows), compile)))
+        for batch, part in batches(rows, explainers[0].rows_at_once, label):
+            results = fitting(batch, [of_rows(target, part) for target in targets])
+            for result, collector in zip(results, collectors, strict=True):
+                collector.put(batch, part, result)
+        return [collector.all_rows() for collector in collectors]
+
+
+def _side_by_side(
+    run: Run,
+    explainers: Sequence[NetworkExplainer],
+    devices: Sequence[Any],
+    rows: Inputs,
+    targets: Sequence[CheckedTarget],
+) -> list[Result]:
+    """The same on several devices: each has a copy of the network, and as many batches as the others."""
+    if not explainers[0].goes_down_only:
+        raise InvalidParameter(f"{type(explainers[0]).__name__} works on one device. Got {len(devices)}.")
+    size = explainers[0].rows_at_once
+    each = size * -(-len(rows) // (size * len(devices)))
+    parts = [slice(start, start + each) for start in range(0, len(rows), each)]
+
+    def one(device: Any, part: slice) -> list[Result]:
+        there = placed(explainers[0].model, device)
+        wanted = [of_rows(target, part) for target in targets]
+        # Copies of the explainers, by which programs are known: those of one device are its own.
+        own = [copy.copy(explainer) for explainer in explainers]
+        return run(own, there.model, rows.rows(part).to(there.device), wanted)
+
+    with ThreadPoolExecutor(len(devices)) as pool:
+        found = list(pool.map(one, devices, parts))
+    place = found[0][0].scores.device
+    wholes = found[0]
+    for results in found[1:]:
+        wholes = [whole.followed_by(part.to(place)) for whole, part in zip(wholes, results, strict=True)]
+    return wholes
+
+
+def _work(explainers: Sequence[NetworkExplainer], model: Module, down: Down) -> Work:
+    """How each batch is explained: by the ways down, or as an explainer does that makes batches of its own."""
     lead = explainers[0]
+    if lead.goes_down_only:
+        return down
     rng = generator(lead.random_state)
 
-    def work(batch: Inputs, wanted: Sequence[CheckedTarget]) -> list[Result]:
-        if len(explainers) == 1 and not lead.goes_down_only:
-            return [lead.explain_batch(model, batch, wanted[0], rng=rng)]
-        return share_forward(explainers, model, batch, wanted)
+    def work(rows: Inputs, targets: Sequence[CheckedTarget]) -> list[Result]:
+        return [lead.explain_batch(model, rows, targets[0], rng=rng, down=down)]
 
     return work
+
+
+class Down:
+    """The ways down of explainers, from each batch; as a program where many are alike.
+
+    `n_rows` is how many rows are explained. Of an explainer that goes down only, the last batch, which may be
+    smaller, is followed.
+    """
+
+    def __init__(
+        self, explainers: Sequence[NetworkExplainer], model: Module, n_rows: int, compile: bool | str
+    ):
+        self._explainers = explainers
+        self._model = model
+        self._n_rows = n_rows
+        self._compile = compile
+        self._by_size: dict[int, Work] = {}
+
+    def __call__(self, rows: Inputs, targets: Sequence[CheckedTarget]) -> list[Result]:
+        """Results of a batch."""
+        if len(rows) not in self._by_size:
+            self._by_size[len(rows)] = self._work(rows, targets)
+        return self._by_size[len(rows)](rows, targets)
+
+    def _work(self, rows: Inputs, targets: Sequence[CheckedTarget]) -> Work:
+        followed = partial(share_forward, self._explainers, self._model)
+        lead = self._explainers[0]
+        is_last = lead.goes_down_only and len(rows) < min(self._n_rows, lead.rows_at_once)
+        if is_last or self._compile is False:
+            return followed
+        record = record_of(self._explainers, self._model, rows, targets, len(rows))
+        if record is None:
+            return followed
+        exactly = partial(_exactly, self._explainers, self._model)
+        # Another explainer makes batches of its own, of each row at least one of every size.
+        n_batches = self._n_rows // len(rows) if lead.goes_down_only else self._n_rows
+        return Programmed(followed, exactly, record, len(rows), n_batches, self._compile)
 
 
 class Fitting:
@@ -213,8 +297,10 @@ def _down(
         sums[k] = [a + b for a, b in zip(sums[k], parts, strict=True)] if k in sums else parts
         promised[k] = promised.get(k, True) and is_promised(forward.capture.operations)
     chosen = [chosen_outputs(forward.outputs, target) for target in targets]
+    n_outputs = forward.outputs.shape[1:].numel()
     return [
-        Result(sums[k], scores[k], chosen[k], forward.softmax, promised[k]) for k in range(len(explainers))
+        Result(sums[k], scores[k], chosen[k], forward.softmax, promised[k], n_outputs)
+        for k in range(len(explainers))
     ]
 
 

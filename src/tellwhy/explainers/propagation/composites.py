@@ -16,15 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
+
+from torch import Tensor
 
 from tellwhy.core.errors import InvalidParameter, UnsupportedModel
 from tellwhy.explainers.propagation import rules
 from tellwhy.explainers.propagation.engine.calls import SAME, Operation, operation_name
 from tellwhy.explainers.propagation.engine.kinds import KINDS, check_kind
-from tellwhy.explainers.propagation.rules import RULES, Rule, alpha_beta, epsilon, flat, z_plus
+from tellwhy.explainers.propagation.engine.layers import LinearMap
+from tellwhy.explainers.propagation.rules import RULES, Rule, alpha_beta, epsilon, flat, quotient, z_plus
 
 Predicate = Callable[[Operation], bool]
 
@@ -125,6 +128,24 @@ def _preset_b(*before: tuple[Predicate, Rule], epsilon: float = 0.1, conserve: b
 def _with_flat(make: Callable[..., Composite]) -> Callable[..., Composite]:
     """The same composite with the flat rule for the first layer."""
     return lambda **settings: make((first, flat()), **settings)
+
+
+def without_biases(composite: Composite) -> Composite:
+    """The same rules for layers as if they had no biases: what an output got from its bias, inputs get."""
+    return Composite([(predicate, _without_bias(rule)) for predicate, rule in composite.entries])
+
+
+def _without_bias(rule: Rule) -> Rule:
+    def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
+        if layer.bias is None:
+            return rule.function(layer, x, z, c)
+        # Not z - b, which would lose digits where the bias is by far larger.
+        own = layer.forward(x, layer.weight)
+        handed = c if rule.maps_relevance else quotient(c * z, own)
+        return rule.function(replace(layer, bias=None, owns_cotangent=False), x, own, handed)
+
+    conserves = "always" if rule.conserves == "without bias" else rule.conserves
+    return replace(rule, function=function, needs_input=True, conserves=conserves)
 
 
 # Made anew at each use: nothing that somebody does to one of them reaches the next. Each takes the settings

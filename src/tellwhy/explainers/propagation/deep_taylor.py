@@ -25,7 +25,7 @@ class DeepTaylor(RelevanceExplainer):
     """Deep Taylor decomposition: relevance by rules that follow from a Taylor expansion of each layer.
 
     A layer is expanded around a nearby point where its output is zero. Which points there are depends on the
-    range of its inputs, and so does the rule. Hidden layers, whose inputs are not negative, take the z+ rule.
+    range of its inputs, and so does the rule. Hidden layers and residual additions take the z+ rule.
     Layers that see the input take z^B for inputs in [low, high], z+ for inputs that are not negative (low=0,
     no high), w² for unbounded inputs (neither).
 
@@ -85,7 +85,9 @@ class DeepTaylor(RelevanceExplainer):
     def passes(self) -> list[Pass]:
         """One way down, from outputs that are positive."""
         composite = Composite([(first, self._input_rule()), (every, z_plus())])
-        method = self.method(composite, pooling=flat() if self.pooling == "flat" else None)
+        pooling = flat() if self.pooling == "flat" else None
+        # A sum of two activations is a layer whose inputs may be negative: z+ keeps all values from being so.
+        method = self.method(composite, pooling=pooling, residual=z_plus())
         # The rules are expansions around a root of a positive output: a negative one hands nothing down.
         return [Pass(method, lambda scores: (scores > 0).to(scores))]
 

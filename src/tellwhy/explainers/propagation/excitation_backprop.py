@@ -64,11 +64,12 @@ class ExcitationBackprop(RelevanceExplainer):
 
     def passes(self) -> list[Pass]:
         """The walk, and the one from negated weights to subtract."""
-        walk = Pass(self.method(Composite([(every, z_plus())])), _one)
+        walk = Pass(self.method(Composite([(every, z_plus())]), residual=z_plus()), _one)
         if not self.contrastive:
             return [walk]
         # Negated weights of the last layer excite what speaks against the output.
-        against = self.method(Composite([(last, _negated(z_plus())), (every, z_plus())]))
+        negated = Composite([(last, _negated(z_plus())), (every, z_plus())])
+        against = self.method(negated, residual=z_plus())
         return [walk, Pass(against, _one, weight=-1.0)]
 
 

@@ -15,13 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.fx import Graph
 from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.optional import require
 from tellwhy.explainers.propagation.batches import share_forward
-from tellwhy.explainers.propagation.engine.program import NotTraceable, first_line, quiet, traced
+from tellwhy.explainers.propagation.engine.graph_passes import simplified
+from tellwhy.explainers.propagation.engine.program import (
+    NotTraceable,
+    first_line,
+    quiet,
+    traced,
+    written_down,
+)
 from tellwhy.scoring.network_inputs import Inputs
+from tellwhy.scoring.network_outputs import tensor_of
 from tellwhy.scoring.network_passes import check_target, untouched
 from tellwhy.storage.folders import check_new_file, new_file
 from tellwhy.storage.overwriting import NEVER
@@ -77,6 +86,29 @@ def export(explainer: NetworkExplainer, path: str | Path, X: Any) -> Path:
     return target
 
 
+def graphs(explainer: NetworkExplainer, X: Any) -> dict[str, Graph]:
+    """The graph of a batch as it is written down, and after each pass; see `NetworkExplainer.graphs`."""
+    model, rows = explainer.prepare(X)
+    wanted = check_target(explainer.target, len(rows))
+    found: dict[str, Graph] = {}
+
+    def explained(*tensors: Tensor) -> list[Tensor]:
+        return share_forward([explainer], model, replace(rows, tensors=tensors), [wanted])[0].tensors
+
+    def look(name: str, graph: Graph) -> None:
+        found[f"{len(found)} {name}"] = copy.deepcopy(graph)
+
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        try:
+            made = written_down(explained, rows.tensors)
+            look("written_down", made.graph)
+            with torch.no_grad():
+                simplified(made, look)
+        except NotTraceable as reason:
+            raise UnsupportedModel(f"{type(model).__name__} has no graph: {reason}.") from None
+    return found
+
+
 def _checked(explainer: NetworkExplainer, rows: Inputs) -> Any:
     """The target, one for all rows; refuse explainers that do more than go down."""
     if not (explainer.shares_forward and explainer.goes_down_only):
@@ -97,7 +129,8 @@ def _program(explainer: NetworkExplainer, model: Module, rows: Inputs, wanted: A
     def explained(*tensors: Tensor) -> list[Tensor]:
         batch = replace(rows, tensors=tensors)
         found = share_forward([explainer], model, batch, [wanted])[0]
-        return [batch.apply(model, [t.clone() for t in tensors]).detach(), *found.tensors]
+        given = tensor_of(model, batch.apply(model, [t.clone() for t in tensors]))
+        return [given.detach(), *found.tensors]
 
     graph = copy.deepcopy(traced(explained, _several(rows), any_rows=True).graph)
     for name, tensor in [*graph.named_parameters(), *graph.named_buffers()]:

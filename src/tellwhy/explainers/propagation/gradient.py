@@ -22,6 +22,7 @@ from tellwhy.core.params import Rules, integer, none, one_of, real, seed
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.passes import run_forward
+from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs
 from tellwhy.scoring.network_passes import Device, Target, chosen_outputs, pick_scores
@@ -135,27 +136,30 @@ class SmoothGrad(NetworkExplainer):
         """One way down from each noisy copy, by derivatives."""
         return [Pass(Method("gradient"))]
 
-    def explain_batch(self, model: Module, rows: Inputs, target: Any, *, rng: np.random.Generator) -> Result:
+    def explain_batch(
+        self, model: Module, rows: Inputs, target: Any, *, rng: np.random.Generator, down: Work
+    ) -> Result:
         """Explain some rows, one after the other: noisy copies of a row fill a batch."""
         forward = run_forward(model, rows, [Method("gradient")])
         outputs = forward.outputs.detach()
         chosen = chosen_outputs(outputs, target)
+        # The output that is largest at the row itself, also where noise makes another one larger.
+        own = chosen.cpu().numpy()
         means = []
         for i in range(len(rows)):
-            # The output that is largest at the row itself, also where noise makes another one larger.
-            own = target if callable(target) else int(chosen[i])
-            means.append(self._smooth(model, rows.rows(slice(i, i + 1)), own, rng))
+            wanted = target if callable(target) else own[i : i + 1]
+            means.append(self._smooth(rows.rows(slice(i, i + 1)), wanted, rng, down))
         values = [torch.cat(parts) for parts in zip(*means, strict=True)]
         return Result(values, pick_scores(outputs, target), chosen, forward.softmax)
 
-    def _smooth(self, model: Module, row: Inputs, target: Any, rng: np.random.Generator) -> list[Tensor]:
+    def _smooth(self, row: Inputs, target: Any, rng: np.random.Generator, down: Work) -> list[Tensor]:
         """Mean over noisy copies of one row."""
         totals: list[Tensor] = []
         for start in range(0, self.n_samples, self.rows_at_once):
             n = min(self.rows_at_once, self.n_samples - start)
             copies = tuple(_noisy(t, n, self.noise, rng) for t in row.tensors)
             noisy = replace(row, tensors=copies, nonnegative=())  # noise may have made values negative
-            found = super().explain_batch(model, noisy, target, rng=rng).values
+            found = down(noisy, [target if callable(target) else np.repeat(target, n)])[0].values
             sums = [_PROCESS[self.postprocess](value).sum(dim=0, keepdim=True) for value in found]
             totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
         return [total / self.n_samples for total in totals]

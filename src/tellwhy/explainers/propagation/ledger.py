@@ -33,7 +33,7 @@ from tellwhy.scoring.network_passes import check_target, of_rows, pick_scores, u
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tellwhy.explainers.propagation.base import NetworkExplainer
+    from tellwhy.explainers.propagation.base import NetworkExplainer, Pass
 
 
 def ledger(explainer: NetworkExplainer, X: Any) -> pd.DataFrame:
@@ -56,7 +56,7 @@ def _counted(explainer: NetworkExplainer, X: Any) -> list[Operation]:
     """Operations of the first batch, with what arrived and was handed on in all batches."""
     model, rows = explainer.prepare(X)
     target = check_target(explainer.target, len(rows))
-    (way,) = explainer.passes()  # attributions have one way down
+    way = _only_way(explainer)
     total: list[Operation] = []
     with untouched(rows.tensors[0].device), torch.enable_grad():
         for batch, part in batches(rows, explainer.rows_at_once, f"the ledger of {type(explainer).__name__}"):
@@ -74,13 +74,24 @@ def _counted(explainer: NetworkExplainer, X: Any) -> list[Operation]:
     return total
 
 
+def _only_way(explainer: NetworkExplainer) -> Pass:
+    """The one way down of an attribution, on which relevance can be told from what travels."""
+    (way,) = explainer.passes()
+    if way.method.carries == "contribution" and not way.method.multiply:
+        raise InvalidInput(
+            f"{type(explainer).__name__} hands down shares of its own, of which nothing tells the relevance "
+            "inside the network. Use LRP."
+        )
+    return way
+
+
 def latent_relevance(explainer: NetworkExplainer, X: Any, at: Sequence[str]) -> dict[str, np.ndarray]:
     """Relevance of the outputs of modules, or of operations in them, shaped like those outputs."""
     wanted = [at] if isinstance(at, str) else list(at)
     model, rows = explainer.prepare(X)
     _check_names(model, wanted)
     target = check_target(explainer.target, len(rows))
-    (way,) = explainer.passes()
+    way = _only_way(explainer)
     found: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
     with untouched(rows.tensors[0].device), torch.enable_grad():
         label = f"latent relevance by {type(explainer).__name__}"

@@ -9,10 +9,16 @@ from typing import Any, ClassVar
 from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.params import Rules, instance_of, none, one_of, validate_value
+from tellwhy.core.params import Rules, boolean, instance_of, none, one_of, validate_value
 from tellwhy.core.score import Floats
 from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Pass, RelevanceExplainer
-from tellwhy.explainers.propagation.composites import COMPOSITES, Composite, composite_named, every
+from tellwhy.explainers.propagation.composites import (
+    COMPOSITES,
+    Composite,
+    composite_named,
+    every,
+    without_biases,
+)
 from tellwhy.explainers.propagation.engine.methods import ATTENTION, BATCH_NORM, GATES
 from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Handover, Rule, flat, rule_named
 from tellwhy.scoring.network_passes import Device, Target
@@ -56,6 +62,9 @@ class LRP(RelevanceExplainer):
     gates
         Products of a gate (a sigmoid) and a signal, as in LSTMs and GRUs: "signal" takes all (Arras et al.,
         2017), or one "half" each. Other products share evenly.
+    ignore_biases
+        Whether layers are taken as if they had no biases, so that inputs get all of the relevance that biases
+        would absorb. iNNvestigate's "IgnoreBias" rules are these.
     own
         Functions of your own for single operations, or for whole modules: a list of `Handover`.
     operations
@@ -83,6 +92,7 @@ class LRP(RelevanceExplainer):
         "pooling": one_of("z", "flat"),
         "attention": one_of(*ATTENTION),
         "gates": one_of(*GATES),
+        "ignore_biases": boolean,
         "own": (none, instance_of(Sequence, words="a list of Handover")),
     }
 
@@ -99,6 +109,7 @@ class LRP(RelevanceExplainer):
         pooling: str = "z",
         attention: str = "attnlrp",
         gates: str = "signal",
+        ignore_biases: bool = False,
         operations: Mapping[str, str] | None = None,
         own: Sequence[Handover] | None = None,
         batch_size: int | None = None,
@@ -113,6 +124,7 @@ class LRP(RelevanceExplainer):
         self.pooling = pooling
         self.attention = attention
         self.gates = gates
+        self.ignore_biases = ignore_biases
         self.own = own
 
     @classmethod
@@ -147,7 +159,7 @@ class LRP(RelevanceExplainer):
     def passes(self) -> list[Pass]:
         """One way down, by the rules of the composite."""
         method = self.method(
-            self._composite(),
+            without_biases(self._composite()) if self.ignore_biases else self._composite(),
             batch_norm=self.batch_norm,
             residual=self._residual(),
             pooling=flat() if self.pooling == "flat" else None,

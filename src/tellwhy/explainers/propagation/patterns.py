@@ -12,8 +12,8 @@ the unit is active. Kindermans et al., ICLR (2018).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,18 +25,21 @@ from torch.nn import Module
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, one_of
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
-from tellwhy.explainers.propagation.batches import batches
+from tellwhy.explainers.propagation.batches import batches, share_forward
 from tellwhy.explainers.propagation.composites import Composite
 from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.layers import LinearMap
 from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.passes import run_backward, run_forward
+from tellwhy.explainers.propagation.programs import Work
+from tellwhy.explainers.propagation.results import Result
 from tellwhy.explainers.propagation.rules import Rule, quotient, z
 from tellwhy.scoring.network_inputs import Inputs
 from tellwhy.scoring.network_passes import Device, Target, untouched
 from tellwhy.storage.folders import new_file
 
 KINDS = ("relu", "relu_centred", "linear")
+Group = tuple[Tensor, Tensor, Tensor]  # inputs, outputs, activity of the units of a group of channels
 _ROWS = 2**22  # elements of unfolded pictures at a time
 
 
@@ -44,8 +47,13 @@ _ROWS = 2**22  # elements of unfolded pictures at a time
 class Moments:
     """Sums over rows, and for pictures over places: of all of them, and of those where a unit is active.
 
+    Inputs and outputs are counted from those of one row, so that the covariance of a constant is zero and
+    not what rounding leaves of it.
+
     Attributes
     ----------
+    x_from, y_from
+        Inputs (d,) and outputs (k,) of that row.
     n, n_active
         How many there are; one number, and one per unit.
     x, x_active
@@ -56,6 +64,8 @@ class Moments:
         Sums of the products (k, d).
     """
 
+    x_from: Tensor
+    y_from: Tensor
     n: float
     n_active: Tensor
     x: Tensor
@@ -66,7 +76,8 @@ class Moments:
     xy_active: Tensor
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+        sums = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        return replace(Moments(**sums), x_from=self.x_from, y_from=self.y_from)
 
     def pattern(self, weight: Tensor, kind: str) -> Tensor:
         """The pattern (k, d) of each unit; zeros where nothing was seen of it."""
@@ -78,39 +89,57 @@ class Moments:
             whole = self.y[:, None] / self.n
             mean_y = self.y_active[:, None] / n if kind == "relu_centred" else whole
             covariance = self.xy_active / n - self.x_active / n * mean_y
+            # The mean over all rows is none of the active ones: then it matters from where inputs count.
+            apart = (self.y_active[:, None] / n - mean_y) * (self.n_active > 0)[:, None]
+            covariance = covariance + self.x_from * apart
         along = (weight * covariance).sum(dim=1, keepdim=True)
         return quotient(covariance, along.expand_as(covariance))
 
 
-def moments_of(x: Tensor, y: Tensor, active: Tensor) -> Moments:
-    """Moments of inputs x (n, d) and outputs y (n, k); `active` tells where units pass their rectifier."""
-    x = x.double()
-    y = y.double()
+def moments_of(x: Tensor, y: Tensor, active: Tensor, before: Moments | None = None) -> Moments:
+    """Moments of inputs x (n, d) and outputs y (n, k), counted as `before` them.
+
+    `active` tells where units pass their rectifier.
+    """
+    x = x.detach().double()
+    y = y.detach().double()
+    x_from = x[0] if before is None else before.x_from
+    y_from = y[0] if before is None else before.y_from
+    x = x - x_from
+    y = y - y_from
     on = active.double()
-    return Moments(
-        float(len(x)), on.sum(0), x.sum(0), on.T @ x, y.sum(0), (on * y).sum(0), y.T @ x, (on * y).T @ x
-    )
+    sums = (on.sum(0), x.sum(0), on.T @ x, y.sum(0), (on * y).sum(0), y.T @ x, (on * y).T @ x)
+    return Moments(x_from, y_from, float(len(x)), *sums)
 
 
-def layer_moments(layer: LinearMap, x: Tensor, z: Tensor) -> list[Moments]:
-    """Moments of one layer on some rows; one of them for each group of channels."""
+def layer_moments(
+    layer: LinearMap, x: Tensor, z: Tensor, before: list[Moments] | None = None
+) -> list[Moments]:
+    """Moments of one layer on some rows, added to those before; one of them for each group of channels."""
     z = z.detach()
     if layer.name == "linear":
         outputs = z if layer.bias is None else z - layer.bias
-        return [moments_of(x.flatten(0, -2), outputs.flatten(0, -2), z.flatten(0, -2) > 0)]
+        return _added(before, [(x.flatten(0, -2), outputs.flatten(0, -2), z.flatten(0, -2) > 0)])
     if layer.name != "conv2d" or isinstance(layer.geometry["padding"], str):
         raise UnsupportedModel(f"Patterns of {layer.name!r} layers cannot be estimated.")
     shift = 0 if layer.bias is None else layer.bias[:, None, None]
     size = max(1, _ROWS // (z[0].numel() // len(z[0]) * layer.weight[0].numel()))
-    total: list[Moments] = []
+    total = before
     for part in range(0, len(x), size):
         rows = slice(part, part + size)
-        found = _convolution(layer, x[rows], (z[rows] - shift), z[rows] > 0)
-        total = [a + b for a, b in zip(total, found, strict=True)] if total else found
-    return total
+        total = _added(total, _patches(layer, x[rows], (z[rows] - shift), z[rows] > 0))
+    return total or []
 
 
-def _convolution(layer: LinearMap, x: Tensor, y: Tensor, active: Tensor) -> list[Moments]:
+def _added(before: list[Moments] | None, groups: Sequence[Group]) -> list[Moments]:
+    """Moments of each group of channels, added to those before."""
+    if not before:
+        return [moments_of(x, y, on) for x, y, on in groups]
+    return [kept + moments_of(x, y, on, kept) for kept, (x, y, on) in zip(before, groups, strict=True)]
+
+
+def _patches(layer: LinearMap, x: Tensor, y: Tensor, active: Tensor) -> list[Group]:
+    """Inputs, outputs and activity of each group of channels, place by place."""
     geometry: Mapping[str, Any] = layer.geometry
     groups = geometry["groups"]
     settings = {name: geometry[name] for name in ("stride", "padding", "dilation")}
@@ -118,7 +147,7 @@ def _convolution(layer: LinearMap, x: Tensor, y: Tensor, active: Tensor) -> list
     outputs = y.flatten(2).transpose(1, 2)
     on = active.flatten(2).transpose(1, 2)
     parts = [t.flatten(0, 1).chunk(groups, dim=1) for t in (patches, outputs, on)]
-    return [moments_of(*group) for group in zip(*parts, strict=True)]
+    return list(zip(*parts, strict=True))
 
 
 def pattern_of(moments: list[Moments], weight: Tensor, kind: str) -> Tensor:
@@ -225,9 +254,7 @@ class PatternNet(NetworkExplainer):
         def look(operation: Operation) -> Rule:
             def function(layer: LinearMap, x: Tensor, out: Tensor, c: Tensor) -> Tensor:
                 name = _name(operation)
-                found = layer_moments(layer, x, out)
-                before = sums.get(name)
-                sums[name] = [a + b for a, b in zip(before, found, strict=True)] if before else found
+                sums[name] = layer_moments(layer, x, out, sums.get(name))
                 layers[name] = (layer.weight, operation.last)
                 return layer.backward(x, layer.weight, c)
 
@@ -267,11 +294,19 @@ class PatternNet(NetworkExplainer):
         """What stands in for the weights of a layer on the way down."""
         return pattern
 
-    def explain_batch(self, model: Module, rows: Inputs, target: Any, *, rng: np.random.Generator) -> Any:
+    def explain_batch(
+        self,
+        model: Module,
+        rows: Inputs,
+        target: Any,
+        *,
+        rng: np.random.Generator,  # noqa: ARG002
+        down: Work,  # noqa: ARG002
+    ) -> Result:
         """Explain some rows, of a model whose operations all have a meaning for patterns."""
         method = self.passes()[0].method
         _check_followed(run_forward(model, rows.rows(slice(0, 1)), [method]).capture.operations)
-        return super().explain_batch(model, rows, target, rng=rng)
+        return share_forward([self], model, rows, [target])[0]
 
     def save(self, path: str | Path) -> None:
         """Write the patterns to one file (npz)."""

@@ -23,6 +23,7 @@ from tellwhy.core.errors import TellwhyWarning
 from tellwhy.explainers.propagation.engine.program import NotTraceable, Program, first_line, traced
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs
+from tellwhy.scoring.network_passes import in_range
 
 if TYPE_CHECKING:
     from tellwhy.explainers.propagation.base import NetworkExplainer
@@ -65,10 +66,13 @@ class Record:
     n_checked: int = 0
     is_settled: bool = False
 
-    def by_program(self, rows: Inputs) -> list[Result]:
+    def by_program(self, rows: Inputs, targets: Sequence[Any]) -> list[Result]:
         """Results of the program."""
         assert self.program is not None
-        found = iter(self.program(*rows.tensors))
+        for target, like in zip(targets, self.like, strict=True):
+            if isinstance(target, np.ndarray):
+                in_range(target, like.n_outputs)
+        found = iter(self.program(*_given(rows, targets)))
         return [
             replace(
                 result, values=[next(found) for _ in result.values], scores=next(found), outputs=next(found)
@@ -125,9 +129,9 @@ class Programmed:
         self.n_left -= 1
         if record.program is None or record.n_checked < N_CHECKED:
             return self._followed(rows, targets)
-        if not record.is_settled and (self.compile is True or self._pays_compiling(record, rows)):
-            self._finish(record.program, rows)
-        return record.by_program(rows)
+        if not record.is_settled and (self.compile is True or self._pays_compiling(record, rows, targets)):
+            self._finish(record.program, _given(rows, targets))
+        return record.by_program(rows, targets)
 
     def _followed(self, rows: Inputs, targets: Sequence[Any]) -> list[Result]:
         """Results by following the operations; they tell whether a program is right."""
@@ -138,39 +142,43 @@ class Programmed:
         if record.program is None and not record.is_settled and is_worth:
             self._trace(rows, targets)
         if record.program is not None:
-            self._check(record.program, rows, found)
+            self._check(record.program, rows, targets, found)
         return found
 
-    def _pays_compiling(self, record: Record, rows: Inputs) -> bool:
+    def _pays_compiling(self, record: Record, rows: Inputs, targets: Sequence[Any]) -> bool:
         """Whether the batches to come win back the time of the compiler."""
         assert record.program is not None
         seconds, saved = COMPILING.get(rows.tensors[0].device.type, (0.0, 0.0))
         if saved == 0:
             return False
         if record.seconds == 0:
-            record.seconds = _seconds(record.program, rows)
+            record.seconds = _seconds(record.program, _given(rows, targets))
         won = (self.n_left + record.n_seen) * record.seconds * saved
         return won > seconds * record.program.n_operators
 
     def _trace(self, rows: Inputs, targets: Sequence[Any]) -> None:
+        n_inputs = len(rows.tensors)
+
         def explained(*tensors: Tensor) -> list[Tensor]:
-            results = self.work(replace(rows, tensors=tensors), targets)
+            arrays = iter(tensors[n_inputs:])
+            wanted = [next(arrays) if isinstance(t, np.ndarray) else t for t in targets]
+            results = self.work(replace(rows, tensors=tensors[:n_inputs]), wanted)
             return [t for result in results for t in result.tensors]
 
         try:
-            self.record.program = traced(explained, rows.tensors)
+            self.record.program = traced(explained, _given(rows, targets))
         except NotTraceable as reason:
             self.record.refuse()
             _tell(f"Batches of this network cannot run as a program, and each is followed: {reason}.")
 
-    def _check(self, program: Program, rows: Inputs, wanted: list[Result]) -> None:
+    def _check(self, program: Program, rows: Inputs, targets: Sequence[Any], wanted: list[Result]) -> None:
         """Compare a program with what following gave; one that gives something else is not used."""
         record = self.record
         record.like = [replace(r, values=[t[:0] for t in r.values]) for r in wanted]
         if self.compile is True and not record.is_settled:
-            self._finish(program, rows)
+            self._finish(program, _given(rows, targets))
         try:
-            found = record.by_program(rows)
+            found = record.by_program(rows, targets)
             is_right = self._is_right(found, wanted, rows)
         except Exception as error:  # whatever it is, following works
             record.refuse()
@@ -200,17 +208,17 @@ class Programmed:
             for a, b, c in zip(found, wanted, exact, strict=True)
         )
 
-    def _finish(self, program: Program, rows: Inputs) -> None:
+    def _finish(self, program: Program, given: Sequence[Tensor]) -> None:
         """Compile a program; it stays as it is where the compiler fails, or makes nothing faster."""
         self.record.is_settled = True
-        taken = _seconds(program, rows)
+        taken = _seconds(program, given)
         for graphs in (False, True):
-            if graphs and not (rows.tensors[0].is_cuda and taken < QUICK):
+            if graphs and not (given[0].is_cuda and taken < QUICK):
                 break
             before = program.run
             try:
-                program.compile(rows.tensors, cuda_graphs=graphs)
-                now = _seconds(program, rows)
+                program.compile(given, cuda_graphs=graphs)
+                now = _seconds(program, given)
             except Exception as error:
                 program.run = before
                 _tell(f"PyTorch's compiler failed, and the network runs without it: {first_line(error)}")
@@ -220,20 +228,26 @@ class Programmed:
             taken = min(now, taken)
 
 
-def _now(rows: Inputs) -> float:
+def _given(rows: Inputs, targets: Sequence[Any]) -> list[Tensor]:
+    """What a program takes: the inputs, and the target of each row where it has its own."""
+    arrays = [np.asarray(t, dtype=np.int64) for t in targets if isinstance(t, np.ndarray)]
+    return [*rows.tensors, *(torch.tensor(t, device=rows.tensors[0].device) for t in arrays)]
+
+
+def _now(given: Sequence[Tensor]) -> float:
     """Time when all that was asked of the device is done."""
-    if rows.tensors[0].is_cuda:
-        torch.cuda.synchronize(rows.tensors[0].device)
+    if given[0].is_cuda:
+        torch.cuda.synchronize(given[0].device)
     return time.perf_counter()
 
 
-def _seconds(program: Program, rows: Inputs) -> float:
+def _seconds(program: Program, given: Sequence[Tensor]) -> float:
     """What a program takes for a batch, the best of some times."""
     taken = []
     for _ in range(4):  # the first ones of a recorded program warm up and record
-        started = _now(rows)
-        program(*rows.tensors)
-        taken.append(_now(rows) - started)
+        started = _now(given)
+        program(*given)
+        taken.append(_now(given) - started)
     return min(taken)
 
 
@@ -270,9 +284,9 @@ def record_of(
     """
     lead = explainers[0]
     ways = [way.method for explainer in explainers for way in explainer.passes()]
-    is_followed = any(method.own for method in ways) or not all(isinstance(t, (str, int)) for t in targets)
-    key = key_of(lead, model, rows, targets, size)
-    if not lead.shares_forward or is_followed or key is None:
+    wanted = ["its own" if isinstance(t, np.ndarray) else t for t in targets]
+    key = key_of(lead, model, rows, wanted, size)
+    if any(method.own for method in ways) or key is None:
         return None
     return Record() if len(explainers) > 1 else _records.setdefault(lead, {}).setdefault(key, Record())
 

@@ -40,6 +40,8 @@ class Result:
         Name of a trailing softmax that was left out; "" for none.
     conserves
         Whether every rule on the way promises to hand on all relevance.
+    n_outputs
+        How many outputs the model has for each row.
     """
 
     values: list[Tensor]
@@ -47,6 +49,7 @@ class Result:
     outputs: Tensor
     softmax: str = ""
     conserves: bool = False
+    n_outputs: int = 0
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -57,6 +60,11 @@ class Result:
         """The result of some of the rows."""
         values = [t[part] for t in self.values]
         return replace(self, values=values, scores=self.scores[part], outputs=self.outputs[part])
+
+    def to(self, device: torch.device) -> Result:
+        """The same on a device."""
+        values = [t.to(device) for t in self.values]
+        return replace(self, values=values, scores=self.scores.to(device), outputs=self.outputs.to(device))
 
     def followed_by(self, other: Result) -> Result:
         """The result of these rows and then of others."""

@@ -100,6 +100,31 @@ def _make_for_pictures(name: str) -> Callable[..., Any]:
     return make
 
 
+LEAST_INPUTS = 20  # that patterns are learned from
+
+
+class _Learning:
+    """A method that learns from the inputs that it then explains."""
+
+    def __init__(self, name: str, explainer: Any):
+        self.name = name
+        self.explainer = explainer
+
+    def explain(self, X: Any) -> Any:
+        """Learn from inputs, and explain them."""
+        if len(X) < LEAST_INPUTS:
+            raise InvalidParameter(
+                f"--method {self.name} learns from the inputs what they have in common: give at least "
+                f"{LEAST_INPUTS} of them, in a folder. Got {len(X)}."
+            )
+        return self.explainer.fit(X).explain(X)
+
+
+def _name_learning(name: str, title: str) -> Named:
+    make = _make_by_name(title)
+    return Named(title, lambda *given, **how: _Learning(name, make(*given, **how)))
+
+
 METHODS: dict[str, Named] = {
     "lrp": Named("LRP (ε, z+)", _make_by_name("LRP", composite="epsilon_plus")),
     "lrp-detached": Named(
@@ -122,6 +147,9 @@ METHODS: dict[str, Named] = {
     "occlusion": Named("Occlusion", _make_for_pictures("Occlusion")),
     "lime": Named("LIME", _make_for_pictures("Lime")),
     "excitation-backprop": Named("Excitation backprop", _make_by_name("ExcitationBackprop")),
+    "grad-cam": Named("Grad-CAM", _make_by_name("GradCAM")),
+    "pattern-net": _name_learning("pattern-net", "PatternNet"),
+    "pattern-attribution": _name_learning("pattern-attribution", "PatternAttribution"),
 }
 
 

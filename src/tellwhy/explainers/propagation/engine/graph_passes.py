@@ -265,11 +265,13 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
 )
 
 
-def simplified(module: GraphModule) -> GraphModule:
-    """The same module after all passes."""
+def simplified(module: GraphModule, look: Callable[[str, Graph], None] | None = None) -> GraphModule:
+    """The same module after all passes; `look` is given the graph after each, with the name of the pass."""
     for change in PASSES:
         change(module.graph)
         module.graph.eliminate_dead_code()
+        if look is not None:
+            look(change.__name__, module.graph)
     module.graph.lint()
     module.recompile()
     return module

@@ -18,8 +18,9 @@ from tellwhy.explainers.propagation.engine.capture import Capture, ModulePaths
 from tellwhy.explainers.propagation.engine.kinds import OUT_OF_SIGHT, RECOMPUTES, hint
 from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.tokens import add_to_tokens
-from tellwhy.scoring.network_inputs import Inputs
-from tellwhy.scoring.network_passes import TrailingSoftmax, not_one_tensor
+from tellwhy.scoring.network_inputs import Inputs, check_one_a_row
+from tellwhy.scoring.network_outputs import tensor_of
+from tellwhy.scoring.network_passes import TrailingSoftmax
 
 # Models that change in place what autograd keeps: only capture, which works on copies, can follow them.
 needs_capture: WeakSet[Module] = WeakSet()
@@ -80,10 +81,10 @@ def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward
             f"{type(model).__name__} cannot be applied to {inputs.words} (rows first): {error}"
             f"{hint(inputs, error)}"
         ) from error
-    forward = _without_softmax(inputs, _one_output(model, capture, outputs), capture)
+    forward = _without_softmax(inputs, _one_output(model, inputs, capture, outputs), capture)
     # A program is written without values, and compared with what was followed, and verified, here.
     if capture.must_verify and not is_traced.get():
-        _verify(model, inputs, outputs)
+        _verify(model, inputs, tensor_of(model, outputs))
     _check_rectifiers(capture)
     layers = [operation for operation in capture.operations if operation.kind == "layer"]
     if layers:
@@ -110,8 +111,8 @@ def plain_forward(model: Module, inputs: Inputs, methods: Sequence[Method]) -> F
             given = inputs.apply(model, [t.clone() for t in copies])
     except Exception:
         return None
-    outputs, softmax = watch.left_out(given)
-    if not isinstance(outputs, Tensor) or outputs.grad_fn is None:
+    outputs, softmax = watch.left_out(tensor_of(model, given))
+    if outputs.grad_fn is None:
         return None
     for number, copy in enumerate(copies):
         capture.add_leaf(copy, number)
@@ -149,11 +150,10 @@ def _copy(tensor: Tensor) -> Tensor:
     return tensor.detach().clone(memory_format=torch.channels_last if images else torch.preserve_format)
 
 
-def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
+def _one_output(model: Module, inputs: Inputs, capture: Capture, outputs: Any) -> Tensor:
     """The model's output as one tensor that relevance can start from."""
-    if not isinstance(outputs, Tensor):
-        raise UnsupportedModel(not_one_tensor(model, outputs))
-    outputs = capture.origins.newest(outputs)
+    found = tensor_of(model, outputs)
+    outputs = capture.origins.newest(check_one_a_row(model, found, inputs.tensors[0].shape[0]))
     if not capture.is_activation(outputs):
         raise UnsupportedModel(f"{type(model).__name__} cannot be explained. {DETACHED}")
     if capture.origins.of(outputs) is None and outputs.grad_fn is not None and capture.must_see:
@@ -174,7 +174,7 @@ def _verify(model: Module, inputs: Inputs, outputs: Tensor) -> None:
     """Compare with a plain pass where an in-place change of a view might have been followed wrongly."""
     with torch.no_grad():
         plain = inputs.apply(model, [t.detach().clone() for t in inputs.tensors])
-    if not torch.allclose(plain, outputs.detach(), rtol=1e-4, atol=1e-6):
+    if not torch.allclose(tensor_of(model, plain), outputs.detach(), rtol=1e-4, atol=1e-6):
         raise UnsupportedModel(
             f"{type(model).__name__} changes a tensor in place that another variable is a view of; that "
             "cannot be followed. Use the operation that returns a new tensor there."

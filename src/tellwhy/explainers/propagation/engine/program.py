@@ -10,6 +10,7 @@ from __future__ import annotations
 import linecache
 import logging
 import operator
+import threading
 import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -32,6 +33,9 @@ _READ = frozenset(("tolist", "numpy", "__array__", "item", "is_nonzero", "equal"
 _READ |= {"__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__"}
 # Files of PyTorch, of this package, and code that was made while running.
 _NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[3]), "<")
+
+
+_ONE_AT_A_TIME = threading.RLock()  # PyTorch's tools for graphs change what all threads see
 
 
 class NotTraceable(Exception):
@@ -91,7 +95,7 @@ class Program:
         """
         from torch._inductor import compile as compiled
 
-        with torch.no_grad(), quiet():
+        with _ONE_AT_A_TIME, torch.no_grad(), quiet():
             graph = attention_as_products(self.graph, tensors)
             made = compiled(graph, list(tensors), options={"triton.cudagraphs": cuda_graphs})
             made(*tensors)  # what is compiled when it first runs
@@ -103,6 +107,16 @@ def traced(explained: Explained, tensors: Sequence[Tensor], *, any_rows: bool = 
 
     With `any_rows` it serves any number of rows: no size of it may depend on how many these are.
     """
+    made = written_down(explained, tensors, any_rows=any_rows)
+    try:
+        with quiet(), torch.no_grad():
+            return Program(simplified(made))
+    except Exception as error:
+        raise NotTraceable(_reason(error)) from error
+
+
+def written_down(explained: Explained, tensors: Sequence[Tensor], *, any_rows: bool = False) -> GraphModule:
+    """Graph of a function of a batch's tensors, which changes nothing in place, before all passes."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -119,12 +133,11 @@ def traced(explained: Explained, tensors: Sequence[Tensor], *, any_rows: bool = 
         sizes = enable_python_dispatcher()
         table = {torch.ops.aten.constant_pad_nd.default: _padded}
     try:
-        with quiet(), _tracing(), sizes:
+        with _ONE_AT_A_TIME, quiet(), _tracing(), sizes:
             written = make_fx(explained, table, tracing_mode=mode, _allow_non_fake_inputs=any_rows)(*given)
-        with quiet(), torch.no_grad():  # the same without changes in place
+        with _ONE_AT_A_TIME, quiet(), torch.no_grad():  # the same without changes in place
             pure = torch.func.functionalize(written, remove="mutations")
-            made = make_fx(pure, _WRITTEN_OUT, tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
-            return Program(simplified(made))
+            return make_fx(pure, _WRITTEN_OUT, tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
     except Exception as error:  # whatever it is, following each batch works, or tells what is wrong
         raise NotTraceable(_reason(error)) from error
 
@@ -209,12 +222,16 @@ def _differentiable_forms() -> dict[Any, Callable[..., Any]]:
         "native_layer_norm",
         "native_group_norm",
     )
-    found = {op: form for op, form in decomposition_table.items() if "_backward" in str(op)}
+    found: dict[Any, Callable[..., Any]] = {
+        op: form for op, form in decomposition_table.items() if "_backward" in str(op)
+    }
     # ReLU's own tells autograd that what is cut off is fixed, and that a derivative of zero exists.
     del found[aten.threshold_backward.default]
     found.update(get_decompositions([getattr(aten, name) for name in norms]))
-    own = {aten.copy.default: _copied, aten.as_strided.default: _strided}
-    return {**found, **own, aten.as_strided_scatter.default: _strided_scatter}
+    found[aten.copy.default] = _copied
+    found[aten.as_strided.default] = _strided
+    found[aten.as_strided_scatter.default] = _strided_scatter
+    return found
 
 
 def _standing_for(tensors: Sequence[Tensor]) -> list[Tensor]:
