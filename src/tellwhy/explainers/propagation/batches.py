@@ -169,7 +169,7 @@ def _side_by_side(
 
 
 def _work(explainers: Sequence[NetworkExplainer], model: Module, down: Down) -> Work:
-    """How each batch is explained: by the ways down, or as an explainer does that makes batches of its own."""
+    """How each batch is explained: by the ways down, or by an explainer that makes batches of its own."""
     lead = explainers[0]
     if lead.goes_down_only:
         return down
