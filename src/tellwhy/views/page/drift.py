@@ -121,11 +121,12 @@ def render_drift(found: Difference) -> str:
         notices=[wording.shorten(line, 400) for line in words],
     )
     return make_page(
-        opening.title, source, [show_overview(opening), _show_drift(found), _show_settings(found)]
+        opening.title, source, [show_overview(opening), show_drift(found), _show_settings(found)]
     )
 
 
-def _show_drift(found: Difference) -> Panel:
+def show_drift(found: Difference) -> Panel:
+    """Return the panel of what changed, column by column."""
     return make_panel(
         "drift",
         ("drift", "Columns"),

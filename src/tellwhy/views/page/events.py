@@ -12,12 +12,13 @@ from tellwhy.core.score import Floats
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
 from tellwhy.views.page.shell import (
+    Contents,
     Limits,
     Panel,
     Text,
     clip,
+    draw_page,
     fit_page,
-    make_page,
     make_panel,
     write_page,
 )
@@ -58,7 +59,7 @@ class Card:
 
 def render_events(run: Result) -> str:
     """Return the page on events of a series: at most 8 MB, no request."""
-    return fit_page(lambda limits: _draw_page(run, limits), n_items=len(run.anomalies))
+    return fit_page(lambda limits: draw_page(make_contents(run, limits)), n_items=len(run.anomalies))
 
 
 def write_events_report(run: Result, path: str | Path) -> Path:
@@ -66,7 +67,8 @@ def write_events_report(run: Result, path: str | Path) -> Path:
     return write_page(render_events(run), path)
 
 
-def _draw_page(run: Result, limits: Limits) -> str:
+def make_contents(run: Result, limits: Limits) -> Contents:
+    """Return the panels of the page."""
     source = clip(run.source, 80)
     overview = Overview(
         title=Markup("What happened in {}").format(source),
@@ -80,7 +82,7 @@ def _draw_page(run: Result, limits: Limits) -> str:
         _show_done(run, limits),
         show_settings({"": run.settings, "Versions": run.versions}),
     ]
-    return make_page(overview.title, source, panels)
+    return Contents(overview.title, source, panels)
 
 
 def _count(run: Result) -> str:

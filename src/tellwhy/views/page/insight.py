@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from tellwhy.views.page.overview import Overview, show_overview
-from tellwhy.views.page.shell import Panel, make_page, make_panel, write_page
+from tellwhy.views.page.shell import Contents, Panel, draw_page, make_panel, write_page
 from tellwhy.views.page.svg import bar, element
 from tellwhy.views.plots.visualisations import find_channel_axis
 from tellwhy.words import wording
@@ -56,6 +56,11 @@ class Pattern:
 
 def render_insights(run: InsightRun) -> str:
     """Return the page on what a model has learned: one HTML file that makes no request."""
+    return draw_page(make_contents(run))
+
+
+def make_contents(run: InsightRun) -> Contents:
+    """Return the panels of the page."""
     source = f"{wording.shorten(run.model, 60)} on {wording.shorten(run.source, 60)}"
     groups: dict[str, list[Pattern]] = {}
     for insight in run.insights:
@@ -70,7 +75,7 @@ def render_insights(run: InsightRun) -> str:
         ),
         notices=[wording.shorten(notice, 400) for notice in [*_name_apart(run), *run.notices]],
     )
-    return make_page(f"What {source} has learned", source, [show_overview(opening), _show(run, groups)])
+    return Contents(f"What {source} has learned", source, [show_overview(opening), _show(run, groups)])
 
 
 def write_insight_report(run: InsightRun, path: str | Path) -> Path:

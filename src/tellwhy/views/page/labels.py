@@ -11,12 +11,13 @@ from markupsafe import Markup, escape
 
 from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
 from tellwhy.views.page.shell import (
+    Contents,
     Limits,
     Panel,
     Text,
     clip,
+    draw_page,
     fit_page,
-    make_page,
     make_panel,
     write_page,
 )
@@ -73,7 +74,7 @@ def render_texts(found: TextLabels) -> str:
     found
         What `tellwhy.workflow.explain_texts` gave.
     """
-    return fit_page(lambda limits: _draw_page(found, limits), n_items=len(found.shown))
+    return fit_page(lambda limits: draw_page(make_contents(found, limits)), n_items=len(found.shown))
 
 
 def write_text_report(found: TextLabels, path: str | Path) -> Path:
@@ -93,7 +94,8 @@ def write_text_report(found: TextLabels, path: str | Path) -> Path:
     return write_page(render_texts(found), path)
 
 
-def _draw_page(found: TextLabels, limits: Limits) -> str:
+def make_contents(found: TextLabels, limits: Limits) -> Contents:
+    """Return the panels of the page."""
     source = clip(found.source, 80)
     n = min(limits.items, len(found.shown))
     opening = Overview(
@@ -103,7 +105,7 @@ def _draw_page(found: TextLabels, limits: Limits) -> str:
         **shorten_notices(found.notes, limits),
     )
     settings = show_settings({"": {"model": found.model, "input": found.source}})
-    return make_page(opening.title, source, [show_overview(opening), show_labels(found, n), settings])
+    return Contents(opening.title, source, [show_overview(opening), show_labels(found, n), settings])
 
 
 def show_labels(found: TextLabels, n: int) -> Panel:

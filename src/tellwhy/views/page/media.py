@@ -16,12 +16,13 @@ from tellwhy.results.result import Result
 from tellwhy.views.page.nodes import write_png
 from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
 from tellwhy.views.page.shell import (
+    Contents,
     Limits,
     Panel,
     Text,
     clip,
+    draw_page,
     fit_page,
-    make_page,
     make_panel,
     write_page,
 )
@@ -243,7 +244,7 @@ class Card:
 
 def render_media(run: Result) -> str:
     """Return the page on a run of pictures, series or texts: at most 8 MB, no request."""
-    return fit_page(lambda limits: _draw_page(run, limits), n_items=len(run.anomalies))
+    return fit_page(lambda limits: draw_page(make_contents(run, limits)), n_items=len(run.anomalies))
 
 
 def write_media_report(run: Result, path: str | Path) -> Path:
@@ -251,7 +252,8 @@ def write_media_report(run: Result, path: str | Path) -> Path:
     return write_page(render_media(run), path)
 
 
-def _draw_page(run: Result, limits: Limits) -> str:
+def make_contents(run: Result, limits: Limits) -> Contents:
+    """Return the panels of the page."""
     source = clip(run.source, 80)
     opening = _open(run, limits)
     panels = [
@@ -259,7 +261,7 @@ def _draw_page(run: Result, limits: Limits) -> str:
         show_items(run, limits),
         show_settings({"": run.settings, "Versions": run.versions}),
     ]
-    return make_page(opening.title, source, panels)
+    return Contents(opening.title, source, panels)
 
 
 def _open(run: Result, limits: Limits) -> Overview:

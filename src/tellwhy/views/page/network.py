@@ -14,12 +14,13 @@ from tellwhy.results.network_run import FoundGroup, MethodTold, NetworkItem, Net
 from tellwhy.views.page.media import Drawn, image, shade_words
 from tellwhy.views.page.overview import Overview, shorten_notices, show_overview, show_settings
 from tellwhy.views.page.shell import (
+    Contents,
     Limits,
     Panel,
     Text,
     clip,
+    draw_page,
     fit_page,
-    make_page,
     make_panel,
     write_page,
 )
@@ -89,7 +90,9 @@ class Odd:
 
 def render_network(run: NetworkRun) -> str:
     """Return the page on an explained network: at most 8 MB, no request."""
-    return fit_page(lambda limits: _draw_page(run, limits), n_items=min(MOST_ITEMS, len(run.items)))
+    return fit_page(
+        lambda limits: draw_page(make_contents(run, limits)), n_items=min(MOST_ITEMS, len(run.items))
+    )
 
 
 def write_network_report(run: NetworkRun, path: str | Path) -> Path:
@@ -97,14 +100,15 @@ def write_network_report(run: NetworkRun, path: str | Path) -> Path:
     return write_page(render_network(run), path)
 
 
-def _draw_page(run: NetworkRun, limits: Limits) -> str:
+def make_contents(run: NetworkRun, limits: Limits) -> Contents:
+    """Return the panels of the page."""
     source = f"{wording.shorten(run.network, 60)} on {wording.shorten(run.source, 60)}"
     panels = [
         show_overview(_open(run, limits, source)),
         show_network(run, limits),
         show_settings({"": run.settings, "Versions": run.versions}),
     ]
-    return make_page(f"Why {source}", source, panels)
+    return Contents(f"Why {source}", source, panels)
 
 
 def _open(run: NetworkRun, limits: Limits, source: str) -> Overview:

@@ -25,7 +25,7 @@ from tellwhy.views.page.overview import (
     write_title,
 )
 from tellwhy.views.page.scores import MOST_CURVES, draw_curves, show_scores
-from tellwhy.views.page.shell import Limits, Panel, clip, fit_page, make_page, make_panel, write_page
+from tellwhy.views.page.shell import Contents, Limits, Panel, clip, draw_page, fit_page, make_panel, write_page
 from tellwhy.views.page.svg import bar
 from tellwhy.words import wording
 
@@ -45,7 +45,7 @@ def render(run: Result, picture: NodePicture | None = None) -> str:
     str
         The page. It says where it lists fewer rows or columns than the run holds.
     """
-    return fit_page(lambda limits: _draw(run, limits, picture))
+    return fit_page(lambda limits: draw_page(make_contents(run, limits, picture)))
 
 
 def write_report(run: Result, path: str | Path, picture: NodePicture | None = None) -> Path:
@@ -53,7 +53,8 @@ def write_report(run: Result, path: str | Path, picture: NodePicture | None = No
     return write_page(render(run, picture), path)
 
 
-def _draw(run: Result, limits: Limits, picture: NodePicture | None) -> str:
+def make_contents(run: Result, limits: Limits, picture: NodePicture | None = None) -> Contents:
+    """Return the panels of the page on a run of rows or nodes."""
     panels = [
         show_overview(make_overview(run, limits)),
         show_trust(run, limits),
@@ -65,7 +66,7 @@ def _draw(run: Result, limits: Limits, picture: NodePicture | None) -> str:
         show_evidence(run, limits),
         show_settings_of_run(run, limits),
     ]
-    return make_page(write_title(run), clip(cut_file_name(run.source), 80), panels)
+    return Contents(write_title(run), clip(cut_file_name(run.source), 80), panels)
 
 
 RANDOM = "RandomAttribution"

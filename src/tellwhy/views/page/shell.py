@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -52,6 +52,20 @@ class Panel:
 
     html: Markup
     contents: tuple[tuple[str, str], ...]  # id of a section, and the words of its link
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a page shows: its title, what it is about, and its panels; None for one with nothing to show."""
+
+    title: Text
+    source: Text
+    panels: Sequence[Panel | None]
+
+
+def draw_page(found: Contents) -> str:
+    """Return a page that shows its contents one below the other."""
+    return make_page(found.title, found.source, found.panels)
 
 
 def make_panel(template: str, *contents: tuple[str, str], **parts: object) -> Panel:
