@@ -30,6 +30,7 @@ BENIGN = "benign"
 CONFIRMED = "confirmed"
 ACCEPTED = "accepted"
 REJECTED = "rejected"
+VALUES = ("value", "level", "written")  # under which a finding about one value holds it
 LONGEST = 2000  # letters of a remark
 Record = Mapping[str, Any]
 
@@ -151,13 +152,29 @@ class Decisions:
         told = {"what": "repair", "verdict": verdict, "row": cell[0], "column": cell[1], "new": new}
         return self._add(told, [], why, by)
 
+    def accept_repairs(
+        self, wanted: Sequence[tuple[tuple[int, str], Any]], *, by: str = ""
+    ) -> list[Decision]:
+        """Accept what many cells are to hold, each told by its row and its column, in one step."""
+        told = [
+            {
+                "schema": SCHEMA,
+                "id": secrets.token_hex(6),
+                "what": "repair",
+                "verdict": ACCEPTED,
+                "row": cell[0],
+                "column": cell[1],
+                "new": new,
+                **_stamp(by),
+            }
+            for cell, new in wanted
+        ]
+        append_lines(self.path, told)
+        return [_decision(record) for record in told]
+
     def reject_finding(self, finding: Finding, *, why: str = "", by: str = "") -> Decision:
         """Say that a finding is no trouble: its cause is marked."""
-        if not finding.columns:
-            raise InvalidParameter("A finding without columns has no cause that could be known again.")
-        value = finding.cells.get(finding.columns[0])
-        mark = Mark(write_finding_cause(finding.kind, finding.columns, value), finding.text, why or REJECTED)
-        return self._add({"what": "finding", "verdict": REJECTED}, [mark], why, by)
+        return self._add({"what": "finding", "verdict": REJECTED}, [make_finding_mark(finding, why)], why, by)
 
     def take_back(self, id: str, *, by: str = "") -> None:
         """Undo a decision; what was decided before it stands again."""
@@ -181,6 +198,15 @@ class Decisions:
         record = {**head, "why": why, "marks": [asdict(mark) for mark in marks]}
         append_lines(self.path, [record])
         return _decision(record)
+
+
+def make_finding_mark(finding: Finding, why: str) -> Mark:
+    """The mark that says that a finding is no trouble, whatever its rows."""
+    if not finding.columns:
+        raise InvalidParameter("A finding without columns has no cause that could be known again.")
+    value = next((finding.facts[name] for name in VALUES if name in finding.facts), None)
+    cause = write_finding_cause(finding.kind, finding.columns, value)
+    return Mark(cause, finding.text, why or REJECTED)
 
 
 def _stamp(by: str) -> dict[str, str]:

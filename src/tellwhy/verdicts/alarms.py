@@ -107,9 +107,18 @@ def _find_level_of_highest(surprises: Floats, k: int) -> float:
 
 
 def _expect_false(surprises: Floats, level: float) -> float:
-    """Number of alarms that chance alone raises among so many rows: n·p, p the probability of the level."""
-    n_alarms = int((surprises > level).sum())
-    return float(min(len(surprises) * np.exp(-max(level, 0.0)), n_alarms))
+    return expect_false(len(surprises), int((surprises > level).sum()), level)
+
+
+def expect_false(n: int, n_alarms: int, level: float) -> float:
+    """Number of alarms that chance alone raises among n rows: n·p, p the probability of the level.
+
+    Examples
+    --------
+    >>> round(expect_false(1000, 20, np.log(100.0)), 6), expect_false(1000, 3, np.log(100.0))
+    (10.0, 3.0)
+    """
+    return float(min(n * np.exp(-max(level, 0.0)), n_alarms))
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,10 @@ def judged_table(n=300, seed=0):
     return frame
 
 
-def judged_folder(folder):
+def judged_folder(folder, frame=None):
     """A table that was learned from and judged, as `tellwhy app table.csv` does."""
     from tellwhy.views.server.app_session import make_result
 
     source = folder / "table.csv"
-    judged_table().to_csv(source, index=False)
+    (judged_table() if frame is None else frame).to_csv(source, index=False)
     return make_result(source, folder / "run", {"top": 12})

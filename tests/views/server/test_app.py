@@ -21,7 +21,8 @@ def client(folder, tmp_path):
     import shutil
 
     shutil.copytree(folder, tmp_path / "run")
-    return client_of(tmp_path / "run")
+    with client_of(tmp_path / "run") as client:
+        yield client
 
 
 def listed(client, **query):
@@ -151,6 +152,31 @@ def test_decisions_are_kept_counted_shown_and_taken_back(client):
     assert client.post("/marks", json={"row": row, "verdict": "great"}).status_code == 400
     lines = (client.session.folder / "decisions.jsonl").read_text().splitlines()
     assert len(lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/marks", {}),
+        ("/marks", {"row": "x", "verdict": "benign"}),
+        ("/marks", {"row": -1, "verdict": "benign"}),
+        ("/marks", {"row": 10**9, "verdict": "benign"}),
+        ("/marks", {"row": 24, "verdict": "benign", "why": "x" * 3000}),
+        ("/marks", [1]),
+        ("/undo", {"id": "nobody"}),
+        ("/findings", {"finding": 10**6}),
+        ("/repairs", {"row": 1, "column": "TSH", "verdict": "accepted"}),
+        ("/row/24/what-if", {"changes": [1]}),
+        ("/again", {"alarms": "many"}),
+        ("/explain", {"files": []}),
+        ("/open", {"run": "nowhere"}),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_is_kept(client, path, told):
+    answer = client.post(path, json=told)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
+    assert not (client.session.folder / "decisions.jsonl").exists()
 
 
 def test_nothing_of_strangers_is_markup(tmp_path):

@@ -22,7 +22,8 @@ def made(tmp_path_factory):
 @pytest.fixture
 def client(made, tmp_path):
     shutil.copytree(made, tmp_path / "copy")
-    return client_of(tmp_path / "copy" / "run")
+    with client_of(tmp_path / "copy" / "run") as client:
+        yield client
 
 
 def test_a_folder_that_was_moved_finds_the_model_beside_it(client):

@@ -85,7 +85,7 @@ def _write_usual(usual: Typical) -> str:
 
 
 def _strip(usual: Typical, value: object, normal: object) -> Markup | None:
-    place = _read_timestamp if usual.kind == "date" else _read_float
+    place = read_timestamp if usual.kind == "date" else read_float
     known = [place(q) for q in (usual.labels if usual.kind == "date" else usual.quantiles)]
     quantiles = [q for q in known if q is not None]
     if len(quantiles) != 7:
@@ -94,7 +94,8 @@ def _strip(usual: Typical, value: object, normal: object) -> Markup | None:
     return draw_range(Quantiles(*quantiles), place(value), place(normal), words)
 
 
-def _read_float(value: object) -> float | None:
+def read_float(value: object) -> float | None:
+    """Return a cell as a finite number; None for what is none."""
     try:
         x = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -102,7 +103,7 @@ def _read_float(value: object) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def _read_timestamp(value: object) -> float | None:
+def read_timestamp(value: object) -> float | None:
     """Seconds since 1970 of a date, or of its ISO text; any fixed zone will do to place it on a strip."""
     if wording.is_missing(value):
         return None

@@ -78,7 +78,7 @@ def make_contents(run: Result, limits: Limits) -> Contents:
     panels = [
         show_overview(overview),
         _show_lanes(run),
-        _show_cards(run, limits),
+        show_cards(run, limits),
         _show_done(run, limits),
         show_settings({"": run.settings, "Versions": run.versions}),
     ]
@@ -143,7 +143,7 @@ def _mark(event: Anomaly, rank: int, channel: str, n: int) -> Markup:
     return band + number if is_own else band
 
 
-def _show_cards(run: Result, limits: Limits) -> Panel | None:
+def show_cards(run: Result, limits: Limits) -> Panel | None:
     """Return the panel of the events, the surest first; None without any."""
     if not run.anomalies:
         return None

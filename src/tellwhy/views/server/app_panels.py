@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,11 +14,16 @@ from markupsafe import Markup
 from tellwhy.results.result import Anomaly, Result, Typical
 from tellwhy.verdicts.similar import similar_anomalies
 from tellwhy.views.page import anomalies as ranked
+from tellwhy.views.page.distribution import draw_distribution
+from tellwhy.views.page.events import show_cards
+from tellwhy.views.page.media import NAMES, show_items
 from tellwhy.views.page.overview import KIND_WORDS
 from tellwhy.views.page.shell import Limits, Text, clip, fill
 from tellwhy.views.page.svg import bar
-from tellwhy.views.server.app_rows import Listed, Page
-from tellwhy.views.server.app_session import Session
+from tellwhy.views.server.app_columns import measure_distribution
+from tellwhy.views.server.app_rows import OF_ROWS, Listed, Page
+from tellwhy.views.server.app_session import LIKELY, Session
+from tellwhy.views.server.app_view import View
 from tellwhy.words import wording
 
 if TYPE_CHECKING:
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
 LIMITS = Limits()
 MOST_SIMILAR = 6
 MOST_USUAL = 3  # labels that are named as usual
-LIKELY = 0.5  # probability from which on a cell is shown as wrong
 
 
 @dataclass(frozen=True)
@@ -61,14 +67,21 @@ def show_list(session: Session, page: Page) -> str:
         lines=list_lines(session, page),
         with_p_values=session.result.alarms is not None,
         n_shown=len(page.lines),
+        command=write_view_command(session, page.view),
     )
+
+
+def write_view_command(session: Session, view: View) -> str:
+    """The command that opens the page with this view."""
+    words = ["tellwhy", "app", str(session.folder)]
+    return shlex.join([*words, *(["--view", view.query()] if view.query() else [])])
 
 
 def list_lines(session: Session, page: Page) -> list[Line]:
     """The lines of one page of the list."""
     result = session.result
     places = [each.place for each in page.lines if each.place is not None]
-    told = dict(zip(places, ranked.make_lines(_some(result, places), LIMITS), strict=True))
+    told = dict(zip(places, ranked.make_lines(choose_anomalies(result, places), LIMITS), strict=True))
     scores = wording.aligned([each.score for each in page.lines])
     lines = []
     for each, score in zip(page.lines, scores, strict=True):
@@ -80,15 +93,26 @@ def list_lines(session: Session, page: Page) -> list[Line]:
     return lines
 
 
-def _some(result: Result, places: Sequence[int]) -> Result:
-    """The result with some of its explained rows only."""
+def choose_anomalies(result: Result, places: Sequence[int]) -> Result:
+    """The result with some of its anomalies only, told by their places."""
     at = np.asarray(places, dtype=np.int64)
+    arrays = {name: array for name, array in result.arrays.items() if not _is_of_one(name)}
+    for new, old in enumerate(places):
+        ending = f".{old}"
+        own = {name: array for name, array in result.arrays.items() if name.endswith(ending)}
+        arrays |= {f"{name.removesuffix(ending)}.{new}": array for name, array in own.items()}
     return replace(
         result,
+        arrays=arrays,
         anomalies=[result.anomalies[place] for place in places],
         explanation=result.explanation[at] if result.explanation.method else result.explanation,
         table_rows=None if result.table_rows is None else result.table_rows.iloc[at],
     )
+
+
+def _is_of_one(name: str) -> bool:
+    """Whether an array is drawn of one anomaly: 'data.3'."""
+    return name.rpartition(".")[2].isdigit()
 
 
 @dataclass(frozen=True)
@@ -124,11 +148,13 @@ class Similar(NamedTuple):
 
 
 def show_row(session: Session, row: int, standing: Standing) -> str:
-    """The panel of one row."""
+    """The panel of one row, or of a picture, a text, a stretch, an event."""
     place = session.places.get(row)
+    if place is not None and session.result.kind not in OF_ROWS:
+        return _show_item(session, row, place, standing)
     if place is None:
         return fill("app_row_unexplained.html.j2", **_of_any_row(session, row, standing))
-    run = _some(session.result, [place])
+    run = choose_anomalies(session.result, [place])
     return fill(
         "app_row.html.j2",
         **_of_any_row(session, row, standing),
@@ -139,6 +165,23 @@ def show_row(session: Session, row: int, standing: Standing) -> str:
         n_alike=_count_alike(session, row),
         cause=session.rows.causes.get(row, 0),
         known_cause=_known_cause(run.anomalies[0], session.result.usual, standing),
+    )
+
+
+def _show_item(session: Session, row: int, place: int, standing: Standing) -> str:
+    """The panel of what is no row of a table, in the form of its kind."""
+    run = choose_anomalies(session.result, [place])
+    draw = {"events": show_cards, **dict.fromkeys(NAMES, show_items)}.get(run.kind)
+    anomaly = run.anomalies[0]
+    panel = None if draw is None else draw(run, LIMITS)
+    return fill(
+        "app_item.html.j2",
+        row=row,
+        name=clip(anomaly.id or f"{anomaly.part.kind} {row}", 120),
+        rank=session.rows.rank_of(row),
+        score=wording.number(anomaly.score),
+        decision=standing.rows.get(row),
+        panel=Markup() if panel is None else panel.html,
     )
 
 
@@ -244,3 +287,21 @@ def _known_cause(anomaly: Anomaly, usual: Mapping[str, Typical], standing: Stand
 
     found = standing.causes.get(write_reason_cause(anomaly.reasons, usual))
     return found if found is not None and found.row != anomaly.row else None
+
+
+def show_chart(session: Session, row: int, column: str) -> str:
+    """How a column is distributed over all rows, with the cell of a row marked."""
+    cell = session.rows.cells_of(row).get(column)
+    found = measure_distribution(session.rows, column)
+    usual = session.result.usual.get(column)
+    if found is None:
+        beside = None if usual is None else ranked.show_beside_usual(usual, cell, None)
+        return fill("app_chart.html.j2", chart=None, categories=beside.categories if beside else [])
+    value = ranked.read_timestamp(cell) if found.are_times else ranked.read_float(cell)
+    write = _write_day if found.are_times else wording.number
+    drawn = draw_distribution((found.low, found.high), found.counts, value, column, write)
+    return fill("app_chart.html.j2", chart=drawn, categories=[])
+
+
+def _write_day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()

@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 import numpy as np
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.optional import require
+from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.verdicts.headline import group_entries
+from tellwhy.views.server.app_view import SHOWN, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,95 +33,12 @@ if TYPE_CHECKING:
 
     from tellwhy.kinds.decisions import Standing
 
-PAGE = 50  # rows that are listed at once
-MOST_PAGE = 500
-SHOWN = ("alarms", "undecided", "benign", "confirmed", "explained", "all")
 SIGNS = {"=": "=", "!=": "<>", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "~": "contains"}
 _CONDITION = re.compile(r"\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*?)\s*")
 OWN = ("rank", "row", "score", "p", "name")  # what rows can be sorted by besides the table's columns
 MEMORY = "192MB"
+OF_ROWS = ("table", "graph")  # kinds whose anomalies are rows, each with a score
 ROW = "row number of tellwhy"  # the column of cells that numbers rows from 0
-
-
-@dataclass(frozen=True)
-class View:
-    """What is asked to be seen of the rows; a query of an address holds it.
-
-    Attributes
-    ----------
-    show
-        Which rows: alarms, the undecided among them, benign ones, confirmed ones, all explained ones, all.
-    search
-        Words that the name, the reasons or a cell of a row hold.
-    main
-        Column that is the first reason.
-    cause
-        Number of a cause; 0: any.
-    where
-        A condition on a column, as "age > 40", "city = Oslo", "city ~ osl", or "age =" for missing cells.
-    sort
-        "rank", "row", "score", "p", "name" or a column of the table; with a minus, downwards.
-    page, size
-        Which page, from 1, of how many rows.
-    group
-        Whether rows with one cause are one line.
-    columns
-        Columns of the table that are listed beside the reasons.
-    """
-
-    show: str = "alarms"
-    search: str = ""
-    main: str = ""
-    cause: int = 0
-    where: str = ""
-    sort: str = "rank"
-    page: int = 1
-    size: int = PAGE
-    group: bool = False
-    columns: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, query: Mapping[str, str]) -> View:
-        """Read a view from the query of an address; what is not there is as usual.
-
-        Examples
-        --------
-        >>> View.of({"show": "all", "sort": "-score", "page": "2"})
-        View(show='all', search='', main='', cause=0, where='', sort='-score', page=2, size=50, ...)
-        """
-        show = query.get("show") or "alarms"
-        if show not in SHOWN:
-            raise InvalidParameter(f"show must be one of {', '.join(SHOWN)}. Got {show!r}.")
-        return cls(
-            show=show,
-            search=query.get("search", "").strip()[:200],
-            main=query.get("main", ""),
-            cause=_whole(query, "cause", 0, 10**9, usual=0),
-            where=query.get("where", "").strip()[:300],
-            sort=query.get("sort") or "rank",
-            page=_whole(query, "page", 1, 10**9, usual=1),
-            size=_whole(query, "size", 1, MOST_PAGE, usual=PAGE),
-            group=query.get("group", "") in ("1", "on", "true"),
-            columns=tuple(name for name in query.get("columns", "").split("\t") if name),
-        )
-
-    def query(self) -> str:
-        """The view as a query, without what is as usual."""
-        usual = View()
-        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        changed = {name: value for name, value in told.items() if value != getattr(usual, name)}
-        if self.columns:
-            changed["columns"] = "\t".join(self.columns)
-        if self.group:
-            changed["group"] = 1
-        return urlencode(changed)
-
-
-def _whole(query: Mapping[str, str], name: str, low: int, high: int, *, usual: int) -> int:
-    text = query.get(name) or str(usual)
-    if not text.isdigit() or not low <= int(text) <= high:
-        raise InvalidParameter(f"{name} must be a whole number from {low} to {high:,}. Got {text[:40]!r}.")
-    return int(text)
 
 
 @dataclass(frozen=True)
@@ -182,7 +100,8 @@ class RowTable:
         duckdb = require("duckdb", "The list of rows")
         self._base = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": 2})
         self.result = result
-        self.causes = _numbered_causes(result)
+        self.numbers = number_anomalies(result)
+        self.causes = _number_causes(result, self.numbers)
         self._add_rows()
         self.has_all_cells = cells is not None
         self.columns: tuple[str, ...] = self._add_cells(cells)
@@ -195,24 +114,25 @@ class RowTable:
         import pyarrow as pa
 
         found = self.result
-        scores = np.asarray(found.scores, dtype=np.float64)
-        rows = np.arange(len(scores)) if found.rows is None else np.asarray(found.rows, dtype=np.int64)
+        rows, scores = _numbered_scores(found)
         order = np.argsort(-scores, kind="stable")
         rank = np.empty(len(scores), dtype=np.int32)
         rank[order] = np.arange(1, len(scores) + 1)
         alarms = scores > found.line
+        if found.kind not in OF_ROWS:
+            alarms = np.array([anomaly.is_alarm for anomaly in found.anomalies], dtype=bool)
         told = pa.table({"row": rows, "score": scores, "rank": rank, "alarm": alarms})
         self._base.register("told", told)
         self._base.execute("CREATE TABLE listed AS SELECT * FROM told")
         self._base.unregister("told")
         explained = pa.table(
             {
-                "row": pa.array([a.row for a in found.anomalies], pa.int64()),
+                "row": pa.array(self.numbers, pa.int64()),
                 "place": pa.array(range(len(found.anomalies)), pa.int32()),
                 "name": pa.array([a.id or "" for a in found.anomalies], pa.string()),
                 "p": pa.array([a.p_value for a in found.anomalies], pa.float64()),
                 "main": pa.array([_main(a) for a in found.anomalies], pa.string()),
-                "cause": pa.array([self.causes[a.row] for a in found.anomalies], pa.int32()),
+                "cause": pa.array([self.causes[number] for number in self.numbers], pa.int32()),
                 "said": pa.array([_said(a) for a in found.anomalies], pa.string()),
             }
         )
@@ -228,15 +148,16 @@ class RowTable:
                 f"CREATE VIEW cells AS SELECT file_row_number AS {_quoted(ROW)}, * "
                 f"EXCLUDE (file_row_number) FROM read_parquet('{path}', file_row_number = true)"
             )
-        elif self.result.table_rows is not None:
-            rows = [anomaly.row for anomaly in self.result.anomalies]
+        elif self.result.table_rows is not None and len(self.result.table_rows) == len(self.numbers):
+            rows = self.numbers
             frame = self.result.table_rows.assign(**{ROW: rows})
             self._base.register("frame", frame)
             self._base.execute("CREATE TABLE cells AS SELECT * FROM frame")
             self._base.unregister("frame")
         else:
             return ()
-        names = [line[0] for line in self._base.execute("DESCRIBE cells").fetchall()]
+        self.kinds = {line[0]: line[1] for line in self._base.execute("DESCRIBE cells").fetchall()}
+        names = list(self.kinds)
         return tuple(name for name in names if name != ROW)
 
     def take_decisions(self, standing: Standing) -> None:
@@ -288,6 +209,14 @@ class RowTable:
         asked = f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM cells WHERE {_quoted(ROW)} = ?"
         told = self._base.cursor().sql(asked, params=[row]).to_arrow_table()
         return frame_from_arrow(told) if told.num_rows else None
+
+    def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The lines that a query of the tables `listed`, `explained`, `decided` and `cells` gives."""
+        return list(self._base.cursor().execute(query, list(values)).fetchall())
+
+    def name_column(self, name: str) -> str:
+        """A column of the table as it stands in a query; raise for one that is not there."""
+        return _quoted(self._checked([name])[0])
 
     def main_columns(self) -> list[str]:
         """Columns that are first reasons, the most frequent first."""
@@ -459,8 +388,27 @@ def _listed(line: tuple[Any, ...]) -> Listed:
     )
 
 
-def _numbered_causes(result: Result) -> dict[int, int]:
-    """The number of each explained row's cause, from 1, in the order of the oddest rows."""
+def number_anomalies(result: Result) -> list[int]:
+    """By which number each anomaly is listed: its row, or its place where it is no row of a table."""
+    if result.kind in OF_ROWS:
+        return [anomaly.row for anomaly in result.anomalies]
+    return list(range(len(result.anomalies)))
+
+
+def _numbered_scores(result: Result) -> tuple[Integers, Floats]:
+    """The number of all that is listed, and its score."""
+    if result.kind not in OF_ROWS:
+        scores = np.array([anomaly.score for anomaly in result.anomalies], dtype=np.float64)
+        return np.arange(len(scores)), scores
+    scores = np.asarray(result.scores, dtype=np.float64)
+    rows = np.arange(len(scores)) if result.rows is None else np.asarray(result.rows, dtype=np.int64)
+    return rows, scores
+
+
+def _number_causes(result: Result, numbers: Sequence[int]) -> dict[int, int]:
+    """The number of each anomaly's cause, from 1, in the order of the oddest; each its own but of rows."""
+    if result.kind not in OF_ROWS:
+        return {number: number + 1 for number in numbers}
     entries = group_entries(result.anomalies, result.usual)
     return {a.row: number for number, entry in enumerate(entries, start=1) for a in entry.anomalies}
 

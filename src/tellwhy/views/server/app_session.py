@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ from tellwhy.views.server.app_rows import RowTable
 if TYPE_CHECKING:
     from tellwhy.kinds.one_row import OneRow
     from tellwhy.kinds.table_model import TableModel
+    from tellwhy.verdicts.repair import Change
 
+LIKELY = 0.5  # probability from which on a cell is rather wrong than right
 REMEMBERED = 8  # rows that were judged alone
 TABLE = "table.parquet"  # in the folder of a result, the table as it was read, all rows
 PARQUET = (".parquet", ".pq")
@@ -57,7 +60,7 @@ class Session:
         return cls(
             place,
             result,
-            RowTable(result, cells_of(place, result)),
+            RowTable(result, cells_of(place, result) if result.kind == "table" else None),
             Decisions(place, model_of(place, result)),
         )
 
@@ -69,7 +72,7 @@ class Session:
     @cached_property
     def places(self) -> dict[int, int]:
         """The place of each explained row among the anomalies."""
-        return {anomaly.row: place for place, anomaly in enumerate(self.result.anomalies)}
+        return {number: place for place, number in enumerate(self.rows.numbers)}
 
     def standing(self) -> Standing:
         """What is decided now; the list of rows knows it too."""
@@ -86,6 +89,27 @@ class Session:
     def wrong_cells(self) -> dict[int, dict[str, tuple[float, Any]]]:
         """By row and column: how probable it is that a cell is wrong, and what it should hold."""
         return wrong_cells(self.result.findings)
+
+    @cached_property
+    def cells(self) -> Path | None:
+        """The Parquet file that holds all rows of the table."""
+        return cells_of(self.folder, self.result) if self.result.kind == "table" else None
+
+    @cached_property
+    def repairs(self) -> list[Change]:
+        """Cells that are rather wrong than right and whose right value is known."""
+        import pyarrow.parquet as pq
+
+        from tellwhy.data.reading.arrow_frames import frame_from_arrow
+        from tellwhy.verdicts.repair import find_sure_changes
+
+        told = [finding for finding in self.result.findings if finding.probabilities and finding.columns]
+        if self.cells is None or not told:
+            return []
+        named = {str(name) for finding in told for name in finding.columns}
+        there = [name for name in self.rows.columns if name in named]
+        frame = frame_from_arrow(pq.read_table(self.cells, columns=there))
+        return find_sure_changes(told, frame, LIKELY)
 
     @property
     def model_file(self) -> Path | None:
@@ -204,6 +228,69 @@ def make_result(source: Any, folder: Path, asked: dict[str, Any], model_file: Pa
         write_report(run, work / "report.html")
 
     return save_run(run, folder, add=add)
+
+
+def judge_again(session: Session, settings: dict[str, Any]) -> Path:
+    """Judge the rows of a session once more: what is marked as benign by now is held back.
+
+    The model is fitted to the same rows, so that it would come out the same: it need not be fitted again.
+    """
+    from tellwhy.kinds.table_rows import read_source
+
+    if session.cells is None or session.model_file is None:
+        raise InvalidInput("The table or its model is not at its place: the rows cannot be judged again.")
+    table = read_source(session.cells)
+    known = session.result.settings
+    asked = {name: known[name] for name in JUDGING if known.get(name) is not None and name != "method"}
+    if "alarms" in settings:
+        asked = {name: value for name, value in asked.items() if name not in ("fdr", "contamination")}
+    # The model knows its own rows by their fingerprint, which is that of the file they came from.
+    named = replace(table, source=session.result.source, fingerprint=session.result.fingerprint)
+    folder = free_folder(session.folder.resolve().parent, session.folder.resolve().name)
+    return make_result(named, folder, {**asked, **settings}, session.model_file)
+
+
+def explain_named(
+    names: Sequence[str],
+    folder: Path,
+    asked: dict[str, Any],
+    *,
+    model_file: Path | None = None,
+    db: Path | None = None,
+) -> Path:
+    """Find what is odd in what was named, as `tellwhy explain` reads it, and write the folder."""
+    from tellwhy.kinds.choose_kind import find_kind
+    from tellwhy.kinds.table_rows import read_named
+
+    kind = None if db is not None else find_kind(names, time=None, window=None)
+    if model_file is not None:
+        from tellwhy.kinds.model import kind_of_model
+        from tellwhy.storage.model_file import load
+
+        kind = kind_of_model(load(model_file))
+    if kind in (None, "table"):
+        return make_result(read_named(names, db=db), folder, asked, model_file)
+    return _explain_other(kind, names, folder, model_file)
+
+
+def _explain_other(kind: str, names: Sequence[str], folder: Path, model_file: Path | None) -> Path:
+    """Pictures, texts, a series: learned from themselves, or judged by a model."""
+    from tellwhy.kinds.model import fit, judge
+    from tellwhy.kinds.table_rows import read_named
+    from tellwhy.storage.model_file import load
+    from tellwhy.verdicts.run_io import save_run
+
+    source = list(names) if kind == "pictures" else read_named(names)
+    model = fit(source, kind=kind) if model_file is None else load(model_file)
+    return save_run(judge(model, source), folder)
+
+
+def free_folder(parent: Path, name: str) -> Path:
+    """A folder that is not there yet: of this name, or with a number behind it."""
+    base, _, ending = name.rpartition("-")
+    base = base if base and ending.isdigit() else name
+    numbered = (parent / f"{base}-{number}" for number in range(2, 10_000))
+    return next(place for place in (parent / base, *numbered) if not place.exists())
 
 
 def _fit(table: Any, asked: dict[str, Any], place: Path) -> None:
