@@ -99,7 +99,7 @@ def app_command(
 
 def _make_folder(
     source: list[str],
-    db: Path | None,
+    db: str | None,
     model: Path | None,
     out: Path | None,
     asked: dict[str, Any],

@@ -25,7 +25,16 @@ from tellwhy.views.page.overview import (
     write_title,
 )
 from tellwhy.views.page.scores import MOST_CURVES, draw_curves, show_scores
-from tellwhy.views.page.shell import Contents, Limits, Panel, clip, draw_page, fit_page, make_panel, write_page
+from tellwhy.views.page.shell import (
+    Contents,
+    Limits,
+    Panel,
+    clip,
+    draw_page,
+    fit_page,
+    make_panel,
+    write_page,
+)
 from tellwhy.views.page.svg import bar
 from tellwhy.words import wording
 

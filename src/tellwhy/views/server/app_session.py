@@ -256,7 +256,7 @@ def explain_named(
     asked: dict[str, Any],
     *,
     model_file: Path | None = None,
-    db: Path | None = None,
+    db: str | None = None,
 ) -> Path:
     """Find what is odd in what was named, as `tellwhy explain` reads it, and write the folder."""
     from tellwhy.kinds.choose_kind import find_kind

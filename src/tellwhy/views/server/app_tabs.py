@@ -16,9 +16,9 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.results.node_picture import read_picture
 from tellwhy.verdicts.alarms import expect_false
 from tellwhy.views.page.contents import find_contents
-from tellwhy.views.page.evidence import show_evidence, show_trust
 from tellwhy.views.page.nodes import show_nodes
 from tellwhy.views.page.overview import show_findings, show_groups, show_settings_of_run
+from tellwhy.views.page.page import show_evidence, show_trust
 from tellwhy.views.page.scores import show_scores
 from tellwhy.views.page.shell import Limits, Panel, Text, clip, fill
 from tellwhy.views.page.svg import bar
