@@ -22,12 +22,12 @@ from tellwhy.views.page.shell import Limits, Text, clip, fill
 from tellwhy.views.page.svg import bar
 from tellwhy.views.server.app_columns import measure_distribution
 from tellwhy.views.server.app_rows import OF_ROWS, Listed, Page
-from tellwhy.views.server.app_session import LIKELY, Session
-from tellwhy.views.server.app_view import View
+from tellwhy.views.server.app_view import LIKELY, View
 from tellwhy.words import wording
 
 if TYPE_CHECKING:
     from tellwhy.kinds.decisions import Decision, Standing
+    from tellwhy.views.server.app_session import Session
 
 LIMITS = Limits()
 MOST_SIMILAR = 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,13 +16,13 @@ from tellwhy.results.result import Anomaly, Result
 from tellwhy.results.store import load_result
 from tellwhy.verdicts.similar import wrong_cells
 from tellwhy.views.server.app_rows import RowTable
+from tellwhy.views.server.app_view import LIKELY
 
 if TYPE_CHECKING:
     from tellwhy.kinds.one_row import OneRow
     from tellwhy.kinds.table_model import TableModel
     from tellwhy.verdicts.repair import Change
 
-LIKELY = 0.5  # probability from which on a cell is rather wrong than right
 REMEMBERED = 8  # rows that were judged alone
 TABLE = "table.parquet"  # in the folder of a result, the table as it was read, all rows
 PARQUET = (".parquet", ".pq")
@@ -287,8 +288,7 @@ def _explain_other(kind: str, names: Sequence[str], folder: Path, model_file: Pa
 
 def free_folder(parent: Path, name: str) -> Path:
     """A folder that is not there yet: of this name, or with a number behind it."""
-    base, _, ending = name.rpartition("-")
-    base = base if base and ending.isdigit() else name
+    base = re.sub(r"(?<=.)-\d+$", "", name)
     numbered = (parent / f"{base}-{number}" for number in range(2, 10_000))
     return next(place for place in (parent / base, *numbered) if not place.exists())
 

@@ -17,11 +17,11 @@ from tellwhy.views.page.overview import KIND_WORDS
 from tellwhy.views.page.shell import Text, clip, fill
 from tellwhy.views.page.svg import bar
 from tellwhy.views.server.app_panels import LIMITS
-from tellwhy.views.server.app_session import Session
 from tellwhy.words import wording
 
 if TYPE_CHECKING:
     from tellwhy.kinds.one_row import OneRow
+    from tellwhy.views.server.app_session import Session
 
 MOST_BESIDE = 8  # columns of ordinary rows that are listed
 MOST_NEAR = 5
