@@ -10,8 +10,7 @@ from tellwhy.core.errors import InvalidParameter
 
 LIKELY = 0.5  # probability from which on a cell is rather wrong than right
 PAGE = 50  # rows that are listed at once
-MOST_LIKELY = 0.5  # probability from which on a cell is rather wrong than right
-PAGE = 500
+MOST_PAGE = 500
 SHOWN = ("alarms", "undecided", "benign", "confirmed", "explained", "all")
 
 
