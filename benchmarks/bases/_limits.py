@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.bases._sets import Rows
-from tellwhy.bases.objectives import kernel_of_pairs
+from benchmarks.bases._read_sets import Rows
+from tellwhy.bases.objectives import compute_kernel_of_pairs
 
 ROWS, STEPS, STARTS = 400, 1_500, 2
 
@@ -25,7 +25,7 @@ def least_errors(rows: Rows, kernel: str, sizes: tuple[int, ...]) -> list[dict[s
     )
     n = len(X)
     index = torch.arange(n)
-    K = kernel_of_pairs(X[index.repeat_interleave(n)], X[index.repeat(n)], kernel, 1).reshape(n, n)
+    K = compute_kernel_of_pairs(X[index.repeat_interleave(n)], X[index.repeat(n)], kernel, 1).reshape(n, n)
     values = torch.linalg.eigvalsh(K.double()).flip(0)
     found = []
     for size in sizes:

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from benchmarks.bases._limits import other_learners
-from benchmarks.bases._sets import Rows
+from benchmarks.bases._read_sets import Rows
 from benchmarks.bases._watched import Watched
 from benchmarks.bases.kernel_bases import Task, transfer_splits, whole_features
-from tellwhy.bases.adaptation import objective_of
+from tellwhy.bases.adaptation import make_objective
 from tellwhy.bases.objectives import SoftmaxLoss
 from tellwhy.bases.projections import DenseProjection, FeatureMap, Shape
 from tellwhy.bases.torch_features import BasisStack
@@ -70,7 +70,7 @@ def trained_errors(unit: Unit, rows: Rows, device: str) -> list[dict]:
     task = Task(rows, maps[0].bandwidth, device)
     before = task.kernel_errors(BasisStack.of(maps, device))
     stack = BasisStack.of(maps, device)
-    done = train(stack, objective_of("unsupervised", stack, 1, device), task.rows, plan_of(unit), _rng())
+    done = train(stack, make_objective("unsupervised", stack, 1, device), task.rows, plan_of(unit), _rng())
     after = task.kernel_errors(stack)
     return [
         {
@@ -101,7 +101,7 @@ def fixed_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
         }
         if unit["basis"] != "random":
             stack = BasisStack.of(maps, device)
-            objective = objective_of(unit["basis"], stack, rows.n_classes, device)
+            objective = make_objective(unit["basis"], stack, rows.n_classes, device)
             done = train(stack, objective, task.rows, plan_of(unit), _rng())
             line |= {"held": float(done.best[0]), "best_epoch": done.best_epochs()}
             maps = [stack.member(0)]
@@ -189,7 +189,7 @@ def transfer(unit: Unit, rows: Rows, device: str) -> list[dict]:
     tasks = [Task(half, maps[0].bandwidth, device) for half in (first, other)]
     stack, line = BasisStack.of(maps, device), {}
     if unit["basis"] != "random":
-        objective = objective_of(unit["basis"], stack, 5, device)
+        objective = make_objective(unit["basis"], stack, 5, device)
         done = train(stack, objective, tasks[0].rows, plan_of(unit), _rng())
         line = {"held": done.best.tolist()}
     found = []
@@ -242,7 +242,7 @@ def times(unit: Unit, rows: Rows, device: str) -> list[dict]:
         for basis in ("random", "unsupervised", "supervised", "discriminative"):
             stack = BasisStack.of(maps, device)
             kind = "discriminative" if basis == "random" else basis
-            objective = objective_of(kind, stack, rows.n_classes, device)
+            objective = make_objective(kind, stack, rows.n_classes, device)
             plan = plan_of({"epochs": 1, "batches": unit["batches"]})
             steps = Epochs(stack, objective, task.rows, replace(plan, train_basis=basis != "random"), _rng())
             steps.run(0)  # allocations, choices of algorithms, and the recording on a card

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.bases._find_units import KINDS, key_of, units
 from benchmarks.bases._limits import exact_accuracy, least_errors
-from benchmarks.bases._sets import READERS, Rows, load, prepare
+from benchmarks.bases._read_sets import READERS, Rows, load, prepare
 from benchmarks.bases._softmax import accuracies
-from benchmarks.bases._units import KINDS, key_of, units
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.units import finished
-from tellwhy.bases.adaptation import objective_of
+from tellwhy.bases.adaptation import make_objective
 from tellwhy.bases.objectives import KernelValues, SoftmaxLoss
 from tellwhy.bases.projections import DEPTHS, FeatureMap, draw_projection
 from tellwhy.bases.torch_features import BasisStack
@@ -73,7 +73,7 @@ class Task:
             stack.gains = [gain * 0.5**0.5 for gain in stack.gains]
         if unit["basis"] == "random":
             return stack, None, [{"epochs": 0} for _ in maps]
-        objective = objective_of(unit["basis"], stack, self.n_classes, self.device)
+        objective = make_objective(unit["basis"], stack, self.n_classes, self.device)
         if isinstance(objective, SoftmaxLoss) and unit["part"] != "optimisation":
             objective = JudgedByErrors(
                 len(maps), max(m.n_features for m in maps), self.n_classes, self.device

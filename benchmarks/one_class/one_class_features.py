@@ -18,7 +18,7 @@ from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import started_again
 from benchmarks.shared.results import publish
 from tellwhy.bases import KernelBasis
-from tellwhy.bases.map_rows import projected
+from tellwhy.bases.map_rows import project_rows
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import OneClassSVM
 from tellwhy.detectors.kernel.one_class_svm import FeatureRows, solve_in_features
@@ -118,9 +118,9 @@ def in_feature_space(X: np.ndarray, new: np.ndarray, n_features: int) -> tuple[n
     support = np.flatnonzero(weights)
     w = weights[support] @ fitted.transform(X[support])
     layer, half = fitted.map_.layers[0], n_features // 2
-    Z = projected((new - fitted.map_.centre) / WIDTH, layer)
+    Z = project_rows((new - fitted.map_.centre) / WIDTH, layer)
     pull = (w[:half] * np.cos(Z) - w[half:] * np.sin(Z)) * np.sqrt(2 / n_features)
-    G = projected(np.eye(COLUMNS), layer)
+    G = project_rows(np.eye(COLUMNS), layer)
     return fitted.transform(new) @ w, (pull @ G.T) ** 2
 
 

@@ -43,7 +43,7 @@ def solve(columns: DeviceColumns, *, nu: float, tol: float) -> qp.Solution:
     n = len(columns.rows)
     device = columns.rows.device
     cap = 1.0 / (nu * n)
-    weights = qp._feasible_start(n, cap)
+    weights = qp._make_feasible_start(n, cap)
     gradient = torch.zeros(n, dtype=torch.float64, device=device)
     support = np.flatnonzero(weights)
     for part in np.array_split(support, len(support) // COLUMNS_AT_ONCE + 1):
@@ -52,11 +52,11 @@ def solve(columns: DeviceColumns, *, nu: float, tol: float) -> qp.Solution:
     block = torch.empty((n, 0), dtype=torch.float64, device=device)
     for _ in range(qp.MAX_ROUNDS):
         here = gradient.cpu().numpy()
-        violation, scale = qp._violation(weights, here, cap)
+        violation, scale = qp._measure_violation(weights, here, cap)
         if violation <= tol * scale:
             break
         kept = chosen[len(chosen) - qp.WORKING_SET // 2 :] if len(chosen) else chosen
-        new = qp._worst_violators(weights, here, cap, qp.WORKING_SET - len(kept), excluded=kept)
+        new = qp._find_worst_violators(weights, here, cap, qp.WORKING_SET - len(kept), excluded=kept)
         block = torch.hstack([block[:, len(chosen) - len(kept) :], columns(new)])
         chosen = np.concatenate([kept, new])
         local = weights[chosen]
@@ -65,7 +65,7 @@ def solve(columns: DeviceColumns, *, nu: float, tol: float) -> qp.Solution:
         qp.smo(np.ascontiguousarray(small), here[chosen], local, cap, least, 100 * qp.WORKING_SET)
         gradient += block @ torch.as_tensor(local - weights[chosen], device=device)
         weights[chosen] = local
-    return qp._finished(weights, gradient.cpu().numpy(), cap, tol)
+    return qp._finish_solution(weights, gradient.cpu().numpy(), cap, tol)
 
 
 class DeviceOneClassSVM(OneClassSVM):
@@ -77,6 +77,6 @@ class DeviceOneClassSVM(OneClassSVM):
         kernel = self.radial_kernel(X)
         solution = solve(DeviceColumns(X, kernel, self.device), nu=self.nu, tol=self.tol)
         self._keep(X, solution.weights, kernel)
-        self.training_scores_ = np.array([self._outlierness_at(g) for g in solution.gradient])
+        self.training_scores_ = np.array([self._compute_outlierness_at(g) for g in solution.gradient])
         self.violation_ = solution.violation
-        self.threshold_ = self._outlierness_at(solution.level)
+        self.threshold_ = self._compute_outlierness_at(solution.level)

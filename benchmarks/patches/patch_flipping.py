@@ -28,7 +28,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.data import fetch
 from tellwhy.data.pieces import Windows
 from tellwhy.detectors import OneClassSVM, PatchModel
-from tellwhy.detectors.patches.patch_model import nearest_patch_distance
+from tellwhy.detectors.patches.patch_model import measure_nearest_patch_distance
 from tellwhy.evaluation import patch_flipping
 from tellwhy.explainers import PatchRelevance, Sobel
 from tellwhy.kernels import Exponential
@@ -248,7 +248,7 @@ def main() -> None:
 def _width(train: np.ndarray, n: int, level: float) -> float:
     """A quantile of the distances between patches and their nearest neighbours."""
     chosen = np.random.default_rng(0).choice(len(train) * 26 * 26, n, replace=False)
-    return nearest_patch_distance(Windows((7, 7), 1).sample(train, chosen), level)
+    return measure_nearest_patch_distance(Windows((7, 7), 1).sample(train, chosen), level)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from tellwhy.explainers import DMMMEN, PRESETS
 from tellwhy.explainers.surrogate.chains import design, rank_r_hat
 from tellwhy.explainers.surrogate.mixture import DIGITS, choose_columns
 from tellwhy.explainers.surrogate.sampler import Posterior, Settings, sample
-from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, learn_outputs
 
 N_CHAINS = 4
 ALL = 10**9  # rows
@@ -61,7 +61,7 @@ def prepare(
         return
     model = ready(name, str(settings.cache), settings.device)
     X = images(name)[0]
-    outputs = as_outputs(with_known_outputs(as_class_scores(model), X[:2].astype(np.float64)))
+    outputs = as_outputs(learn_outputs(as_class_scores(model), X[:2].astype(np.float64)))
     answers = np.concatenate([outputs.outputs(part.astype(np.float64)) for part in np.array_split(X, 60)])
     for target, path in paths.items():
         mine = np.flatnonzero(answers.argmax(axis=1) == target)[:rows]

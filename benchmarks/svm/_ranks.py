@@ -16,14 +16,14 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
-from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, squares_of
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, sum_squares_of
 from tellwhy.classifiers.svm.ranks.exchange import Plan, SharedMemory, Size
 from tellwhy.classifiers.svm.ranks.row_engine import RankSingleEngine, RowEngine
 from tellwhy.classifiers.svm.records import Barrier
 from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE, wait_for_all
 from tellwhy.classifiers.svm.threads._compiled_sweeps import DENSE_BATCH
-from tellwhy.classifiers.svm.threads.row_batches import dealt_features
+from tellwhy.classifiers.svm.threads.row_batches import deal_out_features
 from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.classifiers.svm.training.rank_training import run_rank
 from tellwhy.classifiers.svm.training.run import mpiexec
@@ -92,9 +92,9 @@ def engine(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> Any:
         size = Size(len(y), X.nnz, X.shape[1], len(sizes))
         plan = Plan.of(comm.size, size, what["parts"])
         what["plan"] = f"{plan.n_slots} × {plan.n_ranges}"
-        part = plan.part(comm.rank, dealt_features(X.indptr, X.indices, X.shape[1]))
+        part = plan.part(comm.rank, deal_out_features(X.indptr, X.indices, X.shape[1]))
         problem = make_problem(
-            sparse.csr_array(X[:, part.features]), labels, caps, squares=squares_of(X), **given
+            sparse.csr_array(X[:, part.features]), labels, caps, squares=sum_squares_of(X), **given
         )
         return RowEngine(problem, part, comm=comm, seed=np.random.default_rng(0), **common)
     problem = make_problem(X, labels, caps, **given)

@@ -14,7 +14,7 @@ from tellwhy.core.errors import InvalidInput, MissingExtra
 
 torch = pytest.importorskip("torch")
 
-from tellwhy.bases.adaptation import Adapted, held_rows, objective_of  # noqa: E402
+from tellwhy.bases.adaptation import Adapted, choose_held_rows, make_objective  # noqa: E402
 from tellwhy.bases.objectives import Alignment, KernelValues, SoftmaxLoss  # noqa: E402
 from tellwhy.bases.torch_features import BasisStack  # noqa: E402
 from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
@@ -166,10 +166,10 @@ def test_rows_held_out_are_not_learned_from():
     np.testing.assert_allclose(rows.held_Z, X[[1, 4]], atol=1e-6)
     assert rows.labels.tolist() == Y[[0, 2, 3, 5]].tolist()
     assert rows.held_labels.tolist() == Y[[1, 4]].tolist()
-    places = held_rows(5, 0.99, np.random.default_rng(0))
+    places = choose_held_rows(5, 0.99, np.random.default_rng(0))
     assert len(places) == len(set(places.tolist())) == 4
-    assert len(held_rows(2, 0.01, np.random.default_rng(0))) == 1
-    assert len(held_rows(200_000, 0.2, np.random.default_rng(0))) == 10_000
+    assert len(choose_held_rows(2, 0.01, np.random.default_rng(0))) == 1
+    assert len(choose_held_rows(200_000, 0.2, np.random.default_rng(0))) == 10_000
 
 
 def test_every_pass_of_a_softmax_sees_each_row_once_in_another_order():
@@ -195,7 +195,7 @@ def test_bases_trained_side_by_side_are_those_trained_alone(kind):
     def trained(some):
         stack = BasisStack.of(some, "cpu")
         done = train(
-            stack, objective_of(kind, stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(3)
+            stack, make_objective(kind, stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(3)
         )
         return [stack.member(i) for i in range(len(some))], done.losses
 
@@ -207,7 +207,7 @@ def test_bases_trained_side_by_side_are_those_trained_alone(kind):
 
 def test_training_ends_with_the_best_weights_and_stops_early():
     stack = BasisStack.of([drawn(width=8)], "cpu")
-    objective = objective_of("discriminative", stack, 10, "cpu")
+    objective = make_objective("discriminative", stack, 10, "cpu")
     rows = stack_rows(80)
     plan = Plan(learning_rate=0.3, batch_size=16, n_batches=10, max_epochs=60, patience=3)
     done = train(stack, objective, rows, plan, np.random.default_rng(0))
@@ -225,7 +225,11 @@ def test_a_fixed_basis_stays_as_it_is():
     before = stack.layers[0].detach().clone()
     plan = Plan(n_batches=5, max_epochs=2, train_basis=False)
     train(
-        stack, objective_of("discriminative", stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(0)
+        stack,
+        make_objective("discriminative", stack, 10, "cpu"),
+        stack_rows(),
+        plan,
+        np.random.default_rng(0),
     )
     assert torch.equal(stack.layers[0], before)
 

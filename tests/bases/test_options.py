@@ -13,7 +13,7 @@ from tellwhy.core.errors import InvalidParameter, UnreadableFile
 
 torch = pytest.importorskip("torch")
 
-from tellwhy.bases.adaptation import Task, adapt, objective_of  # noqa: E402
+from tellwhy.bases.adaptation import Task, adapt, make_objective  # noqa: E402
 from tellwhy.bases.objectives import KernelValues, SoftmaxLoss  # noqa: E402
 from tellwhy.bases.torch_features import BasisStack  # noqa: E402
 from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
@@ -60,7 +60,7 @@ def test_training_never_ends_worse_than_it_began(kind, option, rate):
     rows = TrainingRows.of(X[:300] / 1.5, Y[:300], np.arange(100), "cpu")
     plan = Plan(learning_rate=rate, batch_size=32, n_batches=4, max_epochs=3)
     stack = BasisStack.of([start], "cpu")
-    objective = objective_of(kind, stack, 10, "cpu")
+    objective = make_objective(kind, stack, 10, "cpu")
     done = train(stack, objective, rows, plan, np.random.default_rng(1))
     after = BasisStack.of([stack.member(0)], "cpu")
     parts = objective.held_parts(np.random.default_rng(1), 100, 32)

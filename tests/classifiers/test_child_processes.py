@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tellwhy
-from tellwhy.classifiers.svm.training.run import run_to_the_end, safe_environment
+from tellwhy.classifiers.svm.training.run import make_safe_environment, run_to_the_end
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 HOSTILE = "open({mark!r}, 'a').write(__name__ + ' ')\nraise SystemExit(77)\n"
@@ -54,13 +54,13 @@ def test_the_working_folder_is_not_imported_from(data, ranks, tmp_path_factory):
 def test_the_environment_of_ranks_names_no_relative_folder(monkeypatch):
     given = os.pathsep.join(["", "/absolute", ".", "lib", "/other"])
     monkeypatch.setenv("PYTHONPATH", given)
-    assert safe_environment()["PYTHONPATH"] == os.pathsep.join(["/absolute", "/other"])
-    assert safe_environment()["PYTHONSAFEPATH"] == "1"
+    assert make_safe_environment()["PYTHONPATH"] == os.pathsep.join(["/absolute", "/other"])
+    assert make_safe_environment()["PYTHONSAFEPATH"] == "1"
     assert os.environ["PYTHONPATH"] == given
     monkeypatch.setenv("PYTHONPATH", ".")
-    assert "PYTHONPATH" not in safe_environment()
+    assert "PYTHONPATH" not in make_safe_environment()
     monkeypatch.delenv("PYTHONPATH")
-    assert "PYTHONPATH" not in safe_environment()
+    assert "PYTHONPATH" not in make_safe_environment()
 
 
 def test_a_command_of_the_working_folder_does_not_start_ranks(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tellwhy.bases import KernelBasis
 from tellwhy.classifiers import KernelBasisClassifier, load
-from tellwhy.classifiers.softmax import RIDGES, SoftmaxProblem, minimise, solved_path
+from tellwhy.classifiers.softmax import RIDGES, SoftmaxProblem, minimise, solve_path
 from tellwhy.core.errors import InvalidParameter
 
 X, Y = load_digits(return_X_y=True)
@@ -116,7 +116,7 @@ def test_the_ridge_is_the_one_that_does_best_on_rows_held_out_whatever_the_scale
         _, features, labels = problem(n=400, d=60)
         rows = SoftmaxProblem(lambda r, f=scale * features: f[r], labels, np.arange(200), 4)
         held = SoftmaxProblem(rows.features, labels, np.arange(200, 400), 4)
-        found, losses = solved_path(rows, held, RIDGES, 1e-6)
+        found, losses = solve_path(rows, held, RIDGES, 1e-6)
         ridges.append(found.ridge)
         assert held.mean_loss(found.weights) == pytest.approx(losses.min())
         assert found.ridge == sorted(RIDGES, reverse=True)[int(losses.argmin())]

@@ -15,11 +15,11 @@ from tellwhy.classifiers import KernelBasisClassifier, WestonWatkinsSVM
 from tellwhy.classifiers.softmax import (
     SoftmaxPlan,
     SoftmaxState,
-    adam_step,
     class_scores,
+    compute_loss_gradient,
     log_probabilities,
-    loss_gradient,
     mean_loss,
+    take_adam_step,
     train_softmax,
 )
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
@@ -49,7 +49,10 @@ def test_the_gradient_is_that_of_the_loss():
         return -scores[np.arange(20), labels].mean()
 
     start = rng.normal(size=15)
-    assert check_grad(loss, lambda w: loss_gradient(features, labels, w.reshape(5, 3)).ravel(), start) < 1e-6
+    assert (
+        check_grad(loss, lambda w: compute_loss_gradient(features, labels, w.reshape(5, 3)).ravel(), start)
+        < 1e-6
+    )
     whole = mean_loss(lambda rows: features[rows], labels, np.arange(20), start.reshape(5, 3))
     assert whole == pytest.approx(loss(start))
 
@@ -66,7 +69,7 @@ def test_steps_are_those_of_adam():
     for gradient in gradients:
         weights.grad = torch.tensor(gradient)
         optimiser.step()
-        state = adam_step(state, gradient, 0.03)
+        state = take_adam_step(state, gradient, 0.03)
     np.testing.assert_allclose(state.weights, weights.detach().numpy(), rtol=1e-6)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from tellwhy.classifiers.svm.threads.row_batches import dealt_features
+from tellwhy.classifiers.svm.threads.row_batches import deal_out_features
 from tellwhy.classifiers.svm.training import files as libsvm_format
 from tellwhy.classifiers.svm.training.files import ColumnScaling, read_rows, survey
 from tellwhy.core.errors import InvalidInput, UnreadableFile
@@ -57,7 +57,7 @@ def test_chunks_fit_together(tmp_path, monkeypatch):
     found = read_rows(path, n_features=9)
     np.testing.assert_array_equal(found.X.toarray(), X.toarray())
     assert survey(path).often.tolist() == np.bincount(X.indices, minlength=9).tolist()
-    assert survey(path).dealt.tolist() == dealt_features(X.indptr, X.indices, 9).tolist()
+    assert survey(path).dealt.tolist() == deal_out_features(X.indptr, X.indices, 9).tolist()
     part = read_rows(path, n_features=9, columns=np.array([0, 8]))
     np.testing.assert_array_equal(part.X.toarray(), X.toarray()[:, [0, 8]])
     path.write_bytes(gzip.compress("\n".join([*lines[:20], "# none", *lines[20:40], "4 oops"]).encode()))

@@ -22,7 +22,7 @@ from tellwhy.classifiers import WestonWatkinsSVM, load
 from tellwhy.classifiers.svm.training.files import read_rows
 from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.classifiers.svm.training.rank_training import Alone, run_rank, write_model
-from tellwhy.classifiers.svm.training.run import _read_job, main, mpiexec, now_and_then, train
+from tellwhy.classifiers.svm.training.run import _read_job, main, mpiexec, pass_on_now_and_then, train
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.explainers import LinearRelevance
 from tellwhy.views.cli import app
@@ -224,11 +224,11 @@ def test_models_are_written_piece_by_piece(tmp_path, density, intercept):
 
 def test_certificates_are_told_now_and_then():
     told = []
-    show = now_and_then(told.append, pause=1e9)
+    show = pass_on_now_and_then(told.append, pause=1e9)
     for text in ("epoch 2 …", "epoch 7 …", "stopped at a gap of 0.1", "epoch 12 …"):
         show(text)
     assert told == ["epoch 2 …", "stopped at a gap of 0.1"]
-    show = now_and_then(told.append, pause=0)
+    show = pass_on_now_and_then(told.append, pause=0)
     show("epoch 17 …")
     show("epoch 22 …")
     assert told[2:] == ["epoch 17 …", "epoch 22 …"]

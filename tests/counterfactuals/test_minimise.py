@@ -10,9 +10,9 @@ from sklearn.mixture import GaussianMixture
 from tellwhy.core.errors import InvalidInput
 from tellwhy.counterfactuals import minimise as module
 from tellwhy.counterfactuals.minimise import minimise
-from tellwhy.counterfactuals.row_scores import quadratics_of
+from tellwhy.counterfactuals.row_scores import find_quadratics
 from tellwhy.detectors import KernelDensity, NearestNeighbours
-from tellwhy.optimise.pattern_search import pattern_search
+from tellwhy.optimise.pattern_search import search_pattern
 from tellwhy.scoring import FunctionScore, as_score
 
 RNG = np.random.default_rng(0)
@@ -169,7 +169,7 @@ def test_scores_without_a_gradient_are_searched():
 
 
 def test_trial_steps_become_smaller():
-    found = pattern_search(
+    found = search_pattern(
         lambda _, U: np.abs(U - [2.3, -0.7]).sum(axis=1), np.zeros((1, 2)), free=EVERY[:, :2]
     )
     np.testing.assert_allclose(found.U[0], [2.3, -0.7], atol=1 / 8)
@@ -295,9 +295,11 @@ def test_far_rows_come_back():
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_quadratic_forms_are_the_score(kind):
     score = as_score(GaussianMixture(3, covariance_type=kind, random_state=0).fit(X))
-    value, slope, _ = quadratics_of(score).evaluate(ODD)
+    value, slope, _ = find_quadratics(score).evaluate(ODD)
     np.testing.assert_allclose(value, score.value(ODD), rtol=1e-10)
     np.testing.assert_allclose(slope, score.gradient(ODD), rtol=1e-8, atol=1e-9)
     projection = as_score(PCA(2).fit(X))
-    np.testing.assert_allclose(quadratics_of(projection).evaluate(ODD)[0], projection.value(ODD), rtol=1e-10)
-    assert quadratics_of(FunctionScore(lambda Y: Y.sum(axis=1))) is None
+    np.testing.assert_allclose(
+        find_quadratics(projection).evaluate(ODD)[0], projection.value(ODD), rtol=1e-10
+    )
+    assert find_quadratics(FunctionScore(lambda Y: Y.sum(axis=1))) is None

@@ -8,7 +8,7 @@ from sklearn.mixture import GaussianMixture
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.counterfactuals import nearest_normal as change_search
-from tellwhy.counterfactuals.choices import one_hot_blocks
+from tellwhy.counterfactuals.choices import find_one_hot_blocks
 from tellwhy.counterfactuals.nearest_normal import nearest_normal
 from tellwhy.detectors import KernelDensity, OneClassSVM
 from tellwhy.scoring import FunctionScore, as_score
@@ -289,4 +289,4 @@ def test_one_hot_columns_against_a_search_of_all_runs():
                 if np.isin(run, [0, 1]).all() and (run.sum(axis=1) == 1).all() and run[:, 0].any():
                     expected[start:stop], first = start, stop
                     break
-        np.testing.assert_array_equal(one_hot_blocks(rows), expected)
+        np.testing.assert_array_equal(find_one_hot_blocks(rows), expected)

@@ -14,12 +14,12 @@ import tellwhy
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput
 from tellwhy.counterfactuals.normal_versions import NAME, attach_nearest_normal
-from tellwhy.counterfactuals.user_rows import RowSpace, without_noise
+from tellwhy.counterfactuals.user_rows import RowSpace, drop_noise
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
 from tellwhy.explainers import Occlusion, OneClassDTD
 from tellwhy.explainers.base import normal_versions
 from tellwhy.scoring import FunctionScore, as_score
-from tellwhy.scoring.reference_rows import ReferenceRows, reference_rows_of, some_rows
+from tellwhy.scoring.reference_rows import ReferenceRows, find_rows_of_reference, some_rows
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(50.0, 10.0, 300), RNG.poisson(5.0, 300), RNG.normal(0.0, 1.0, 300)])
@@ -191,7 +191,7 @@ class TestPipelines:
         """Numbers that are small throughout are not whole numbers with an error."""
         counts = np.random.default_rng(0).poisson(5.0, size=(50, 1))
         rows = np.hstack([counts + 1e-13, counts + 0.25, 1e-11 * (counts + 1.5)])
-        found = without_noise(rows)
+        found = drop_noise(rows)
         np.testing.assert_array_equal(found[:, :1], counts)
         np.testing.assert_array_equal(found[:, 1:], rows[:, 1:])
 
@@ -225,8 +225,8 @@ class TestAttach:
 
 
 def test_points_of_an_expansion_are_what_was_observed():
-    assert len(reference_rows_of(KernelDensity().fit(X).to_score()).rows) == 300
-    assert reference_rows_of(FunctionScore(lambda Z: Z[:, 0])) is None
+    assert len(find_rows_of_reference(KernelDensity().fit(X).to_score()).rows) == 300
+    assert find_rows_of_reference(FunctionScore(lambda Z: Z[:, 0])) is None
 
 
 def test_a_space_of_mixed_columns_goes_there_and_back():

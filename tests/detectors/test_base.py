@@ -6,7 +6,7 @@ from sklearn.exceptions import NotFittedError
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.detectors import KernelDensity, NearestNeighbours, PCADetector
-from tellwhy.detectors.base import CALIBRATION_ROWS, calibration_rows
+from tellwhy.detectors.base import CALIBRATION_ROWS, choose_calibration_rows
 
 X = np.random.default_rng(0).normal(size=(80, 3))
 NEW = 2.0 * np.random.default_rng(1).normal(size=(30, 3))
@@ -53,12 +53,12 @@ def test_thresholds_are_given_in_exactly_one_way(detector):
 
 
 def test_every_row_calibrates_a_threshold_until_there_are_too_many():
-    np.testing.assert_array_equal(calibration_rows(CALIBRATION_ROWS), np.arange(CALIBRATION_ROWS))
-    many = calibration_rows(3 * CALIBRATION_ROWS)
+    np.testing.assert_array_equal(choose_calibration_rows(CALIBRATION_ROWS), np.arange(CALIBRATION_ROWS))
+    many = choose_calibration_rows(3 * CALIBRATION_ROWS)
     assert len(many) == CALIBRATION_ROWS
     assert (np.diff(many) > 0).all()  # in order, none twice
     assert many.max() > 2.9 * CALIBRATION_ROWS
-    np.testing.assert_array_equal(many, calibration_rows(3 * CALIBRATION_ROWS))
+    np.testing.assert_array_equal(many, choose_calibration_rows(3 * CALIBRATION_ROWS))
 
 
 def test_fewer_rows_than_neighbours_leave_all_the_others():

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.detectors import GaussianMixture
-from tellwhy.detectors.gaussian_mixture import conditional_surprises, left_out_energies
+from tellwhy.detectors.gaussian_mixture import compute_conditional_surprises, compute_left_out_energies
 
 RNG = np.random.default_rng(0)
 CENTRES = np.array([[0.0, 0.0, 0.0], [60.0, 0.0, 5.0], [0.0, 900.0, -5.0]])
@@ -71,7 +71,7 @@ def test_no_component_is_narrower_than_a_share_of_the_column(covariance):
 def test_conditional_surprises_are_what_the_likeliest_value_of_a_cell_would_save(covariance):
     score = GaussianMixture(1, covariance=covariance).fit(X).to_score()
     mixture = score.mixture
-    found = conditional_surprises(score, NEW)
+    found = compute_conditional_surprises(score, NEW)
     for x, row in zip(NEW, found, strict=True):
         for i in range(3):
             rest = [j for j in range(3) if j != i]
@@ -93,7 +93,7 @@ def test_conditional_surprises_average_over_components_by_their_shares():
         for share, mean, covariance in zip(parts, mixture.means, mixture.covariances, strict=True):
             P = np.linalg.inv(covariance)
             expected[n] += share * 0.5 * (P @ (x - mean)) ** 2 / np.diag(P)
-    np.testing.assert_allclose(conditional_surprises(score, NEW), expected, rtol=1e-6)
+    np.testing.assert_allclose(compute_conditional_surprises(score, NEW), expected, rtol=1e-6)
 
 
 def test_regularisation_is_strong_where_values_repeat_and_weaker_where_columns_follow_from_many_others():
@@ -151,7 +151,7 @@ def test_left_out_energies_are_those_of_the_mixture_reestimated_without_the_row(
         rest = np.delete(np.arange(len(rows)), i)
         without = oracle.reestimated(rows[rest], shares[rest], diagonal=diagonal)
         expected.append(oracle.mixture_energy(x, *without))
-    found = left_out_energies(fresh.to_score(), rows, len(rows))
+    found = compute_left_out_energies(fresh.to_score(), rows, len(rows))
     np.testing.assert_allclose(found, expected, rtol=1e-3)
     assert (found >= fresh.to_score().value(rows) - 1e-6).all()
 

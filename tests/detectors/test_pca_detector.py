@@ -6,7 +6,7 @@ from sklearn.decomposition import PCA
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import PCADetector
-from tellwhy.detectors.pca_detector import principal_axes
+from tellwhy.detectors.pca_detector import find_principal_axes
 
 RNG = np.random.default_rng(0)
 X = (
@@ -52,7 +52,7 @@ def test_a_share_that_is_reached_but_for_rounding_is_reached(seed):
 @pytest.mark.parametrize("n", [8, 120])
 def test_axes_by_either_route(n):
     """More rows than columns: eigenvectors of the covariance; fewer: singular vectors of the rows."""
-    found = principal_axes(X[:n] + 1e6)
+    found = find_principal_axes(X[:n] + 1e6)
     expected = np.linalg.svd(X[:n] - X[:n].mean(axis=0), full_matrices=False)
     np.testing.assert_allclose(found.variances, expected.S**2 / n, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(np.abs((found.axes * expected.Vh).sum(axis=1)), 1.0, rtol=1e-6)

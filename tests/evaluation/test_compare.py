@@ -6,7 +6,7 @@ from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.detectors import KernelDensity
 from tellwhy.evaluation import compare
-from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _interval, unattributed_share
+from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _resample_interval, measure_unattributed_share
 from tellwhy.explainers import OneClassDTD
 from tellwhy.scoring import as_score
 
@@ -149,10 +149,12 @@ def test_interval_resamples_normal_rows_with_all_their_repeats():
     """Three repeats of two rows, which are all 0 or all 1: only resamples of whole rows give 0, ½ or 1."""
     measured = np.tile([0.0, 1.0], (3, 1))
     means = np.random.default_rng(4).integers(2, size=(RESAMPLES, 2)).mean(axis=1)
-    assert _interval(measured, 4, 0.4) == tuple(np.quantile(means, [0.3, 0.7]))
-    assert _interval(measured, 4, 0.9) == (0.0, 1.0)
+    assert _resample_interval(measured, 4, 0.4) == tuple(np.quantile(means, [0.3, 0.7]))
+    assert _resample_interval(measured, 4, 0.9) == (0.0, 1.0)
     unknown = np.tile([0.2, np.nan], (3, 1))
-    assert np.isnan(_interval(unknown, 4, 0.9)).all(), "one row that is known leaves nothing to resample"
+    assert np.isnan(_resample_interval(unknown, 4, 0.9)).all(), (
+        "one row that is known leaves nothing to resample"
+    )
 
 
 def test_coverage_of_the_interval():
@@ -181,18 +183,18 @@ def test_frames_with_columns_that_are_not_numbers(rows):
 
 def test_nothing_attributed_where_scores_equal_their_base():
     e = Explanation(values=np.zeros((2, 2)), scores=[1.0, 1.0], base_values=[1.0, 1.0], method="M")
-    assert np.isnan(unattributed_share(e))
+    assert np.isnan(measure_unattributed_share(e))
 
 
 def test_unattributed_share_is_a_median_of_shares():
     values = np.array([[1.0], [3.0], [8.0]])
     scores = np.array([2.0, 4.0, 108.0])  # left over: 1/2, 1/4 and 100/108 of the scores
     e = Explanation(values=values, scores=scores, method="M", data=values)
-    assert unattributed_share(e) == pytest.approx(0.5)
+    assert measure_unattributed_share(e) == pytest.approx(0.5)
     from_base = Explanation(
         values=values, scores=scores + 7.0, base_values=np.full(3, 7.0), method="M", data=values
     )
-    assert unattributed_share(from_base) == pytest.approx(0.5)
+    assert measure_unattributed_share(from_base) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

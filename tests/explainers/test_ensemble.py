@@ -9,7 +9,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import Ensemble, IntegratedGradients, Marginal, Occlusion, OneClassDTD, Sensitivity
-from tellwhy.explainers.ensemble import mean_correlation, normalised_ranks
+from tellwhy.explainers.ensemble import average_correlation, normalise_ranks
 from tellwhy.testing import check_explainer
 
 RNG = np.random.default_rng(0)
@@ -68,14 +68,14 @@ def test_values_are_mean_ranks_and_disagreement_is_shown():
 
 def test_ties_share_their_rank():
     rows = np.array([[1.0, 1.0, 3.0, -2.0], [0.0, 0.0, 0.0, 0.0]])
-    np.testing.assert_allclose(normalised_ranks(rows), [[0.5, 0.5, 1.0, 0.0], [0.5] * 4])
+    np.testing.assert_allclose(normalise_ranks(rows), [[0.5, 0.5, 1.0, 0.0], [0.5] * 4])
     rounding = rows + np.array([[1e-15, -1e-15, 0.0, 0.0], [0.0] * 4])
-    np.testing.assert_array_equal(normalised_ranks(rounding), normalised_ranks(rows))
-    np.testing.assert_array_equal(normalised_ranks(np.array([[4.0], [0.0]])), [[1.0], [1.0]])
+    np.testing.assert_array_equal(normalise_ranks(rounding), normalise_ranks(rows))
+    np.testing.assert_array_equal(normalise_ranks(np.array([[4.0], [0.0]])), [[1.0], [1.0]])
 
 
 def test_signs_count():
-    assert normalised_ranks(np.array([[-9.0, 0.0, 1.0]])).tolist() == [[0.0, 0.5, 1.0]]
+    assert normalise_ranks(np.array([[-9.0, 0.0, 1.0]])).tolist() == [[0.0, 0.5, 1.0]]
 
 
 def test_the_scale_of_a_member_does_not_matter():
@@ -103,11 +103,11 @@ def test_disagreement_runs_from_agreement_to_contradiction():
 
 
 def test_mean_correlation_is_over_all_pairs():
-    ranks = np.stack([normalised_ranks(RNG.normal(size=(3, 6))) for _ in range(5)])
+    ranks = np.stack([normalise_ranks(RNG.normal(size=(3, 6))) for _ in range(5)])
     pairs = [
         [np.corrcoef(ranks[a, r], ranks[b, r])[0, 1] for a in range(5) for b in range(a)] for r in range(3)
     ]
-    np.testing.assert_allclose(mean_correlation(ranks), np.mean(pairs, axis=1), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(average_correlation(ranks), np.mean(pairs, axis=1), rtol=1e-10, atol=1e-12)
 
 
 def test_several_detectors_and_their_scores():
@@ -131,7 +131,7 @@ def test_background_goes_to_copies_of_the_members_that_take_it():
     expected = Occlusion(SVM).fit(X).explain(NEW).values
     np.testing.assert_allclose(
         fitted.explain(NEW).values,
-        (normalised_ranks(expected) + normalised_ranks(dtd.explain(NEW).values)) / 2,
+        (normalise_ranks(expected) + normalise_ranks(dtd.explain(NEW).values)) / 2,
     )
     with pytest.raises(InvalidInput, match=r"Member 0 of Ensemble \(Occlusion\).*call fit"):
         Ensemble([occlusion, dtd]).explain(NEW)

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import GaussianMixture, KernelDensity, NearestNeighbours
 from tellwhy.explainers import AnomalyShapley, KernelShap, OneClassDTD, Sensitivity
-from tellwhy.explainers.base import changed_names, fitted_state
+from tellwhy.explainers.base import find_changed_names, read_fitted_state
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
@@ -83,20 +83,20 @@ def test_a_threshold_is_no_fit():
 def test_functions_and_models_without_a_state():
     explainer = KernelShap(lambda rows: rows.sum(axis=1)).fit(X)
     np.testing.assert_array_equal(explainer.explain(NEW).values, explainer.explain(NEW).values)
-    assert fitted_state(len) == {}
-    assert changed_names({}, len) == []
+    assert read_fitted_state(len) == {}
+    assert find_changed_names({}, len) == []
 
 
 def test_states_are_told_apart_by_what_they_hold():
     model = NearestNeighbours().fit(X)
-    before = fitted_state(model)
-    assert changed_names(before, model) == []
+    before = read_fitted_state(model)
+    assert find_changed_names(before, model) == []
     model.training_scores_ = model.training_scores_.copy()
-    assert changed_names(before, model) == []
+    assert find_changed_names(before, model) == []
     model.training_scores_ = model.training_scores_ + 1
-    assert changed_names(before, model) == ["training_scores_"]
+    assert find_changed_names(before, model) == ["training_scores_"]
     del model.training_scores_
-    assert changed_names(before, model) == ["training_scores_"]
+    assert find_changed_names(before, model) == ["training_scores_"]
 
 
 def test_sensitivity_after_a_new_fit():

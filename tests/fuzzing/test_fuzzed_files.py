@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fuzzing import mutations, sample_files
-from tellwhy.classifiers.svm.training.files import libsvm_chunks, read_rows
+from tellwhy.classifiers.svm.training.files import read_libsvm_chunks, read_rows
 from tellwhy.core.errors import TellwhyError
 from tellwhy.data import parquet_batches, read_table
 from tellwhy.data.graph_files import read_grid
@@ -41,7 +41,7 @@ def arrays_of(path: Path) -> Any:
 
 
 def rows_of(path: Path) -> Any:
-    return [chunk.y for chunk in libsvm_chunks(path)]
+    return [chunk.y for chunk in read_libsvm_chunks(path)]
 
 
 def rows_of_query(path: Path) -> Any:

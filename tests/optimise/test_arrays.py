@@ -24,13 +24,13 @@ def test_functions(space):
     }
     found = {
         "row_dot": arrays.row_dot(a, b),
-        "row_largest": arrays.row_largest(a),
+        "row_largest": arrays.find_row_largest(a),
         "at_least": arrays.at_least(a, 0.1),
         "joined": arrays.joined(a, b),
-        "true_rows": arrays.true_rows(a[:, 0] > 0),
+        "true_rows": arrays.find_true_rows(a[:, 0] > 0),
         "counted": arrays.counted(a, 7),
         "placed": arrays.placed(a, [1.0, 2.0]),
-        "copied": arrays.copied(a),
+        "copied": arrays.copy_array(a),
     }
     for name, array in found.items():
         assert type(array) is type(a), name

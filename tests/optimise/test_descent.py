@@ -10,11 +10,11 @@ from tellwhy.optimise import descent as module
 from tellwhy.optimise._compiled_descent import (
     Line,
     Search,
+    choose_next_length,
     has_arrived,
     is_as_good_as_there,
     is_moving,
     judged,
-    next_length,
 )
 from tellwhy.optimise.arrays import HOST, Space, on_host
 from tellwhy.optimise.bfgs import HISTORY, Edges, LastSteps
@@ -167,13 +167,13 @@ def test_problems_that_take_too_long_are_not_converged(space):
 
 
 def test_less_is_asked_of_problems_that_take_long():
-    asked = module._tolerances(False, 300, is_smooth=True)
+    asked = module._choose_tolerances(False, 300, is_smooth=True)
     assert asked[:31] == [1e-14] * 31
     assert asked[31] == pytest.approx(1e-13)
     assert asked[60] == module.STALLED
     assert asked[299] == module.CRAWLING
-    assert module._tolerances(False, 300, is_smooth=False) == [1e-14] * 300
-    assert module._tolerances(True, 5, is_smooth=True) == [1e-18] * 5
+    assert module._choose_tolerances(False, 300, is_smooth=False) == [1e-14] * 300
+    assert module._choose_tolerances(True, 5, is_smooth=True) == [1e-18] * 5
 
 
 def dense_inverse(pairs, d):
@@ -222,7 +222,9 @@ def newton(problems, parts, U, slope):
 @pytest.mark.parametrize("precondition", [None, newton])
 @pytest.mark.parametrize("slack", [None, Slack(0.01, Valleys()(np.arange(N), START)[0])])
 def test_compiled_loops_and_array_functions_go_the_same_way(precondition, slack):
-    rules = module._rules(START, slack, module._tolerances(precondition is not None, 300, is_smooth=True))
+    rules = module._rules(
+        START, slack, module._choose_tolerances(precondition is not None, 300, is_smooth=True)
+    )
     runs, trials = [], []
     for kind in (CompiledRun, ArrayRun):
         valleys, tried = Valleys(), {}
@@ -347,13 +349,13 @@ def test_what_an_evaluation_gives_is_not_written_to(kind):
 def test_the_next_length(space, t, low, high, rise, expected):
     several = [space.array(np.array([number])) for number in (t, low, high, -1.0, rise)]
     with np.errstate(all="ignore"):
-        assert float(next_length(*several)[0]) == pytest.approx(expected)
+        assert float(choose_next_length(*several)[0]) == pytest.approx(expected)
     assert compiled_next_length(t, low, high, -1.0, rise) == pytest.approx(expected)
 
 
 @numba.njit
 def compiled_next_length(t, low, high, before, rise):
-    return next_length(t, low, high, before, rise)
+    return choose_next_length(t, low, high, before, rise)
 
 
 @numba.njit

@@ -110,26 +110,28 @@ def test_decomposition_with_small_working_sets_agrees_with_libsvm(monkeypatch, s
 
 def test_weights_that_are_rounding_are_no_support():
     weights = np.array([0.5, 0.5 - 1e-14, 1e-14])
-    found = one_class_qp._finished(weights, np.array([1.0, 1.0, 1.0]), 0.5, 1e-6)
+    found = one_class_qp._finish_solution(weights, np.array([1.0, 1.0, 1.0]), 0.5, 1e-6)
     assert (found.weights > 0).tolist() == [True, True, False]
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-15)
 
 
 def test_the_level_is_below_the_rows_on_the_boundary_or_between_the_others():
     gradient = np.array([1.0, 2.0, 2.0 - 1e-9, 3.0])
-    level = one_class_qp._boundary_level(np.array([0.5, 0.2, 0.3, 0.0]), gradient, 0.5)
+    level = one_class_qp._find_boundary_level(np.array([0.5, 0.2, 0.3, 0.0]), gradient, 0.5)
     assert level < 2.0 - 1e-9
     assert level == pytest.approx(2.0, rel=1e-8)
     # No row on the boundary: one at the cap has gradient 1, those without weight 2 and 3.
-    level = one_class_qp._boundary_level(np.array([0.5, 0.0, 0.5, 0.0]), np.array([1.0, 2.0, 0.5, 3.0]), 0.5)
+    level = one_class_qp._find_boundary_level(
+        np.array([0.5, 0.0, 0.5, 0.0]), np.array([1.0, 2.0, 0.5, 3.0]), 0.5
+    )
     assert level == 1.5
 
 
 def test_a_violation_of_more_than_ten_tolerances_is_told():
     weights = np.array([0.5, 0.5, 0.0])
     with pytest.warns(NotConverged, match="not solved to tol=0.001"):
-        one_class_qp._finished(weights, np.array([1.0, 1.0, 0.98]), 0.5, 1e-3)
+        one_class_qp._finish_solution(weights, np.array([1.0, 1.0, 0.98]), 0.5, 1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = one_class_qp._finished(weights, np.array([1.0, 1.0, 0.995]), 0.5, 1e-3)
+        found = one_class_qp._finish_solution(weights, np.array([1.0, 1.0, 0.995]), 0.5, 1e-3)
     assert found.violation == pytest.approx(0.005)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tellwhy.optimise.bfgs import Edges
-from tellwhy.optimise.pattern_search import Bracket, pattern_search
+from tellwhy.optimise.pattern_search import Bracket, search_pattern
 
 RNG = np.random.default_rng(0)
 
@@ -14,7 +14,7 @@ def away_from(bottom):
 
 def test_each_problem_ends_near_its_own_lowest_point_up_or_down():
     bottom = np.array([[3.0, -2.0], [-4.25, 0.0], [0.5, 1.625]])
-    found = pattern_search(away_from(bottom), np.zeros((3, 2)), free=np.ones((3, 2), dtype=bool))
+    found = search_pattern(away_from(bottom), np.zeros((3, 2)), free=np.ones((3, 2), dtype=bool))
     np.testing.assert_allclose(found.U, bottom, atol=1 / 8)
     np.testing.assert_allclose(found.values, np.abs(found.U - bottom).sum(axis=1), atol=1e-15)
     assert found.converged.all()
@@ -23,9 +23,9 @@ def test_each_problem_ends_near_its_own_lowest_point_up_or_down():
 def test_company_does_not_matter():
     bottom = RNG.uniform(-5, 5, size=(7, 3))
     free = np.ones((7, 3), dtype=bool)
-    together = pattern_search(away_from(bottom), np.zeros((7, 3)), free=free)
+    together = search_pattern(away_from(bottom), np.zeros((7, 3)), free=free)
     for i in range(7):
-        alone = pattern_search(away_from(bottom[i : i + 1]), np.zeros((1, 3)), free=free[:1])
+        alone = search_pattern(away_from(bottom[i : i + 1]), np.zeros((1, 3)), free=free[:1])
         np.testing.assert_array_equal(alone.U[0], together.U[i])
 
 
@@ -35,13 +35,13 @@ def test_columns_that_are_not_free_take_no_part():
     free = np.arange(d) >= 10
     start = np.where(free, 0.0, 9.0)[None]
     bottom = np.where(free, [[2.0]], [[0.0]])
-    found = pattern_search(away_from(bottom), start, free=free[None])
+    found = search_pattern(away_from(bottom), start, free=free[None])
     np.testing.assert_array_equal(found.U[0], np.where(free, 2.0, 9.0))
 
 
 def test_walls_hold():
     walls = Edges(None, np.full((1, 2), -1.5), np.full((1, 2), 0.75))
-    found = pattern_search(
+    found = search_pattern(
         away_from(np.array([[4.0, -4.0]])), np.zeros((1, 2)), free=np.ones((1, 2), dtype=bool), edges=walls
     )
     assert found.U.tolist() == [[0.75, -1.5]]
@@ -52,14 +52,14 @@ def test_targets_show_the_way_out_of_a_flat_place():
         return np.where(np.abs(U - [6.0, 6.0]).max(axis=1) < 0.5, 0.0, 1.0)
 
     free = np.ones((1, 2), dtype=bool)
-    assert pattern_search(pit, np.zeros((1, 2)), free=free).values.tolist() == [1.0]
-    found = pattern_search(pit, np.zeros((1, 2)), free=free, targets=lambda which: np.full((1, 1, 2), 6.0))
+    assert search_pattern(pit, np.zeros((1, 2)), free=free).values.tolist() == [1.0]
+    found = search_pattern(pit, np.zeros((1, 2)), free=free, targets=lambda which: np.full((1, 1, 2), 6.0))
     assert found.values.tolist() == [0.0]
 
 
 def test_problems_that_take_too_long_are_not_converged():
     free = np.ones((1, 1), dtype=bool)
-    found = pattern_search(away_from(np.array([[50.0]])), np.zeros((1, 1)), free=free, max_rounds=5)
+    found = search_pattern(away_from(np.array([[50.0]])), np.zeros((1, 1)), free=free, max_rounds=5)
     assert found.U.tolist() == [[5.0]]
     assert not found.converged.any()
 

@@ -23,7 +23,7 @@ from sklearn.metrics import adjusted_rand_score
 from tellwhy.core.errors import NotConverged
 from tellwhy.explainers import DMMMEN
 from tellwhy.explainers.surrogate import _compiled_sweep as _compiled
-from tellwhy.explainers.surrogate.chains import Priors, design, kept_arrays
+from tellwhy.explainers.surrogate.chains import Priors, design, make_kept_arrays
 from tellwhy.explainers.surrogate.sampler import Settings, sample
 
 OWN = Priors(
@@ -108,7 +108,7 @@ def calibration_ranks(n_sets, n_draws, thin, seed):
         simulate(truth, data, rng)
         true = invariant(truth, data)
         state = prior_draw(data, *SIZES, priors, rng)
-        none = kept_arrays(state, 0)
+        none = make_kept_arrays(state, 0)
         _compiled.run_sweeps(state, data, priors, rng, 200, 1, none)
         draws = []
         for _ in range(n_draws):

@@ -7,7 +7,7 @@ from tellwhy.explainers.surrogate import (
     _compiled_conditionals as _compiled_nets,
     _compiled_sweep as _compiled,
 )
-from tellwhy.explainers.surrogate.chains import design, empty_state, kept_arrays
+from tellwhy.explainers.surrogate.chains import design, make_empty_state, make_kept_arrays
 
 STEPS = (
     "draw_assignments",
@@ -36,7 +36,7 @@ def elastic_net_draw(shape, lambda1, lambda2, sigma2, rng):
 def prior_draw(data, n_components, n_elastic_nets, priors, rng):
     """A state drawn from the prior, row by row of the model's definition."""
     J, K = n_components, n_elastic_nets
-    state = empty_state(data, J, K)
+    state = make_empty_state(data, J, K)
     state.alpha[0] = rng.gamma(priors.alpha_shape) / priors.alpha_rate
     u = np.append(rng.beta(1, state.alpha[0], size=J - 1), 1.0)
     left = np.append(1.0, np.cumprod(1 - u[:-1]))
@@ -117,7 +117,7 @@ def successive_conditional(n_draws, data, sizes, priors, rng, steps=None, per_dr
     """Statistics along a chain that alternates a sweep and new outputs."""
     state = prior_draw(data, *sizes, priors, rng)
     simulate(state, data, rng)
-    none = kept_arrays(state, 0)
+    none = make_kept_arrays(state, 0)
     found = []
     for _ in range(n_draws):
         for _ in range(per_draw):
@@ -207,7 +207,7 @@ def metropolis_variances(prior_terms):
     def step(state, data, priors, rng):
         _compiled.draw_scales(state, data, priors, rng)
         p = state.coef.shape[1] - 1
-        rss = _compiled_nets.residual_sums(state, data)
+        rss = _compiled_nets.sum_residuals(state, data)
         for j, c in enumerate(state.c):
             lambda1, lambda2 = state.lambda1[c], state.lambda2[c]
             t = np.maximum(state.t[j], 1e-300)

@@ -24,9 +24,9 @@ from tellwhy.scoring.class_scores import (
     ClassScores,
     SingleScore,
     as_outputs,
+    learn_outputs,
     log_odds,
     log_odds_of_logits,
-    with_known_outputs,
 )
 
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs PyTorch")
@@ -99,7 +99,7 @@ def test_detectors_and_scores_are_read_as_scores():
     np.testing.assert_array_equal(as_class_scores(inside).value(X), as_score(inside).value(X))
     score = FunctionScore(lambda rows: rows[:, 0])
     assert as_class_scores(score) is score
-    assert with_known_outputs(score, X) is score
+    assert learn_outputs(score, X) is score
     np.testing.assert_array_equal(SingleScore(score).outputs(X), X[:, :1])
 
 
@@ -119,13 +119,13 @@ def test_classifier_of_another_library():
 
 
 def test_function_with_one_number_or_probabilities():
-    one = with_known_outputs(as_class_scores(lambda rows: rows[:, 0]), X)
+    one = learn_outputs(as_class_scores(lambda rows: rows[:, 0]), X)
     np.testing.assert_array_equal(one.value(X), X[:, 0])
 
     def three(rows):
         return np.tile([0.2, 0.3, 0.5], (len(rows), 1))
 
-    several = with_known_outputs(as_class_scores(three), X)
+    several = learn_outputs(as_class_scores(three), X)
     assert several.names == ["0", "1", "2"]
     np.testing.assert_allclose(several.outputs(X[:1]), odds(np.array([[0.2, 0.3, 0.5]])))
 
@@ -137,7 +137,7 @@ def test_function_is_asked_with_two_rows():
         asked.append(len(rows))
         return np.full((len(rows), 2), 0.5)
 
-    with_known_outputs(as_class_scores(model), X)
+    learn_outputs(as_class_scores(model), X)
     assert asked == [2]
 
 
@@ -145,7 +145,7 @@ def test_function_is_asked_with_two_rows():
 def test_columns_that_are_not_probabilities_are_refused(wrong):
     score = as_class_scores(lambda rows: np.tile(wrong, (len(rows), 1)))
     with pytest.raises(InvalidInput, match="not probabilities"):
-        with_known_outputs(score, X)
+        learn_outputs(score, X)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -154,7 +154,7 @@ def test_rows_without_finite_probabilities_are_named(bad):
         p = np.where(rows[:, 0] == X[7, 0], bad, 0.5)
         return np.column_stack([p, 1 - p])
 
-    scores = with_known_outputs(as_class_scores(model), X)
+    scores = learn_outputs(as_class_scores(model), X)
     with pytest.raises(InvalidInput, match=r"for row 7 \(1 such rows"):
         scores.outputs(X)
 
@@ -216,7 +216,7 @@ def test_network_in_training_mode_is_evaluated_and_left_alone(n_classes):
     model[0].register_forward_hook(lambda *_: seen.append([m.training for m in model.modules()]))
     before = network_state(model)
     modes = [m.training for m in model.modules()]
-    found = as_outputs(with_known_outputs(as_class_scores(model), X)).outputs(X)
+    found = as_outputs(learn_outputs(as_class_scores(model), X)).outputs(X)
     assert same_state(network_state(model), before)
     assert seen
     assert all(during == modes for during in seen)
@@ -236,7 +236,7 @@ def test_random_numbers_of_a_network_are_put_back():
             return x + torch.rand_like(x)
 
     state = torch.get_rng_state()
-    with_known_outputs(as_class_scores(Noisy().train()), X).outputs(X)
+    learn_outputs(as_class_scores(Noisy().train()), X).outputs(X)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -246,7 +246,7 @@ def test_rows_are_not_changed_by_a_network_that_works_in_place():
 
     model = torch.nn.Sequential(torch.nn.ReLU(inplace=True), torch.nn.Linear(3, 2)).double()
     rows = X.copy()
-    with_known_outputs(as_class_scores(model), rows).outputs(rows)
+    learn_outputs(as_class_scores(model), rows).outputs(rows)
     np.testing.assert_array_equal(rows, X)
 
 
@@ -256,13 +256,13 @@ def test_weights_are_shared_and_buffers_follow_the_training():
     import torch
 
     model = network()
-    scores = with_known_outputs(as_class_scores(model), X)
+    scores = learn_outputs(as_class_scores(model), X)
     first = scores.outputs(X)
     with torch.no_grad():
         model[4].weight.mul_(2.0)
         model[1].running_mean.add_(1.0)
     second = scores.outputs(X)
-    fresh = with_known_outputs(as_class_scores(copy.deepcopy(model)), X).outputs(X)
+    fresh = learn_outputs(as_class_scores(copy.deepcopy(model)), X).outputs(X)
     assert not np.allclose(first, second)
     np.testing.assert_array_equal(second, fresh)
 
@@ -272,7 +272,7 @@ def test_network_that_gives_probabilities():
     import torch
 
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Softmax(dim=1))
-    found = with_known_outputs(as_class_scores(model), X).outputs(X)
+    found = learn_outputs(as_class_scores(model), X).outputs(X)
     with torch.no_grad():
         expected = odds(model(torch.tensor(X, dtype=torch.float32)).double().numpy())
     np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -286,7 +286,7 @@ def test_weight_norm_in_training_mode():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         layer = torch.nn.utils.weight_norm(torch.nn.Linear(3, 2))
-    with_known_outputs(as_class_scores(layer), X).outputs(X)
+    learn_outputs(as_class_scores(layer), X).outputs(X)
     assert layer.training
 
 
@@ -297,9 +297,9 @@ def test_network_that_cannot_be_copied_says_what_to_do():
     model = torch.nn.Sequential(torch.nn.Linear(3, 2))
     model.generator = (i for i in range(3))
     with pytest.raises(UnsupportedModel, match=r"no copy in evaluation mode.*Call model\.eval\(\)"):
-        with_known_outputs(as_class_scores(model), X)
+        learn_outputs(as_class_scores(model), X)
     assert model.training
-    with_known_outputs(as_class_scores(model.eval()), X).outputs(X)
+    learn_outputs(as_class_scores(model.eval()), X).outputs(X)
 
 
 @needs_torch
@@ -307,4 +307,4 @@ def test_rows_that_do_not_fit_a_network_are_told():
     import torch
 
     with pytest.raises(InvalidInput, match=r"cannot be applied to rows of shape \(2, 3\)"):
-        with_known_outputs(as_class_scores(torch.nn.Linear(5, 2)), X)
+        learn_outputs(as_class_scores(torch.nn.Linear(5, 2)), X)

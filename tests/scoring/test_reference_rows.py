@@ -6,7 +6,7 @@ import pytest
 
 from tellwhy.detectors import GaussianMixture
 from tellwhy.scoring import as_score
-from tellwhy.scoring.reference_rows import MOST_ROWS, ReferenceRows, reference_rows_of, some_rows
+from tellwhy.scoring.reference_rows import MOST_ROWS, ReferenceRows, find_rows_of_reference, some_rows
 
 
 def test_the_kept_rows_are_spread_over_all_rows():
@@ -49,5 +49,5 @@ def test_ranges_and_whole_numbers_are_those_of_all_rows():
 @pytest.mark.parametrize("n", [50, 3_000])
 def test_a_detector_keeps_a_sample_of_its_training_rows(n):
     X = np.random.default_rng(0).normal(size=(n, 2))
-    kept = reference_rows_of(as_score(GaussianMixture().fit(X)))
+    kept = find_rows_of_reference(as_score(GaussianMixture().fit(X)))
     np.testing.assert_array_equal(kept.rows, some_rows(X))

@@ -174,7 +174,7 @@ def _project(V, diagonals):
 
 
 @njit(nogil=True, cache=True)
-def structured_rows(X, diagonals, recipe, out):
+def make_structured_rows(X, diagonals, recipe, out):
     """Features of rows under H D_1 … H D_k.
 
     `diagonals` has shape (copies, k, p). Sines go to out[:, :width] and cosines to out[:, width:].
@@ -206,7 +206,7 @@ def structured_rows(X, diagonals, recipe, out):
 
 
 @njit(nogil=True, cache=True)
-def wave_rows(Z, recipe, out):
+def write_wave_rows(Z, recipe, out):
     """Sines and cosines of projections Z, shape (n, m), into out, shape (n, 2m)."""
     m = Z.shape[1]
     for i in range(len(Z)):

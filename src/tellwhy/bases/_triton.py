@@ -10,7 +10,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _product(v, H):
+def _make_product(v, H):
     # A tensor core rounds its input to 10 bits after the leading one. Clearing the other 13 bits of a float
     # by hand gives a high part that it takes as it is; what it rounds off the rest is in v's last bits.
     high = (v.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
@@ -38,9 +38,9 @@ def structured_waves(
     for block in tl.static_range(K):  # the last diagonal first
         v = v * tl.load(diagonals + (copy * K + K - 1 - block) * A * B + place)
         # H_p v = H_A V H_B for v written as an (A, B) matrix V. H_A is symmetric: Vᵀ takes it from the right.
-        v = tl.reshape(_product(tl.reshape(v, (R * A, B)), H_b), (R, A, B))
+        v = tl.reshape(_make_product(tl.reshape(v, (R * A, B)), H_b), (R, A, B))
         v = tl.reshape(tl.permute(v, (0, 2, 1)), (R * B, A))
-        v = tl.permute(tl.reshape(_product(v, H_a), (R, B, A)), (0, 2, 1))
+        v = tl.permute(tl.reshape(_make_product(v, H_a), (R, B, A)), (0, 2, 1))
     column = copy * A * B + place
     here = (row < n) & (column < width)  # the last copy may have more directions than are wanted
     amplitude = tl.load(gain + column, mask=column < width, other=0.0)

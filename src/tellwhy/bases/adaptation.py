@@ -85,7 +85,7 @@ class Task:
         stack = BasisStack.of([self.feature_map], self.device)
         seed = int(rng.integers(2**31)) if self.dropout else 0
         options = {"dropout": self.dropout, "steps": self.classifier_steps, "seed": seed}
-        objective = objective_of(self.basis, stack, self.n_classes, self.device, **options)
+        objective = make_objective(self.basis, stack, self.n_classes, self.device, **options)
         if isinstance(objective, SoftmaxLoss) and self.start is not None:
             objective.set(self.start.weights, self.start.bias)
         return stack, objective
@@ -125,7 +125,7 @@ def adapt(
     task = replace(task, device=choose_device(task.device, f"KernelBasis(basis={task.basis!r})"))
     plan = replace(plan, label=f"training the {task.basis} basis")
     Z = (np.asarray(X, dtype=np.float64) - task.feature_map.centre) / task.feature_map.bandwidth
-    rows = TrainingRows.of(Z, labels, held_rows(len(Z), validation_share, rng), task.device)
+    rows = TrainingRows.of(Z, labels, choose_held_rows(len(Z), validation_share, rng), task.device)
     moved = Candidate.trained(task, rows, plan, rng)
     kept, start_loss = moved, float(moved.done.start[0])
     if task.basis == "discriminative" and task.start is None:
@@ -168,7 +168,7 @@ class Candidate:
         return replace(self, stack=stack, objective=objective)
 
 
-def objective_of(basis: str, stack: BasisStack, n_classes: int, device: str, **options: Any) -> Objective:
+def make_objective(basis: str, stack: BasisStack, n_classes: int, device: str, **options: Any) -> Objective:
     """Return what a kind of basis is trained for; options are those of `SoftmaxLoss`."""
     kernel = stack.maps[0].kernel
     if basis == "unsupervised":
@@ -179,7 +179,7 @@ def objective_of(basis: str, stack: BasisStack, n_classes: int, device: str, **o
     return SoftmaxLoss(len(stack), width, n_classes, device, **options)
 
 
-def held_rows(n: int, share: float, rng: np.random.Generator) -> Integers:
+def choose_held_rows(n: int, share: float, rng: np.random.Generator) -> Integers:
     """Places of the rows held out: at least one, at most 10,000, and never all."""
     # 10,000 rows tell the loss well enough to stop by it; more would only cost time in each epoch.
     n_held = min(max(1, round(share * n)), MOST_HELD, n - 1)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.bases.adaptation import Task, adapt
-from tellwhy.bases.projections import DEPTHS, FeatureMap, Shape, mean_pair_error
+from tellwhy.bases.projections import DEPTHS, FeatureMap, Shape, measure_pair_error
 from tellwhy.bases.training import Plan
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.estimator_rows import find_classes, place_classes, validate_rows
@@ -27,7 +27,7 @@ from tellwhy.core.params import (
     validate_parameters,
 )
 from tellwhy.core.score import Integers
-from tellwhy.kernels.distances import centre_and_unit, neighbour_distance
+from tellwhy.kernels.distances import centre_and_unit, measure_neighbour_distance
 from tellwhy.storage.model_file import SavedModel
 
 _PRECISIONS = [np.float64, np.float32]
@@ -194,7 +194,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         rng = generator(self.random_state)
         for name in ("softmax_", "start_loss_"):
             self.__dict__.pop(name, None)
-        rows, labels = self._rows_and_labels(X, y, classes, reset=True)
+        rows, labels = self._check_rows_and_labels(X, y, classes, reset=True)
         self.map_, self.losses_ = self._drawn(rows, rng), np.empty(0)
         if self.basis != "random":
             self._adapt(rows, labels, rng, self.max_epochs)
@@ -215,7 +215,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         if not hasattr(self, "map_"):
             return self._fit(X, y, classes)
         self._check_parameters()
-        rows, labels = self._rows_and_labels(X, y, getattr(self, "classes_", None), reset=False)
+        rows, labels = self._check_rows_and_labels(X, y, getattr(self, "classes_", None), reset=False)
         if self.basis != "random":
             seen = len(self.losses_)
             self._adapt(rows, labels, np.random.default_rng([seen, *_seed_of(self.random_state)]), 1)
@@ -234,7 +234,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _shape(self) -> Shape:
         return Shape(self.kernel, self.structure, self.n_features, self.n_blocks, self.amplitudes, self.bias)
 
-    def _rows_and_labels(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, Integers]:
+    def _check_rows_and_labels(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, Integers]:
         """Check rows, and turn classes into 0, 1, … where the basis needs them."""
         learns_width = self.kernel == "gaussian" and isinstance(self.bandwidth, str)
         fewest = 2 if learns_width or self.basis != "random" else 1
@@ -251,7 +251,9 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         if self.kernel == "gaussian":
             centre, _ = centre_and_unit(np.asarray(X, dtype=np.float64))
             bandwidth = (
-                neighbour_distance(X, rng) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+                measure_neighbour_distance(X, rng)
+                if isinstance(self.bandwidth, str)
+                else float(self.bandwidth)
             )
         Z = (X - centre) / bandwidth if self.structure == "landmarks" else X
         return self._shape().drawn(Z, bandwidth, centre, rng)
@@ -293,7 +295,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def kernel_error(self, X: Any) -> float:
         """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 rows of X."""
         check_is_fitted(self)
-        return mean_pair_error(self.map_, validate_rows(self, X, reset=False, min_rows=2))
+        return measure_pair_error(self.map_, validate_rows(self, X, reset=False, min_rows=2))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

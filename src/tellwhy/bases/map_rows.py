@@ -14,8 +14,8 @@ from tellwhy.bases._compiled import (
     RECTIFIED,
     WAVES,
     Recipe,
-    structured_rows,
-    wave_rows,
+    make_structured_rows,
+    write_wave_rows,
 )
 from tellwhy.bases.projections import (
     DEPTHS,
@@ -23,7 +23,7 @@ from tellwhy.bases.projections import (
     HadamardProjection,
     LandmarkProjection,
     Projection,
-    kernel_with,
+    compute_kernel_with,
 )
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
@@ -39,7 +39,7 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Any = None) -> Any:
     `out` may hold room for as many rows or more, which saves asking for fresh memory again and again.
     """
     out = np.empty((len(X), feature_map.n_features), dtype=X.dtype) if out is None else out[: len(X)]
-    widest = X.shape[1] + max(_width_between(layer) for layer in feature_map.layers)
+    widest = X.shape[1] + max(_find_width_between(layer) for layer in feature_map.layers)
     batches = cut_batches(len(X), X.itemsize * widest, _BATCH_BYTES)
     for rows in track(batches, len(batches), "computing kernel features"):
         _map_batch(feature_map, X[rows], out[rows], rows.start)
@@ -48,7 +48,7 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Any = None) -> Any:
 
 def _map_batch(feature_map: FeatureMap, X: Any, out: Any, first: int) -> None:
     gaussian = feature_map.kernel == "gaussian"
-    Z = np.ascontiguousarray(_rescaled(feature_map, X) if gaussian else X)
+    Z = np.ascontiguousarray(_rescale(feature_map, X) if gaussian else X)
     _check_reach(Z, first)
     if feature_map.has_landmarks:
         _compare(feature_map, Z, out)
@@ -69,22 +69,24 @@ def _compare(feature_map: FeatureMap, Z: Any, out: Any) -> None:
     layer: Any = feature_map.layers[0]
     kernel = feature_map.kernel
     np.copyto(
-        out, kernel_with(Z, layer.points, kernel, DEPTHS[kernel]) @ layer.whitening, casting="same_kind"
+        out,
+        compute_kernel_with(Z, layer.points, kernel, DEPTHS[kernel]) @ layer.whitening,
+        casting="same_kind",
     )
 
 
-def _rescaled(feature_map: FeatureMap, X: Any) -> Any:
+def _rescale(feature_map: FeatureMap, X: Any) -> Any:
     return (X - feature_map.centre.astype(X.dtype)) / X.dtype.type(feature_map.bandwidth)
 
 
-def _width_between(layer: Projection) -> int:
+def _find_width_between(layer: Projection) -> int:
     """Numbers per row that are held between a projection and its features: none where both are one loop."""
     if isinstance(layer, LandmarkProjection):
         return 4 * layer.n_directions  # several matrices of similarities, in double precision
     return 0 if isinstance(layer, HadamardProjection) else layer.n_directions
 
 
-def projected(X: Any, layer: Projection) -> Any:
+def project_rows(X: Any, layer: Projection) -> Any:
     """Return Gᵀx of each row."""
     out = np.empty((len(X), layer.n_directions), dtype=X.dtype)
     _project(np.ascontiguousarray(X), layer, RAW, out)
@@ -107,19 +109,19 @@ def _project(Z: Any, layer: Projection, kind: int, out: Any, bias: Any = None) -
         _project(Z, layer, RAW, out)
         out += bias.astype(out.dtype)
         np.maximum(out, 0, out=out)
-        out *= _recipe(layer, kind, out).amplitude
+        out *= _choose_recipe(layer, kind, out).amplitude
         return
     if isinstance(layer, HadamardProjection):
         diagonals = layer.diagonals.astype(Z.dtype, copy=False)
-        recipe = _recipe(layer, kind, out)
-        _in_blocks(lambda rows: structured_rows(Z[rows], diagonals, recipe, out[rows]), len(Z))
+        recipe = _choose_recipe(layer, kind, out)
+        _run_in_blocks(lambda rows: make_structured_rows(Z[rows], diagonals, recipe, out[rows]), len(Z))
         return
     dense: Any = layer  # landmarks never come here
     matrix = dense.matrix.astype(Z.dtype, copy=False)
-    recipe = _recipe(layer, kind, out)
+    recipe = _choose_recipe(layer, kind, out)
     if kind == WAVES:
         products = Z @ matrix
-        _in_blocks(lambda rows: wave_rows(products[rows], recipe, out[rows]), len(Z))
+        _run_in_blocks(lambda rows: write_wave_rows(products[rows], recipe, out[rows]), len(Z))
         return
     np.matmul(Z, matrix, out=out)
     if kind == RECTIFIED:
@@ -127,7 +129,7 @@ def _project(Z: Any, layer: Projection, kind: int, out: Any, bias: Any = None) -
         out *= recipe.amplitude
 
 
-def _recipe(layer: Projection, kind: int, out: Any) -> Recipe:
+def _choose_recipe(layer: Projection, kind: int, out: Any) -> Recipe:
     """Return how projections become features, in the precision of the features."""
     number = out.dtype.type
     return Recipe(
@@ -139,7 +141,7 @@ def _recipe(layer: Projection, kind: int, out: Any) -> Recipe:
     )
 
 
-def _in_blocks(task: Any, n: int) -> None:
+def _run_in_blocks(task: Any, n: int) -> None:
     """Share rows out among threads, in blocks small enough to keep them all busy."""
     workers = joblib.effective_n_jobs(-1)
     # About four blocks a thread: a thread that is held up leaves its last blocks to the others.

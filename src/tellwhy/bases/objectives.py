@@ -60,10 +60,10 @@ class KernelValues(Objective):
         a, b = rows.chunk(2)
         left, right = stack.features(rows).chunk(2, dim=1)
         found = (left * right).sum(-1)
-        return 0.5 * (kernel_of_pairs(a, b, self.kernel, self.depth) - found).square().mean(-1)
+        return 0.5 * (compute_kernel_of_pairs(a, b, self.kernel, self.depth) - found).square().mean(-1)
 
 
-def kernel_of_pairs(a: Tensor, b: Tensor, kernel: str, depth: int) -> Tensor:
+def compute_kernel_of_pairs(a: Tensor, b: Tensor, kernel: str, depth: int) -> Tensor:
     """k(a_i, b_i) for rows divided by the bandwidth."""
     if kernel == "gaussian":
         return (-0.5 * (a - b).square().sum(-1)).exp()

@@ -143,38 +143,38 @@ def draw_projection(
 ) -> Projection:
     """Draw a projection: 'dense', 'orthogonal' or 'hadamard'."""
     if structure == "hadamard":
-        p = padded_size(n_inputs)
+        p = find_padded_size(n_inputs)
         copies = -(-n_directions // p)
         signs = rng.choice(np.array([-1.0, 1.0]), size=(copies, n_blocks, p))
         return HadamardProjection(signs, n_inputs, n_directions)
     if structure == "orthogonal":
-        return DenseProjection(_orthogonal_directions(n_inputs, n_directions, rng))
+        return DenseProjection(_draw_orthogonal_directions(n_inputs, n_directions, rng))
     return DenseProjection(rng.standard_normal((n_inputs, n_directions)))
 
 
-def padded_size(n_inputs: int) -> int:
+def find_padded_size(n_inputs: int) -> int:
     """Smallest power of two that holds the columns, at least 64.
 
     Examples
     --------
-    >>> padded_size(3), padded_size(784), padded_size(1024)
+    >>> find_padded_size(3), find_padded_size(784), find_padded_size(1024)
     (64, 1024, 1024)
     """
     return max(LEAST_PADDED, 1 << (n_inputs - 1).bit_length())
 
 
-def _orthogonal_directions(d: int, m: int, rng: np.random.Generator) -> Floats:
+def _draw_orthogonal_directions(d: int, m: int, rng: np.random.Generator) -> Floats:
     """Draw groups of at most d orthogonal directions, uniformly turned, with lengths χ_d as if independent.
 
     Normal entries have directions that are uniform and lengths that are χ_d. Only the directions are made
     orthogonal, so that each column keeps its distribution and the features stay unbiased.
     """
-    groups = [_orthonormal(d, min(d, m - start), rng) for start in range(0, m, d)]
+    groups = [_draw_orthonormal(d, min(d, m - start), rng) for start in range(0, m, d)]
     lengths = np.sqrt(rng.chisquare(d, size=m))
     return np.hstack(groups) * lengths
 
 
-def _orthonormal(d: int, m: int, rng: np.random.Generator) -> Floats:
+def _draw_orthonormal(d: int, m: int, rng: np.random.Generator) -> Floats:
     Q, R = np.linalg.qr(rng.standard_normal((d, m)))
     return np.asarray(Q * np.where(np.diagonal(R) < 0, -1.0, 1.0))  # without the signs, Q is not uniform
 
@@ -291,7 +291,7 @@ class Shape:
                     f"structure='landmarks', which are rows. Got {self.width} for {len(Z)} rows instead."
                 )
             points = np.asarray(Z[np.sort(rng.permutation(len(Z))[: self.width])], dtype=np.float64)
-            return (landmarks_at(points, self.kernel, DEPTHS[self.kernel]),)
+            return (place_landmarks(points, self.kernel, DEPTHS[self.kernel]),)
         inputs = [Z.shape[1], *[self.width] * (DEPTHS[self.kernel] - 1)]
         return tuple(
             draw_projection(self.structure, n, self.width, rng, n_blocks=self.n_blocks) for n in inputs
@@ -308,7 +308,7 @@ class Shape:
         return {"amplitudes": np.ones(self.width) if self.amplitudes else None, "biases": biases}
 
 
-def exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:
+def compute_exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:
     """Return the kernel matrix that the features of X and Y approximate."""
     if feature_map.kernel == "gaussian":
         points = ScaledPoints.of(Y, feature_map.bandwidth)
@@ -316,11 +316,11 @@ def exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:
     return ArcCosine(DEPTHS[feature_map.kernel]).between(X, Y)
 
 
-def mean_pair_error(feature_map: FeatureMap, X: Floats) -> float:
+def measure_pair_error(feature_map: FeatureMap, X: Floats) -> float:
     """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 drawn rows."""
     rows = X[draw_sample(len(X), MOST_ROWS, np.random.default_rng(0))]
     features = feature_map.apply(rows)
-    errors = exact_kernel(feature_map, rows, rows) - features @ features.T
+    errors = compute_exact_kernel(feature_map, rows, rows) - features @ features.T
     return float(0.5 * (errors[np.triu_indices(len(rows), k=1)] ** 2).mean())
 
 
@@ -331,15 +331,15 @@ _EDGE = 1e-10  # a cosine stays this far from ±1, where the slope of its angle 
 _TINY = 1e-60  # under a root: the norm of a row of zeros has a slope then
 
 
-def landmarks_at(points: Floats, kernel: str, depth: int) -> LandmarkProjection:
+def place_landmarks(points: Floats, kernel: str, depth: int) -> LandmarkProjection:
     """Return the projection of given points, which are in the coordinates of rescaled rows."""
-    within = kernel_with(points, points, kernel, depth)
+    within = compute_kernel_with(points, points, kernel, depth)
     within[np.diag_indices(len(points))] += JITTER * max(float(np.diagonal(within).mean()), _TINY)
     inverse = np.linalg.inv(np.linalg.cholesky(within))
     return LandmarkProjection(points, inverse.T.copy())
 
 
-def kernel_with(Z: Floats, points: Floats, kernel: str, depth: int) -> Floats:
+def compute_kernel_with(Z: Floats, points: Floats, kernel: str, depth: int) -> Floats:
     """Return k of rescaled rows and points, in double precision."""
     rows = np.asarray(Z, dtype=np.float64)
     products = rows @ points.T
@@ -350,7 +350,7 @@ def kernel_with(Z: Floats, points: Floats, kernel: str, depth: int) -> Floats:
     return ArcCosine(depth).of_products(products, np.sqrt(squares[0]), np.sqrt(squares[1]))
 
 
-def landmark_features(x: Tensor, points: Tensor, live: Tensor, kernel: str, depth: int) -> Tensor:
+def compute_landmark_features(x: Tensor, points: Tensor, live: Tensor, kernel: str, depth: int) -> Tensor:
     """φ of E bases in PyTorch, with gradients for the points.
 
     Parameters
@@ -369,15 +369,15 @@ def landmark_features(x: Tensor, points: Tensor, live: Tensor, kernel: str, dept
     # Double precision: the inverse of k(z, z) has large entries, which would blow up rounding errors.
     places = points.double()
     mask = live.double()
-    within = _torch_kernel(places, places, kernel, depth) * (mask.mT * mask)
+    within = _make_torch_kernel(places, places, kernel, depth) * (mask.mT * mask)
     sizes = within.diagonal(dim1=1, dim2=2).sum(1, keepdim=True) / mask.sum(2)
     within = within + torch.diag_embed(1 - mask[:, 0] + JITTER * sizes.clamp_min(_TINY))
-    across = _torch_kernel(x.double(), places, kernel, depth) * mask
+    across = _make_torch_kernel(x.double(), places, kernel, depth) * mask
     lower = torch.linalg.cholesky_ex(within)[0]  # a failure shows in the loss, without waiting for the device
     return torch.linalg.solve_triangular(lower, across.mT, upper=False).mT.to(x.dtype)
 
 
-def _torch_kernel(x: Tensor, y: Tensor, kernel: str, depth: int) -> Tensor:
+def _make_torch_kernel(x: Tensor, y: Tensor, kernel: str, depth: int) -> Tensor:
     products = x @ y.mT
     left = x.square().sum(-1)[:, :, None]
     right = y.square().sum(-1)[:, None, :]

@@ -20,8 +20,8 @@ from tellwhy.bases.projections import (
     HadamardProjection,
     LandmarkProjection,
     Projection,
-    landmark_features,
-    landmarks_at,
+    compute_landmark_features,
+    place_landmarks,
 )
 from tellwhy.core.score import Floats
 
@@ -41,7 +41,7 @@ class _Shape(NamedTuple):
     size: int  # p, the padded number of columns
 
 
-def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tensor:
+def project_structured(x: Tensor, diagonals: Tensor, factor: float) -> Tensor:
     """H D_1 … H D_k x, times a factor, of rows x in every copy, with H unnormalised.
 
     Row by row, H_p v = H_a V H_b for v written as a matrix V of a·b = p entries. With the axes in the order
@@ -65,8 +65,8 @@ def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tenso
 
     shape = _Shape(*diagonals.shape)
     n, d = x.shape[1:]
-    a, b = _factors(shape.size)
-    left, right = _hadamard_factors(x, a, b)
+    a, b = _find_factors(shape.size)
+    left, right = _make_hadamard_factors(x, a, b)
     rows = pad(x, (0, shape.size - d)) if d < shape.size else x
     v = rows.reshape(shape.bases, 1, n, a, b).transpose(2, 3).expand(shape.bases, shape.copies, a, n, b)
     for block in range(shape.blocks - 1, -1, -1):
@@ -80,17 +80,17 @@ def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tenso
 
 
 def structured_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> Tensor:
-    """Wave features of the first projections of `structured_projections`, as many as half of `gain` is wide.
+    """Wave features of the first projections of `project_structured`, as many as half of `gain` is wide.
 
     On a graphics card, and where no gradient is wanted, one kernel does it all if Triton is there (PyTorch
     for CUDA brings it).
     """
     width = gain.shape[-1] // 2
     if _can_fuse(x, diagonals):
-        return _fused_waves(x, diagonals, factor, gain)
-    z = structured_projections(x, diagonals, factor)
+        return _compute_fused_waves(x, diagonals, factor, gain)
+    z = project_structured(x, diagonals, factor)
     # Flattening a view copies it; without directions to leave out, the waves take the view as it is.
-    return wave_features(z if z.shape[2:].numel() == width else z.flatten(2)[..., :width], gain)
+    return make_wave_features(z if z.shape[2:].numel() == width else z.flatten(2)[..., :width], gain)
 
 
 def _can_fuse(x: Tensor, diagonals: Tensor) -> bool:
@@ -110,13 +110,13 @@ def _works(device: str) -> bool:
     try:
         rows = torch.ones((1, 1, 256), device=device)
         diagonals = torch.ones((1, 1, 1, 256), device=device)
-        found = _fused_waves(rows, diagonals, 0.5 / 256, torch.ones((1, 1, 512), device=device))
+        found = _compute_fused_waves(rows, diagonals, 0.5 / 256, torch.ones((1, 1, 512), device=device))
         return bool(found[0, 0, 0] > 0)
     except Exception:  # whatever is missing, the products give the same features
         return False
 
 
-def _fused_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> Tensor:
+def _compute_fused_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> Tensor:
     import torch
 
     from tellwhy.bases._triton import structured_waves as kernel
@@ -124,8 +124,8 @@ def _fused_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> T
     shape = _Shape(*diagonals.shape)
     n, d = x.shape[1:]
     width = gain.shape[-1] // 2
-    a, b = _factors(shape.size)
-    left, right = _hadamard_factors(x, a, b)
+    a, b = _find_factors(shape.size)
+    left, right = _make_hadamard_factors(x, a, b)
     held = _rows_held(shape.size)
     out = torch.empty((shape.bases, n, 2 * width), dtype=x.dtype, device=x.device)
     rows = x if x.stride(-1) == 1 else x.contiguous()
@@ -143,7 +143,7 @@ def _rows_held(p: int) -> int:
     return max(1, _HELD // p)
 
 
-def _factors(p: int) -> tuple[int, int]:
+def _find_factors(p: int) -> tuple[int, int]:
     """Return a and b with a · b = p: powers of two as equal as they can be, or 1 and p where p is small.
 
     H_p is the Kronecker product of H_a and H_b. Products with both take p (a + b) steps a row instead of p².
@@ -154,14 +154,14 @@ def _factors(p: int) -> tuple[int, int]:
     return p // b, b
 
 
-def _hadamard_factors(x: Tensor, a: int, b: int) -> tuple[Tensor, Tensor]:
+def _make_hadamard_factors(x: Tensor, a: int, b: int) -> tuple[Tensor, Tensor]:
     """Return H_a and H_b, placed like x."""
     device = str(x.device)
-    return _hadamard_matrix(a, device, x.dtype), _hadamard_matrix(b, device, x.dtype)
+    return _make_hadamard_matrix(a, device, x.dtype), _make_hadamard_matrix(b, device, x.dtype)
 
 
 @cache
-def _hadamard_matrix(size: int, device: str, dtype: Any) -> Tensor:
+def _make_hadamard_matrix(size: int, device: str, dtype: Any) -> Tensor:
     import torch
 
     H = torch.ones((1, 1), device=device, dtype=dtype)
@@ -170,7 +170,7 @@ def _hadamard_matrix(size: int, device: str, dtype: Any) -> Tensor:
     return H
 
 
-def wave_features(z: Tensor, gain: Tensor) -> Tensor:
+def make_wave_features(z: Tensor, gain: Tensor) -> Tensor:
     """[sin z, cos z] · gain of projections z, shape (E, n, ...), as features of shape (E, n, 2m).
 
     `gain` has shape (E, 1, 2m), equal halves. For the gradient, the features themselves are all that is kept:
@@ -230,7 +230,7 @@ class BasisStack:
         depth = len(maps[0].layers)
         units = [_unit(m.layers[0]) for m in maps]
         layers = [
-            _stacked([_numbers_of(m.layers[i]) / u for m, u in zip(maps, units, strict=True)], device)
+            _stacked([_collect_numbers_of(m.layers[i]) / u for m, u in zip(maps, units, strict=True)], device)
             for i in range(depth)
         ]
         gains = [_gains([m.layers[i].n_directions for m in maps], maps[0], device) for i in range(depth)]
@@ -255,7 +255,7 @@ class BasisStack:
         first = self.maps[0]
         if first.has_landmarks:
             points = self.layers[0] * self.layers[0].new_tensor(self.units)[:, None, None]
-            return landmark_features(x, points, self.gains[0], first.kernel, DEPTHS[first.kernel])
+            return compute_landmark_features(x, points, self.gains[0], first.kernel, DEPTHS[first.kernel])
         apply = self._waves if first.kernel == "gaussian" else self._rectified
         for index, gain in enumerate(self.gains):
             x = apply(x, index, gain)
@@ -266,14 +266,14 @@ class BasisStack:
         if isinstance(first, HadamardProjection):
             waves = structured_waves(x, layer, first.factor, gain)
         else:
-            waves = wave_features(x.bmm(layer), gain)
+            waves = make_wave_features(x.bmm(layer), gain)
         # Sine and cosine of a direction share its amplitude.
         return waves if self.amplitudes is None else waves * self.amplitudes.repeat(1, 1, 2)
 
     def _rectified(self, x: Tensor, index: int, gain: Tensor) -> Tensor:
         layer, first = self.layers[index], self.maps[0].layers[index]
         if isinstance(first, HadamardProjection):
-            z = structured_projections(x, layer, first.factor).flatten(2)[..., : gain.shape[-1]]
+            z = project_structured(x, layer, first.factor).flatten(2)[..., : gain.shape[-1]]
         else:
             z = x.bmm(layer)
         return (z + self.biases[index] if self.biases else z).relu() * gain
@@ -306,7 +306,7 @@ def _unit(projection: Projection) -> float:
     return float(np.sqrt((projection.points**2).mean())) or 1.0
 
 
-def _numbers_of(projection: Projection) -> Floats:
+def _collect_numbers_of(projection: Projection) -> Floats:
     """Return what training changes of a projection."""
     if isinstance(projection, LandmarkProjection):
         return projection.points
@@ -338,5 +338,5 @@ def _cut(array: Floats, was: Projection, kernel: str) -> Projection:
     if isinstance(was, HadamardProjection):
         return replace(was, diagonals=array[: len(was.diagonals)].copy())
     if isinstance(was, LandmarkProjection):
-        return landmarks_at(array[: was.n_directions].copy(), kernel, DEPTHS[kernel])
+        return place_landmarks(array[: was.n_directions].copy(), kernel, DEPTHS[kernel])
     return DenseProjection(array[: was.n_inputs, : was.n_directions].copy())

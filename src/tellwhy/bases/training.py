@@ -197,11 +197,11 @@ def train(
     parts = [torch.tensor(p, device=device) for p in objective.held_parts(rng, len(rows.held_Z), size)]
     epochs = Epochs(stack, objective, rows, plan, rng)
     watch, history = Watch(trained, len(stack), plan.patience), []
-    start = _held_losses(stack, objective, rows, parts)
+    start = _compute_held_losses(stack, objective, rows, parts)
     watch.record(start, -1)
     for epoch in track(range(plan.max_epochs), plan.max_epochs, plan.label):
         epochs.run(epoch)
-        history.append(_held_losses(stack, objective, rows, parts))
+        history.append(_compute_held_losses(stack, objective, rows, parts))
         watch.record(history[-1], epoch)
         if watch.is_over(epoch):
             break
@@ -264,19 +264,21 @@ class Epochs:
 
         self.steps.set_rate(self.plan.rate_of(epoch))
         drawn = self.objective.draw(self.rng, len(self.rows.Z), self.plan.n_batches, self.size)
-        with _threads(self.rows):
+        with _choose_threads(self.rows):
             self.steps.run(torch.tensor(drawn, device=self.rows.Z.device))
 
 
-def _threads(rows: TrainingRows) -> Any:
+def _choose_threads(rows: TrainingRows) -> Any:
     """One thread: small products only lose time to more, and their sums depend on how many there are."""
     return nullcontext() if rows.Z.is_cuda else one_thread()
 
 
-def _held_losses(stack: BasisStack, objective: Objective, rows: TrainingRows, parts: list[Tensor]) -> Tensor:
+def _compute_held_losses(
+    stack: BasisStack, objective: Objective, rows: TrainingRows, parts: list[Tensor]
+) -> Tensor:
     import torch
 
-    with _threads(rows), torch.no_grad():
+    with _choose_threads(rows), torch.no_grad():
         found = [objective.held_losses(stack, rows.held_Z, rows.held_labels, part) for part in parts]
         return torch.stack(found).mean(0)
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.bases.adaptation import held_rows
+from tellwhy.bases.adaptation import choose_held_rows
 from tellwhy.bases.kernel_basis import KernelBasis
 from tellwhy.classifiers.softmax import (
     RIDGES,
@@ -22,7 +22,7 @@ from tellwhy.classifiers.softmax import (
     SoftmaxState,
     class_scores,
     log_probabilities,
-    one_pass,
+    run_pass,
     solved,
     train_softmax,
 )
@@ -157,7 +157,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """Fit the basis, then the classifier on its features."""
         rows, labels = self._checked(X, y)
         self._forget()
-        self.basis_ = self._new_basis().fit(X, y)
+        self.basis_ = self._make_basis().fit(X, y)
         self._fit_head(rows, labels)
         return self
 
@@ -195,7 +195,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         # Each batch is shuffled anew, and the same calls give the same order.
         rng = generator(self.random_state if is_new else self.softmax_.n_steps)
         order = rng.permutation(len(rows))
-        self.softmax_ = one_pass(
+        self.softmax_ = run_pass(
             lambda part: self.basis_.map_.apply(rows[part]), labels, order, self.softmax_, self._plan()
         )
         return self
@@ -205,7 +205,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
             raise InvalidInput("The first call of partial_fit needs classes=…, all classes there will be.")
         self.classes_, _ = find_classes(classes, type(self).__name__)
         place_classes(np.asarray(y), self.classes_)
-        self.basis_ = self._new_basis().fit(X, y)
+        self.basis_ = self._make_basis().fit(X, y)
         self.softmax_ = SoftmaxState.zero(self.basis_.map_.n_features, len(self.classes_))
         self.losses_ = np.empty(0)
 
@@ -219,7 +219,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         for name in ("softmax_", "head_", "ridge_", "gap_"):
             self.__dict__.pop(name, None)
 
-    def _new_basis(self) -> KernelBasis:
+    def _make_basis(self) -> KernelBasis:
         basis = KernelBasis(random_state=self.random_state) if self.basis is None else clone(self.basis)
         if self.refit and self._takes_trained_softmax and basis.basis == "discriminative":
             basis.set_params(refit=True)
@@ -250,7 +250,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     def _train_softmax(self, features: Features, labels: Integers, state: SoftmaxState) -> None:
         rng = generator(self.random_state)
-        held = held_rows(len(labels), self.validation_share, rng)
+        held = choose_held_rows(len(labels), self.validation_share, rng)
         if self.solver == "convex":
             ridges = RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
             problem = SoftmaxProblem(features, labels, np.arange(len(labels)), len(self.classes_))
@@ -262,7 +262,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
             features, labels, held, start=state, plan=self._plan(), rng=rng, refit=self.refit
         )
 
-    def _of_features(self, X: ArrayLike, compute: Callable[[Any], Any]) -> Any:
+    def _join_by_features(self, X: ArrayLike, compute: Callable[[Any], Any]) -> Any:
         """Join what is computed from the features of each batch of rows; only one batch is held at a time."""
         check_is_fitted(self)
         rows = validate_rows(self, X, reset=False, dtype=_PRECISIONS)
@@ -271,12 +271,12 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         return np.concatenate([compute(fitted.apply(rows[batch])) for batch in batches])
 
     def _scores(self, X: ArrayLike) -> Floats:
-        return np.asarray(self._of_features(X, lambda part: class_scores(part, self.softmax_.weights)))
+        return np.asarray(self._join_by_features(X, lambda part: class_scores(part, self.softmax_.weights)))
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Score of each class; with two classes, how far the second is ahead of the first."""
         if hasattr(self, "head_"):
-            return np.asarray(self._of_features(X, self.head_.decision_function))
+            return np.asarray(self._join_by_features(X, self.head_.decision_function))
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
@@ -284,7 +284,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """Return the most likely class of each row."""
         check_is_fitted(self)
         if hasattr(self, "head_"):
-            return self._of_features(X, self.head_.predict)
+            return self._join_by_features(X, self.head_.predict)
         return self.classes_[self._scores(X).argmax(axis=1)]
 
     @available_if(lambda self: isinstance(self.head, str))

@@ -91,7 +91,7 @@ def train_softmax(
     best = _Best(start)
     state = start
     for epoch in track(range(plan.max_epochs), plan.max_epochs, "training the classifier"):
-        state = one_pass(features, labels, rng.permutation(rest), state, plan)
+        state = run_pass(features, labels, rng.permutation(rest), state, plan)
         best.losses.append(mean_loss(features, labels, held, state.weights))
         if best.losses[-1] < best.loss * (1 - LEAST_GAIN):
             best.state = state
@@ -102,11 +102,11 @@ def train_softmax(
     if refit:
         best.state = start
         for _ in range(best.epoch + 1):
-            best.state = one_pass(features, labels, rng.permutation(len(labels)), best.state, plan)
+            best.state = run_pass(features, labels, rng.permutation(len(labels)), best.state, plan)
     return best.state, np.array(best.losses)
 
 
-def one_pass(
+def run_pass(
     features: Features, labels: Integers, order: Integers, state: SoftmaxState, plan: SoftmaxPlan
 ) -> SoftmaxState:
     """Take a step of Adam per batch of rows, in the given order."""
@@ -115,12 +115,12 @@ def one_pass(
         block = features(rows)
         for first in range(0, len(rows), plan.batch_size):
             part = slice(first, first + plan.batch_size)
-            gradient = loss_gradient(block[part], labels[rows[part]], state.weights)
-            state = adam_step(state, gradient, plan.learning_rate)
+            gradient = compute_loss_gradient(block[part], labels[rows[part]], state.weights)
+            state = take_adam_step(state, gradient, plan.learning_rate)
     return state
 
 
-def adam_step(state: SoftmaxState, gradient: Floats, learning_rate: float) -> SoftmaxState:
+def take_adam_step(state: SoftmaxState, gradient: Floats, learning_rate: float) -> SoftmaxState:
     """One step of Adam (Kingma and Ba, 2015)."""
     n = state.n_steps + 1
     # The means start at zero: dividing by 1 − decayⁿ makes up for that in the first steps.
@@ -142,7 +142,7 @@ def log_probabilities(scores: Floats) -> Floats:
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
-def loss_gradient(features: Any, labels: Integers, weights: Floats) -> Floats:
+def compute_loss_gradient(features: Any, labels: Integers, weights: Floats) -> Floats:
     """Gradient of the mean cross-entropy."""
     errors = np.exp(log_probabilities(class_scores(features, weights)))
     errors[np.arange(len(labels)), labels] -= 1.0
@@ -227,7 +227,7 @@ def minimise(
     n_rounds, n_idle = 0, 0
     while n_idle < _MOST_IDLE and n_rounds < max_rounds and _gap(value, slope, ridge) > tolerance:
         step = _direction(slope, pairs, precondition)
-        moved = _line_search(evaluate, weights, step, (value, slope))
+        moved = _search_line(evaluate, weights, step, (value, slope))
         if moved is None and pairs:
             pairs = []  # the curvature that was seen misleads: begin anew, downhill
             continue
@@ -255,7 +255,7 @@ class _Point(NamedTuple):
     slope: Array
 
 
-def _line_search(evaluate: Evaluate, weights: Array, step: Array, now: tuple[Any, Array]) -> _Point | None:
+def _search_line(evaluate: Evaluate, weights: Array, step: Array, now: tuple[Any, Array]) -> _Point | None:
     """Halve the step until the objective falls enough; None where it never does."""
     value, slope = float(now[0]), now[1]
     down = float((slope * step).sum())
@@ -360,7 +360,7 @@ class SoftmaxProblem:
         return self.evaluate(W, 0.0)[0]
 
 
-def solved_path(
+def solve_path(
     problem: SoftmaxProblem, held: SoftmaxProblem, ridges: Sequence[float], tolerance: float
 ) -> tuple[Solved, Floats]:
     """Solve for falling ridges, each from the last, and return what does best on rows held out.
@@ -390,7 +390,7 @@ def solved(
 ) -> tuple[Solved, Floats]:
     """Choose a ridge on rows held out, and solve again on all rows if asked for; warn of a large gap."""
     rest = replace(problem, rows=np.setdiff1d(problem.rows, held))
-    found, losses = solved_path(rest, replace(problem, rows=held), ridges, tolerance)
+    found, losses = solve_path(rest, replace(problem, rows=held), ridges, tolerance)
     if refit:
         whole = problem.kept()
         again = whole.solve(found.weights, found.ridge * whole.mean_square(), tolerance)

@@ -120,7 +120,7 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """Learn the words alone, and return the features of the texts (sparse)."""
         validate_parameters(self)
         texts = checked_texts(X)
-        vectorizer = self._vectorizer(min_df=self.min_texts, max_features=self.max_words)
+        vectorizer = self._make_vectorizer(min_df=self.min_texts, max_features=self.max_words)
         try:
             rows = vectorizer.fit_transform(texts)
         except ValueError as error:
@@ -143,7 +143,7 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     def transform(self, X: Texts) -> Any:
         """Return the features of texts, sparse, one column per word."""
         check_is_fitted(self, "words_")
-        vectorizer = self._vectorizer(vocabulary=self.words_.tolist())
+        vectorizer = self._make_vectorizer(vocabulary=self.words_.tolist())
         vectorizer.idf_ = self.rarities_
         return vectorizer.transform(checked_texts(X))
 
@@ -193,7 +193,7 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         found = self.classifier_.explain(self.transform(X), **settings, progress=progress)
         return replace(found, data=np.asarray(checked_texts(X), dtype=str))
 
-    def _vectorizer(self, **settings: Any) -> TfidfVectorizer:
+    def _make_vectorizer(self, **settings: Any) -> TfidfVectorizer:
         # 1 + log(count): the tenth time a word occurs tells less than the first.
         return TfidfVectorizer(ngram_range=(1, self.ngrams), sublinear_tf=True, **settings)
 

@@ -94,7 +94,7 @@ class Choices:
         return np.maximum.reduceat((np.abs(Y - X) / self.scales)[:, order], starts, axis=1)
 
 
-def choices_of(
+def find_choices(
     reference_rows: Floats,
     *,
     owner: Integers,
@@ -115,11 +115,11 @@ def choices_of(
     grid = [np.quantile(np.unique(values), np.linspace(0.0, 1.0, GRID)) for values in reference_rows.T]
     bare = Choices(block, np.array(grid), {}, scales, low, high, steps, origin, listed)
     others = np.unique(block[~bare.is_number])
-    candidates = {int(b): _most_common(reference_rows[:, block == b]) for b in others}
+    candidates = {int(b): _find_most_common(reference_rows[:, block == b]) for b in others}
     return replace(bare, grid=bare.allowed(bare.grid.T, slice(None)).T, candidates=candidates)
 
 
-def _most_common(values: Floats) -> Floats:
+def _find_most_common(values: Floats) -> Floats:
     """Return the 16 values that occur most often; of equally common ones that do not all fit, spread ones."""
     distinct, counts = np.unique(values, axis=0, return_counts=True)
     order = np.argsort(-counts, kind="stable")
@@ -131,14 +131,14 @@ def _most_common(values: Floats) -> Floats:
     return np.asarray(distinct[order])
 
 
-def one_hot_blocks(X: Floats) -> Integers:
+def find_one_hot_blocks(X: Floats) -> Integers:
     """Return the block of each column, told by its first column.
 
     Neighbouring columns of 0 and 1 with a single 1 in every row are one block; all others stand alone.
 
     Examples
     --------
-    >>> one_hot_blocks(np.array([[0.5, 1, 0, 0, 1], [2.0, 0, 0, 1, 1], [0.1, 0, 1, 0, 0]]))
+    >>> find_one_hot_blocks(np.array([[0.5, 1, 0, 0, 1], [2.0, 0, 0, 1, 1], [0.1, 0, 1, 0, 0]]))
     array([0, 1, 1, 1, 4])
     """
     n, d = X.shape
@@ -159,7 +159,7 @@ def one_hot_blocks(X: Floats) -> Integers:
     return block
 
 
-def as_mask(given: ArrayLike | None, d: int, name: str) -> Mask:
+def read_mask(given: ArrayLike | None, d: int, name: str) -> Mask:
     """Return a mask with one entry per column, or say what is wrong with it."""
     mask = np.zeros(d, dtype=bool) if given is None else np.asarray(given)
     if mask.shape != (d,) or mask.dtype != bool:
@@ -167,7 +167,7 @@ def as_mask(given: ArrayLike | None, d: int, name: str) -> Mask:
     return mask
 
 
-def as_numbers(given: ArrayLike | None, default: Floats, name: str) -> Floats:
+def read_column_numbers(given: ArrayLike | None, default: Floats, name: str) -> Floats:
     """Return one finite number per column, or say what is wrong with it."""
     if given is None:
         return default

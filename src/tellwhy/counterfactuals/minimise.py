@@ -19,10 +19,19 @@ from tellwhy.core.progress import track
 from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.row_scores import Evaluated, FreeInverses, RowScores
-from tellwhy.optimise.arrays import Array, at_least, counted, filled, namespace, placed, row_dot, true_rows
+from tellwhy.optimise.arrays import (
+    Array,
+    at_least,
+    counted,
+    filled,
+    find_namespace,
+    find_true_rows,
+    placed,
+    row_dot,
+)
 from tellwhy.optimise.bfgs import HISTORY, Edges
 from tellwhy.optimise.descent import Descent, Precondition, Slack, descend
-from tellwhy.optimise.pattern_search import pattern_search
+from tellwhy.optimise.pattern_search import search_pattern
 
 Distance = str | Callable[[Floats], Floats]
 
@@ -68,7 +77,7 @@ class MoveCost:
         high = filled(X, X.shape, np.inf)
         x = X[:, self.binary].clip(0.0, 1.0)
         s = self.scales[self.binary]
-        sign = namespace(X).sign  # 0 at the end where the cell started: there the wall is the end itself
+        sign = find_namespace(X).sign  # 0 at the end where the cell started: there the wall is the end itself
         low[:, self.binary] = (_LEAST * sign(x) - X[:, self.binary]) / s
         high[:, self.binary] = (1.0 - _LEAST * sign(1.0 - x) - X[:, self.binary]) / s
         return low, high
@@ -81,7 +90,7 @@ class MoveCost:
     def cells(self, X: Array, U: Array) -> tuple[Array, Array]:
         """Distance of each cell, and its slope by u (0 for |u|, which has none at 0)."""
         if callable(self.distance):
-            cost, slope = self._of_function(U)
+            cost, slope = self._minimise_function(U)
         elif self.is_absolute:
             cost = abs(U)
             slope = filled(U, U.shape, 0.0)  # the kink of |u| is the business of `Edges`
@@ -109,13 +118,13 @@ class MoveCost:
     def _cross_entropy(self, X: Array, U: Array) -> tuple[Array, Array]:
         s = self.scales[self.binary]
         x = X.clip(0.0, 1.0)
-        log = namespace(X).log
+        log = find_namespace(X).log
         y = X + s * U
         one = at_least(y, _LEAST / 2)  # a trial step may still be outside [0, 1]
         none = at_least(1.0 - y, _LEAST / 2)
         return -x * log(one) - (1.0 - x) * log(none), s * ((1.0 - x) / none - x / one)
 
-    def _of_function(self, U: Floats) -> tuple[Floats, Floats]:
+    def _minimise_function(self, U: Floats) -> tuple[Floats, Floats]:
         distance = cast(Callable[[Floats], Floats], self.distance)
         step = 1e-6 * (1.0 + np.abs(U))  # central differences: about the cube root of the machine precision
         cost = np.asarray(distance(U), dtype=np.float64)
@@ -220,12 +229,12 @@ def _in_batches(whole: _Task) -> Minima:
     converged = filled(whole.X, (n, m), False)
     for masks in _mask_batches(n, m, d, whole):
         task = whole.part(masks, points[:, :1] if masks.start and whole.starts_at_first else None)
-        for rows in cut_batches(n, len(task.free) * problem_bytes(d), whole.room):
+        for rows in cut_batches(n, len(task.free) * count_problem_bytes(d), whole.room):
             points[rows, masks], converged[rows, masks] = task.solve(rows)
     return Minima(points, converged)
 
 
-def problem_bytes(d: int) -> int:
+def count_problem_bytes(d: int) -> int:
     """Bytes that one problem takes on its way down."""
     return 8 * d * (2 * HISTORY + 12)
 
@@ -235,7 +244,7 @@ def _mask_batches(n: int, m: int, d: int, task: _Task) -> Any:
     quadratics = task.scores.quadratics
     n_forms = 0 if quadratics is None else len(quadratics.offsets)
     n_together = n if task.is_on_device else min(n, _ROWS_TOGETHER)
-    per_mask = max(n_together * problem_bytes(d), 2 * n_forms * d * d)
+    per_mask = max(n_together * count_problem_bytes(d), 2 * n_forms * d * d)
     n_first = 1 if task.starts_at_first else 0  # the first set goes alone: the others start from its minima
     rest = [slice(b.start + n_first, b.stop + n_first) for b in cut_batches(m - n_first, per_mask, task.room)]
     batches = [slice(0, 1), *rest] if n_first else rest
@@ -294,7 +303,7 @@ class _Task:
         else:
             targets = None if self.reference_rows is None else problems.seen_reference_rows
             free = self.free[problems.masks]
-            found = pattern_search(problems.value, start, free=free, targets=targets, edges=problems.edges())
+            found = search_pattern(problems.value, start, free=free, targets=targets, edges=problems.edges())
         shape = (len(self.free), n)
         points = problems.points(number, found.U).reshape(*shape, -1)
         return points.swapaxes(0, 1), found.converged.reshape(shape).T
@@ -308,7 +317,7 @@ class _Task:
         if self.start is None:
             return problems.descend(start, slack)
         found = problems.descend(problems.coordinates(self.start), slack)
-        higher = true_rows(found.values > slack.tops)
+        higher = find_true_rows(found.values > slack.tops)
         if len(higher):
             again = problems.some(higher).descend(start[higher], slack.some(higher))
             found.U[higher] = again.U
@@ -347,7 +356,7 @@ class _Problems:
         """Coordinates of each problem's point, 0 in the columns that are not free."""
         points = start[self.rows, self.masks if start.shape[1] > 1 else 0]
         moved = (points - self.task.X[self.rows]) / self.task.around.scales
-        return namespace(moved).where(self.task.free[self.masks], moved, 0.0)
+        return find_namespace(moved).where(self.task.free[self.masks], moved, 0.0)
 
     def points(self, which: Array, U: Array) -> Array:
         """Points at coordinates U, which are 0 in the columns that are not free: there, the row itself."""

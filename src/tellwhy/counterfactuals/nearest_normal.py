@@ -17,11 +17,18 @@ from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers, ScoreFunction
-from tellwhy.counterfactuals.choices import Choices, Mask, as_mask, as_numbers, choices_of, one_hot_blocks
+from tellwhy.counterfactuals.choices import (
+    Choices,
+    Mask,
+    find_choices,
+    find_one_hot_blocks,
+    read_column_numbers,
+    read_mask,
+)
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.optimise.pattern_search import Bracket
-from tellwhy.scoring.moved_columns import column_units
-from tellwhy.scoring.reference_rows import whole_columns
+from tellwhy.scoring.moved_columns import find_column_units
+from tellwhy.scoring.reference_rows import find_whole_columns
 
 SHORTLIST = 64
 MOST_CHANGES = 12
@@ -65,7 +72,7 @@ class ChangeSearch:
 
         `normal` are ordinary rows to fall back on; `ranking` tells which blocks to look at first.
         """
-        Y = self._add_changes(rows, self._shortlist(rows, ranking))
+        Y = self._add_changes(rows, self._choose_blocks(rows, ranking))
         lost = np.flatnonzero(self.scores.value(Y, rows) > self.level)
         if len(lost) and len(normal):
             Y[lost] = _nearest(self.X[rows[lost]], normal, self.choices.scales)
@@ -73,7 +80,7 @@ class ChangeSearch:
         Y[self.scores.value(Y, rows) > self.level] = np.nan
         return Y
 
-    def _shortlist(self, rows: Integers, ranking: Floats | None) -> Mask:
+    def _choose_blocks(self, rows: Integers, ranking: Floats | None) -> Mask:
         """Tell which blocks to look at: all of few, else the 64 ranked highest.
 
         Without a ranking, those come first whose usual value lowers the score most.
@@ -82,13 +89,13 @@ class ChangeSearch:
         if n_blocks <= SHORTLIST:
             return np.ones((len(rows), n_blocks), dtype=bool)
         if ranking is None:
-            ranking = self._fall_by_usual_values(rows)
+            ranking = self._measure_fall_by_usual_values(rows)
         chosen = np.zeros((len(rows), n_blocks), dtype=bool)
         highest = np.argsort(-np.asarray(ranking), axis=1, kind="stable")[:, :SHORTLIST]
         np.put_along_axis(chosen, highest, True, axis=1)
         return chosen
 
-    def _fall_by_usual_values(self, rows: Integers) -> Floats:
+    def _measure_fall_by_usual_values(self, rows: Integers) -> Floats:
         """Minus the score of each row with one block set to its usual value, shape (n, blocks)."""
         usual = self.choices.usual_row()
         Y = self.X[rows]
@@ -104,7 +111,7 @@ class ChangeSearch:
         todo = np.arange(len(rows))
         taken = np.zeros(eligible.shape, dtype=bool)
         for n_changed in range(1, min(MOST_CHANGES, int(eligible[0].sum())) + 1):
-            Y[todo], blocks = self._best_change(Y[todo], rows[todo], eligible[todo] & ~taken[todo])
+            Y[todo], blocks = self._make_best_change(Y[todo], rows[todo], eligible[todo] & ~taken[todo])
             taken[todo, blocks] = True
             if n_changed > 1:
                 Y[todo] = self._adjust(Y[todo], rows[todo], taken[todo])
@@ -113,13 +120,13 @@ class ChangeSearch:
                 break
         return Y
 
-    def _best_change(self, Y: Floats, rows: Integers, eligible: Mask) -> tuple[Floats, Integers]:
+    def _make_best_change(self, Y: Floats, rows: Integers, eligible: Mask) -> tuple[Floats, Integers]:
         """Change one block of each row, and return the rows and the blocks.
 
         Where one change suffices, the smallest one is taken; else the one that lowers the score most.
         """
         i, block = np.nonzero(eligible)
-        best, found = self._lowest_in(Y[i], rows[i], block)
+        best, found = self._find_lowest_in(Y[i], rows[i], block)
         lowest = np.full(eligible.shape, np.inf)
         lowest[i, block] = found
         # `values` holds the best value of every block at once; each row then takes one block of it.
@@ -128,18 +135,18 @@ class ChangeSearch:
         at, column = np.nonzero(mine)
         values[i[at], column] = best[mine]
         i, able = np.nonzero(lowest <= self.level)
-        ends = self._shrink(self._with_blocks(Y[i], values[i], able), rows[i])
+        ends = self._shrink(self._replace_blocks(Y[i], values[i], able), rows[i])
         distance = np.full(eligible.shape, np.inf)
-        distance[i, able] = self._distance(ends, rows[i])
+        distance[i, able] = self._measure_distance(ends, rows[i])
         suffices = np.isfinite(distance).any(axis=1)
         chosen = np.where(suffices, distance.argmin(axis=1), lowest.argmin(axis=1))
-        return self._with_blocks(Y, values, chosen), chosen
+        return self._replace_blocks(Y, values, chosen), chosen
 
-    def _with_blocks(self, Y: Floats, values: Floats, blocks: Integers) -> Floats:
+    def _replace_blocks(self, Y: Floats, values: Floats, blocks: Integers) -> Floats:
         """Return the rows with one block each taken from other rows."""
         return np.where(self.choices.block == blocks[:, None], values, Y)
 
-    def _distance(self, Y: Floats, rows: Integers) -> Floats:
+    def _measure_distance(self, Y: Floats, rows: Integers) -> Floats:
         return np.asarray((self.choices.block_distances(self.X[rows], Y) ** self.power).sum(axis=1))
 
     def _adjust(self, Y: Floats, rows: Integers, taken: Mask) -> Floats:
@@ -147,10 +154,10 @@ class ChangeSearch:
         # All rows still in the search have changed equally many blocks, so that these form a table.
         order = np.argsort(~taken, axis=1, kind="stable")[:, : int(taken[0].sum())]
         for blocks in [*order.T, *order.T]:
-            Y = self._lowest_in(Y, rows, blocks)[0]
+            Y = self._find_lowest_in(Y, rows, blocks)[0]
         return Y
 
-    def _lowest_in(self, Y: Floats, rows: Integers, blocks: Integers) -> tuple[Floats, Floats]:
+    def _find_lowest_in(self, Y: Floats, rows: Integers, blocks: Integers) -> tuple[Floats, Floats]:
         """Set one block of each row to the value that scores lowest; return the rows and their scores."""
         best = Y.copy()
         lowest = np.empty(len(Y))
@@ -158,22 +165,22 @@ class ChangeSearch:
         numbers = np.flatnonzero(columns >= 0)
         for some in cut_batches(len(numbers), 16 * Y.shape[1] * self.choices.grid.shape[1], _BATCH_BYTES):
             mine = numbers[some]
-            best[mine], lowest[mine] = self._lowest_numbers(Y[mine], rows[mine], columns[mine])
+            best[mine], lowest[mine] = self._find_lowest_numbers(Y[mine], rows[mine], columns[mine])
         for block in np.unique(blocks[columns < 0]):
             mine = np.flatnonzero(blocks == block)
-            found = self._lowest_candidates(Y[mine], rows[mine], int(block))
+            found = self._find_lowest_candidates(Y[mine], rows[mine], int(block))
             best[mine] = found.points
             lowest[mine] = found.values
         return best, lowest
 
-    def _lowest_candidates(self, Y: Floats, rows: Integers, block: int) -> _Lowest:
+    def _find_lowest_candidates(self, Y: Floats, rows: Integers, block: int) -> _Lowest:
         """Try every value that a block may take."""
         candidates = self.choices.candidates[block]
         trials = np.repeat(Y[:, None], len(candidates), axis=1)
         trials[:, :, self.choices.block == block] = candidates
-        return self._lowest_of(trials, rows)
+        return self._find_lowest_of(trials, rows)
 
-    def _lowest_of(self, trials: Floats, rows: Integers) -> _Lowest:
+    def _find_lowest_of(self, trials: Floats, rows: Integers) -> _Lowest:
         """Score trials of shape (rows, trials, columns)."""
         shape = trials.shape[:2]
         flat = trials.reshape(-1, trials.shape[2])
@@ -182,13 +189,13 @@ class ChangeSearch:
         at = scores.argmin(axis=1)
         return _Lowest(trials[everyone, at], scores[everyone, at], scores)
 
-    def _lowest_numbers(self, Y: Floats, rows: Integers, columns: Integers) -> tuple[Floats, Floats]:
+    def _find_lowest_numbers(self, Y: Floats, rows: Integers, columns: Integers) -> tuple[Floats, Floats]:
         """Try a grid of numbers, then the lowest points of parabolas around the lowest of them."""
         everyone = np.arange(len(Y))
         grid = self.choices.grid[columns]
         trials = np.repeat(Y[:, None], grid.shape[1], axis=1)
         trials[everyone, :, columns] = grid
-        found = self._lowest_of(trials, rows)
+        found = self._find_lowest_of(trials, rows)
         best = found.points
         lowest = found.values
         bracket = Bracket.around_lowest(grid, found.all_values)
@@ -216,7 +223,7 @@ class ChangeSearch:
             distances[(distances > 0).sum(axis=1) < 2] = 0.0  # the last change is needed
             if not distances.any():
                 break
-            without = self._scores_without(Y[todo], rows[todo], distances > 0)
+            without = self._score_without(Y[todo], rows[todo], distances > 0)
             can = without <= self.level
             half = np.maximum(can.sum(axis=1) // 2, 1)[:, None]
             rank = np.argsort(np.argsort(without, axis=1, kind="stable"), axis=1, kind="stable")
@@ -227,11 +234,11 @@ class ChangeSearch:
             todo = todo[can.any(axis=1)]
         return Y
 
-    def _scores_without(self, Y: Floats, rows: Integers, changed: Mask) -> Floats:
+    def _score_without(self, Y: Floats, rows: Integers, changed: Mask) -> Floats:
         """Score of each point with one changed block put back, (n, blocks); infinite for other blocks."""
         i, block = np.nonzero(changed)
         without = np.full(changed.shape, np.inf)
-        back = self._with_blocks(Y[i], self.X[rows[i]], block)
+        back = self._replace_blocks(Y[i], self.X[rows[i]], block)
         without[i, block] = self.scores.value(back, rows[i])
         return without
 
@@ -374,17 +381,17 @@ def nearest_normal(
     X = as_floats(X)
     reference_rows = as_floats(reference_rows, what="reference_rows", n_columns=X.shape[1])
     d = X.shape[1]
-    whole = whole_columns(reference_rows) if integers is None else as_mask(integers, d, "integers")
-    given_steps = as_numbers(steps, np.zeros(d), "steps")
-    choices = choices_of(
+    whole = find_whole_columns(reference_rows) if integers is None else read_mask(integers, d, "integers")
+    given_steps = read_column_numbers(steps, np.zeros(d), "steps")
+    choices = find_choices(
         reference_rows,
-        owner=one_hot_blocks(reference_rows) if owner is None else np.asarray(owner),
-        scales=as_numbers(scales, column_units(reference_rows), "scales"),
-        low=as_numbers(low, reference_rows.min(axis=0), "low"),
-        high=as_numbers(high, reference_rows.max(axis=0), "high"),
+        owner=find_one_hot_blocks(reference_rows) if owner is None else np.asarray(owner),
+        scales=read_column_numbers(scales, find_column_units(reference_rows), "scales"),
+        low=read_column_numbers(low, reference_rows.min(axis=0), "low"),
+        high=read_column_numbers(high, reference_rows.max(axis=0), "high"),
         steps=np.where(given_steps > 0, given_steps, np.where(whole, 1.0, 0.0)),
         origin=np.where(given_steps > 0, reference_rows[0], 0.0),
-        listed=as_mask(listed, d, "listed"),
+        listed=read_mask(listed, d, "listed"),
     )
     # A prototype that the model was trained on must not vouch for itself, any more than a row of X.
     own = RowScores(score, reference_rows).value(reference_rows, np.arange(len(reference_rows)))
@@ -392,7 +399,7 @@ def nearest_normal(
     power = 1.0 if distance == "absolute" else 2.0
     search = ChangeSearch(RowScores(score, X, left_out), X, choices, level, power)
     order = None if ranking is None else _ranking(ranking, owner, choices.block, len(X))
-    points = _searched(search, reference_rows[(own <= level) & _in_range(reference_rows, choices)], order)
+    points = _search_rows(search, reference_rows[(own <= level) & _in_range(reference_rows, choices)], order)
     found = np.asarray(~np.isnan(points).any(axis=1))
     return NearestNormal(points, found, found[:, None] & (points != X), level)
 
@@ -402,7 +409,7 @@ def _in_range(reference_rows: Floats, choices: Choices) -> Mask:
     return np.asarray(((reference_rows >= choices.low) & (reference_rows <= choices.high)).all(axis=1))
 
 
-def _searched(search: ChangeSearch, normal: Floats, ranking: Floats | None) -> Floats:
+def _search_rows(search: ChangeSearch, normal: Floats, ranking: Floats | None) -> Floats:
     """Search for the rows that are above the level, in batches; the others stay as they are."""
     points = search.X.copy()
     odd = np.flatnonzero(search.scores.value(points, np.arange(len(points))) > search.level)

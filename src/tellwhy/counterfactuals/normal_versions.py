@@ -23,13 +23,13 @@ from tellwhy.counterfactuals.user_rows import (
     NumberRows,
     TableRows,
     UserRows,
-    as_pandas,
     named_columns,
     ordinary_rows,
     written,
 )
 from tellwhy.scoring.function_scores import EncodedScore
 from tellwhy.scoring.reference_rows import some_rows
+from tellwhy.scoring.table_codes import make_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,8 +167,8 @@ class CodedRows:
         self._explained = explained
         score = explained.score
         names = score.feature_names
-        self._data = as_pandas(named_columns(explained.data, names))
-        self._ordinary = as_pandas(ordinary_rows(score, explained.background))
+        self._data = make_pandas(named_columns(explained.data, names))
+        self._ordinary = make_pandas(ordinary_rows(score, explained.background))
         self._Z = score.encode(self._data)
         self._reference_rows = score.encode(self._ordinary)
 
@@ -241,7 +241,7 @@ class CodedRows:
         for c in np.flatnonzero((Y != X).any(axis=0)):
             changed = np.flatnonzero(Y[:, c] != X[:, c])
             if self.limits.is_number[c]:
-                cells = _with_numbers(frame.iloc[:, c], changed, Y[changed, c])
+                cells = _set_numbers(frame.iloc[:, c], changed, Y[changed, c])
             else:
                 taken = self._ordinary.iloc[Y[changed, c].astype(np.int64), c]
                 cells = _with_cells(frame.iloc[:, c], changed, taken)
@@ -259,16 +259,16 @@ class CodedRows:
             if self.limits.is_number[c]:
                 Y[mine, c] = numbers[mine, c]
             else:
-                Y[mine, c] = [self._ordinary_row_with(point, block) for point in points[mine][:, block]]
+                Y[mine, c] = [self._find_ordinary_row_with(point, block) for point in points[mine][:, block]]
         return Y
 
-    def _ordinary_row_with(self, values: Floats, block: Mask) -> int:
+    def _find_ordinary_row_with(self, values: Floats, block: Mask) -> int:
         """Return the first ordinary row that has these values in a block of encoded columns."""
         return int((self._reference_rows[:, block] == values).all(axis=1).argmax())
 
     def _decoded(self, Z: Floats) -> Floats:
         """Return encoded rows as numbers of the user's units; NaN in columns that are not told by numbers."""
-        frame = as_pandas(self._explained.score.decode(Z))
+        frame = make_pandas(self._explained.score.decode(Z))
         told = np.full((len(Z), frame.shape[1]), np.nan)
         for c in np.flatnonzero(self.limits.is_number):
             told[:, c] = _numbers(frame.iloc[:, c])
@@ -300,7 +300,7 @@ def _step(column: pd.Series, filled: Floats) -> float:
     return 1.0 if (filled == np.round(filled)).all() else 0.0
 
 
-def _with_numbers(column: pd.Series, places: Integers, values: Floats) -> pd.Series:
+def _set_numbers(column: pd.Series, places: Integers, values: Floats) -> pd.Series:
     """Return the column with some of its cells set to numbers, or to the dates that they stand for."""
     cells: Any = values
     if isinstance(column.dtype, np.dtype):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tellwhy.core.running import BATCH_BYTES, cut_batches
 from tellwhy.core.score import Floats, HasGradient, HasValueAndGradient, Integers, LeavesRowsOut, OnDevice
 from tellwhy.optimise.arrays import HOST, Array, Space, filled
-from tellwhy.scoring.distance_scores import recorded_rows
+from tellwhy.scoring.distance_scores import find_recorded_rows
 from tellwhy.scoring.mixture_scores import MixtureScore, ProjectionScore
 
 Mask = NDArray[np.bool_]
@@ -66,7 +66,7 @@ class Quadratics:
         return Evaluated(lowest - np.log(total), np.asarray(gradient), heights.argmin(axis=1))
 
 
-def quadratics_of(score: object) -> Quadratics | None:
+def find_quadratics(score: object) -> Quadratics | None:
     """Return the quadratic forms that a score is made of.
 
     None for a score that is made of something else, and where the forms would take too much room.
@@ -74,13 +74,13 @@ def quadratics_of(score: object) -> Quadratics | None:
     Examples
     --------
     >>> from tellwhy.scoring import Projection
-    >>> quadratics_of(ProjectionScore(Projection(np.zeros(2), np.array([[1.0, 0.0]])))).curvatures
+    >>> find_quadratics(ProjectionScore(Projection(np.zeros(2), np.array([[1.0, 0.0]])))).curvatures
     array([[[0., 0.],
             [0., 2.]]])
     """
     if isinstance(score, MixtureScore):
         n_bytes = 8 * score.parts.means.size * score.feature_shape[0]
-        return _of_mixture(score) if n_bytes <= LARGEST_BYTES else None
+        return _make_of_mixture(score) if n_bytes <= LARGEST_BYTES else None
     if isinstance(score, ProjectionScore) and 8 * score.feature_shape[0] ** 2 <= LARGEST_BYTES:
         V = score.projection.components
         curvature = 2.0 * (np.eye(V.shape[1]) - V.T @ V)  # of the squared distance to the plane that V spans
@@ -88,7 +88,7 @@ def quadratics_of(score: object) -> Quadratics | None:
     return None
 
 
-def _of_mixture(score: MixtureScore) -> Quadratics:
+def _make_of_mixture(score: MixtureScore) -> Quadratics:
     """−log π_k N(x; μ_k, Σ_k) of each component, with P_k = W_k W_kᵀ in the units of the rows."""
     parts = score.parts
     factors = parts.factors
@@ -175,11 +175,11 @@ class FreeInverses:
         if len(fixed) > len(free) / 3:
             block = self._curvatures[part][np.ix_(free, free)] + self._ridge[mask] * np.eye(len(free))
             return _Inverse(free, np.linalg.inv(block), nothing, np.empty((0, 0)))
-        shared = self._shared_inverse(part, float(self._ridge[mask]))
+        shared = self._find_shared_inverse(part, float(self._ridge[mask]))
         correction = np.linalg.solve(shared[np.ix_(fixed, fixed)], shared[fixed])
         return _Inverse(slice(None), shared, fixed, np.asarray(correction, dtype=np.float64))
 
-    def _shared_inverse(self, part: int, ridge: float) -> Floats:
+    def _find_shared_inverse(self, part: int, ridge: float) -> Floats:
         if (part, ridge) not in self._shared:
             P = self._curvatures[part]
             self._shared[part, ridge] = np.linalg.inv(P + ridge * np.eye(len(P)))
@@ -215,7 +215,7 @@ class RowScores:
         if left_out is None and isinstance(score, LeavesRowsOut):
             left_out = score.match(X)
         self.left_out = left_out
-        self.quadratics = None if self.left_out is not None else quadratics_of(score)
+        self.quadratics = None if self.left_out is not None else find_quadratics(score)
 
     @property
     def has_gradient(self) -> bool:
@@ -249,10 +249,10 @@ class RowScores:
             return Evaluated(values, slopes, filled(Y, (len(Y),), 0))
         if self.quadratics is not None:
             return self.quadratics.evaluate(Y)
-        value, slope = self._value_and_gradient(Y, self._without(rows))
+        value, slope = self._compute_value_and_gradient(Y, self._without(rows))
         return Evaluated(np.asarray(value), np.asarray(slope), np.zeros(len(Y), dtype=np.int64))
 
-    def _value_and_gradient(self, Y: Floats, others: tuple[Integers, ...]) -> tuple[Floats, Floats]:
+    def _compute_value_and_gradient(self, Y: Floats, others: tuple[Integers, ...]) -> tuple[Floats, Floats]:
         """Ask for both at once where the score can do that for less."""
         if isinstance(self.score, HasValueAndGradient) and not others:
             return self.score.value_and_gradient(Y)
@@ -262,7 +262,7 @@ class RowScores:
         """The training rows that were left out, as an explanation records them."""
         if self.left_out is None:
             return {}
-        return {"left_out": recorded_rows(self.left_out, self.score.remembered)}
+        return {"left_out": find_recorded_rows(self.left_out, self.score.remembered)}
 
     def _without(self, rows: Integers) -> tuple[Integers, ...]:
         """Further argument of the score: the support point that each point's row leaves out."""

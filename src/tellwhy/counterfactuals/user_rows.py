@@ -23,9 +23,9 @@ from tellwhy.counterfactuals.nearest_normal import nearest_normal
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.scoring.function_scores import EncodedScore
-from tellwhy.scoring.moved_columns import column_units
-from tellwhy.scoring.reference_rows import ReferenceRows, reference_rows_of, whole_columns
-from tellwhy.scoring.table_codes import as_pandas
+from tellwhy.scoring.moved_columns import find_column_units
+from tellwhy.scoring.reference_rows import ReferenceRows, find_rows_of_reference, find_whole_columns
+from tellwhy.scoring.table_codes import make_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +102,9 @@ class NumberRows:
         self.X = as_floats(explained.data)
         ordinary = explained.background
         seen = (
-            reference_rows_of(explained.score) if ordinary is None else ReferenceRows.of(as_floats(ordinary))
+            find_rows_of_reference(explained.score)
+            if ordinary is None
+            else ReferenceRows.of(as_floats(ordinary))
         )
         assert seen is not None  # `normal_versions` asks before
         self._seen = seen
@@ -166,7 +168,7 @@ class RowSpace:
         """Learn the columns from all the rows that are to be told in numbers."""
         import pandas as pd
 
-        frames = [as_pandas(table) for table in tables]
+        frames = [make_pandas(table) for table in tables]
         every = pd.concat([f.set_axis(range(f.shape[1]), axis=1) for f in frames], ignore_index=True)
         columns = [every.iloc[:, i] for i in range(every.shape[1])]
         is_number = [pd.api.types.is_numeric_dtype(column.dtype) for column in columns]
@@ -184,7 +186,7 @@ class RowSpace:
         """Return rows as numbers; a missing number stays NaN."""
         import pandas as pd
 
-        frame = as_pandas(table)
+        frame = make_pandas(table)
         parts = []
         for i, values in enumerate(self.seen):
             column = frame.iloc[:, i]
@@ -212,7 +214,7 @@ def named_columns(table: Any, names: Sequence[str] | None) -> Any:
     """Return the columns of these names; an array, which has none, as a frame with them."""
     if names is None:
         return table
-    frame = as_pandas(table)
+    frame = make_pandas(table)
     return frame[list(names)] if isinstance(table, Frame) else frame.set_axis(list(names), axis=1)
 
 
@@ -230,13 +232,13 @@ class TableRows:
         self._space = RowSpace.of([ordinary, self._data])
         self.X = self._space.numbers(self._data)
         reference_rows = self._space.numbers(ordinary)
-        self._reference_rows = without_noise(reference_rows[~np.isnan(reference_rows).any(axis=1)])
+        self._reference_rows = drop_noise(reference_rows[~np.isnan(reference_rows).any(axis=1)])
 
     @property
     def limits(self) -> Limits:
         """Whole numbers, and the 0 and 1 that stand for labels, stay as they were found."""
         P = self._reference_rows
-        return Limits(~whole_columns(P), np.zeros(P.shape[1]), P.min(axis=0), P.max(axis=0))
+        return Limits(~find_whole_columns(P), np.zeros(P.shape[1]), P.min(axis=0), P.max(axis=0))
 
     def nearest(self, rows: Integers) -> Floats:
         """Search in the user's columns; every trial is encoded."""
@@ -292,16 +294,16 @@ class _SpaceScore:
 def ordinary_rows(score: EncodedScore, background: Any) -> Any:
     """Ordinary rows in the user's columns: those given, or those that the model keeps."""
     if background is None:
-        seen: Any = reference_rows_of(score.inner)
+        seen: Any = find_rows_of_reference(score.inner)
         assert score.decode is not None  # `normal_versions` asks before
         background = score.decode(seen.rows)
     return named_columns(background, score.feature_names)
 
 
-def without_noise(X: Floats) -> Floats:
+def drop_noise(X: Floats) -> Floats:
     """Return rows with whole numbers where decoding missed them by a rounding error."""
     nearest = np.round(X)
-    missed = np.abs(X - nearest) > _ROUNDING * column_units(X) if len(X) else nearest != X
+    missed = np.abs(X - nearest) > _ROUNDING * find_column_units(X) if len(X) else nearest != X
     return np.where(missed.any(axis=0), X, nearest)
 
 
@@ -380,7 +382,7 @@ def written(X: Floats, Y: Floats, limits: Limits, is_normal: Callable[[Floats, I
     points = np.empty_like(Y)
     as_shown = np.empty(len(Y), dtype=bool)
     for some in cut_batches(len(Y), 32 * len(LADDER) * Y.shape[1], _BATCH_BYTES):
-        trials = np.stack([_on_rung(X[some], Y[some], limits, rung) for rung in LADDER])
+        trials = np.stack([_write_on_rung(X[some], Y[some], limits, rung) for rung in LADDER])
         way, row = np.nonzero(~np.isnan(trials).any(axis=2))
         good = np.zeros(trials.shape[:2], dtype=bool)  # (ways, rows)
         if len(way):
@@ -392,12 +394,12 @@ def written(X: Floats, Y: Floats, limits: Limits, is_normal: Callable[[Floats, I
     return Written(points, as_shown)
 
 
-def _on_rung(X: Floats, Y: Floats, limits: Limits, rung: Rung) -> Floats:
+def _write_on_rung(X: Floats, Y: Floats, limits: Limits, rung: Rung) -> Floats:
     """Write the changed numbers in one way; NaN where that is out of range or reads like the row's number."""
     changed = (X != Y) & limits.is_number
     away = np.sign(Y - X)
-    units = _units(Y, limits.steps, rung.digits)
-    value = _scaled(_rounded_away(_in_units(Y, units), away) + rung.further * away, units)
+    units = _find_units(Y, limits.steps, rung.digits)
+    value = _scaled(_round_away(_in_units(Y, units), away) + rung.further * away, units)
     before = _scaled(np.round(_in_units(X, units)), units)
     exact = (limits.steps == 0) & (rung.digits is None)
     value = np.where(exact, Y, value)
@@ -412,7 +414,7 @@ class _Units(NamedTuple):
     decimals: Floats
 
 
-def _units(Y: Floats, steps: Floats, digits: int | None) -> _Units:
+def _find_units(Y: Floats, steps: Floats, digits: int | None) -> _Units:
     """Count digits from the first that is not 0; the part before the decimal point is kept whole."""
     with np.errstate(divide="ignore"):
         size = np.floor(np.log10(np.abs(Y)))
@@ -436,5 +438,5 @@ def _scaled(counts: Floats, units: _Units) -> Floats:
     return np.where(units.steps > 0, counts * units.steps, by_power)
 
 
-def _rounded_away(counts: Floats, away: Floats) -> Floats:
+def _round_away(counts: Floats, away: Floats) -> Floats:
     return np.where(away > 0, np.ceil(counts), np.floor(counts))

@@ -167,7 +167,7 @@ class RememberingDetector(Detector):
         return np.where(score.value(rows, score.match(rows)) > self.threshold_, -1, 1)
 
 
-def calibration_rows(n: int) -> Any:
+def choose_calibration_rows(n: int) -> Any:
     """Training rows whose left-out scores calibrate thresholds: all, or a fixed random sample of many."""
     # The same rows in every fit, because a threshold must not depend on chance.
     return np.sort(draw_sample(n, CALIBRATION_ROWS, np.random.default_rng(0)))

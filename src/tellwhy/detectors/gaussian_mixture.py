@@ -20,7 +20,7 @@ from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats
-from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.base import Detector, choose_calibration_rows
 from tellwhy.scoring import MixtureScore, ScaledMixture
 from tellwhy.scoring.mixture_scores import log_sum
 from tellwhy.scoring.moved_columns import MovedCells
@@ -29,7 +29,7 @@ _LEAST_SHRINKAGE = 1e-9  # a row that holds a component alone would have an infi
 _LEAST_COUNT = 1e-6  # rows that a component must still have without the row that is left out
 
 
-def left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats:
+def compute_left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats:
     """Energy of each training row under the mixture as it would be without that row.
 
     Weights, means and covariances are estimated again without the row, while the shares r of the other rows
@@ -39,11 +39,11 @@ def left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats
     """
     energies = np.empty(len(X))
     for rows in track_batches(len(X), 16 * X.shape[1] * (len(score.log_peaks) + 2), "scoring training rows"):
-        energies[rows] = _left_out_batch(score, X[rows], n_training)
+        energies[rows] = _compute_left_out_batch(score, X[rows], n_training)
     return energies
 
 
-def _left_out_batch(score: MixtureScore, X: Floats, n_training: int) -> Floats:
+def _compute_left_out_batch(score: MixtureScore, X: Floats, n_training: int) -> Floats:
     squares = [Y**2 for Y in score.whitened(X)]
     totals = np.stack([square.sum(axis=1) for square in squares], axis=1)
     log_terms = score.log_peaks - 0.5 * totals
@@ -172,13 +172,15 @@ class GaussianMixture(Detector):
         self.validation_energies_: tuple[tuple[int, float], ...] = ()
         self.validation_ranks_: tuple[tuple[float, float], ...] = ()
         model = self._chosen(Z, rng)
-        model = self._maximised(model, Z)
+        model = self._maximise_likelihood(model, Z)
         if not model.converged_:
             message = f"The mixture did not settle in {model.max_iter} rounds of expectation maximisation."
             warnings.warn(message, NotConverged, stacklevel=3)
         self.n_components_ = int(model.n_components)
         self.parts_ = _parts(model, scaling)
-        self.training_scores_ = left_out_energies(self.to_score(), X[calibration_rows(len(X))], len(X))
+        self.training_scores_ = compute_left_out_energies(
+            self.to_score(), X[choose_calibration_rows(len(X))], len(X)
+        )
         self.set_threshold(contamination=self.contamination)
 
     def _chosen(self, Z: Floats, rng: np.random.Generator) -> ExpectationMaximisation:
@@ -189,10 +191,10 @@ class GaussianMixture(Detector):
         asked = self.candidates if isinstance(self.n_components, str) else [int(self.n_components)]
         counts = sorted({k for k in asked if 2 * k <= len(kept)})
         if is_open and counts:
-            return _going_on(self._pointing(held, kept, counts, rng))
+            return _continue_mixture(self._find_pointing(held, kept, counts, rng))
         if len(counts) < 2:  # nothing to choose between, or too few rows to compare on
             return self._start(Z, counts[0] if counts else min(asked), rng)
-        return _going_on(self._likeliest(held, kept, counts, rng))
+        return _continue_mixture(self._find_likeliest(held, kept, counts, rng))
 
     def _split(self, Z: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return rows held out, and the others."""
@@ -200,17 +202,17 @@ class GaussianMixture(Detector):
         n_held = max(1, round(self.validation_share * len(Z)))
         return Z[order[:n_held]], Z[order[n_held:]]
 
-    def _likeliest(
+    def _find_likeliest(
         self, held: Floats, kept: Floats, counts: list[int], rng: np.random.Generator
     ) -> ExpectationMaximisation:
         """Return the mixture under which rows held out are likeliest."""
-        fitted = [self._maximised(self._start(kept, k, rng), kept) for k in counts]
+        fitted = [self._maximise_likelihood(self._start(kept, k, rng), kept) for k in counts]
         energies = [float(-model.score_samples(held).mean()) for model in fitted]
         if len(counts) > 1:
             self.validation_energies_ = tuple(zip(counts, energies, strict=True))
         return fitted[int(np.argmin(energies))]
 
-    def _pointing(
+    def _find_pointing(
         self, held: Floats, kept: Floats, counts: list[int], rng: np.random.Generator
     ) -> ExpectationMaximisation:
         """Return the least regularised mixture that points at cells that were moved as well as any."""
@@ -221,10 +223,10 @@ class GaussianMixture(Detector):
         ranks = []
         for strength in STRENGTHS:
             self.regularisation_ = strength
-            fitted.append(self._likeliest(held, kept, counts, rng))
+            fitted.append(self._find_likeliest(held, kept, counts, rng))
             energies.append(self.validation_energies_)
             score = MixtureScore(_parts(fitted[-1], Scaling.none(held.shape[1])))
-            ranks.append(cells.reciprocal_ranks(conditional_surprises(score, moved)))
+            ranks.append(cells.reciprocal_ranks(compute_conditional_surprises(score, moved)))
         self.validation_ranks_ = tuple(
             (strength, float(found.mean())) for strength, found in zip(STRENGTHS, ranks, strict=True)
         )
@@ -249,7 +251,7 @@ class GaussianMixture(Detector):
             random_state=int(rng.integers(2**31 - 1)),
         )
 
-    def _maximised(self, model: ExpectationMaximisation, Z: Floats) -> ExpectationMaximisation:
+    def _maximise_likelihood(self, model: ExpectationMaximisation, Z: Floats) -> ExpectationMaximisation:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # asked of the model itself
             try:
@@ -271,7 +273,7 @@ class GaussianMixture(Detector):
         )
 
 
-def _going_on(model: ExpectationMaximisation) -> ExpectationMaximisation:
+def _continue_mixture(model: ExpectationMaximisation) -> ExpectationMaximisation:
     """Return a mixture that goes on from where this one, which learned from some of the rows, has come to."""
     return model.set_params(
         weights_init=model.weights_, means_init=model.means_, precisions_init=model.precisions_
@@ -283,7 +285,7 @@ def _parts(model: ExpectationMaximisation, scaling: Scaling) -> ScaledMixture:
     return ScaledMixture(np.log(model.weights_), model.means_, factors, scaling.centre, scaling.scale)
 
 
-def conditional_surprises(score: MixtureScore, X: Floats) -> Floats:
+def compute_conditional_surprises(score: MixtureScore, X: Floats) -> Floats:
     """How odd each cell is, given the other cells of its row; shape (n, d).
 
     In a component with mean μ and precision matrix P it is ½(P(x − μ))_i² / P_ii: by how much −log p falls

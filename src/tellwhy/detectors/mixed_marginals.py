@@ -20,7 +20,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit, Rules, one_of, real
 from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.base import Detector, choose_calibration_rows
 
 LEAST_SHARE = 0.05  # of the rows, that make a value a point mass
 LEAST_ROWS = 3
@@ -79,7 +79,7 @@ class MixedColumns:
             kernels = _PEAK - 2.0 * np.log1p(np.clip(gaps, -_LARGEST, _LARGEST) ** 2 / 3.0)
             height = self.rest[j] / self.widths[j] / N_CENTRES
             found[:, j] = -logsumexp(kernels, axis=1) - np.log(height)
-            place = self._atom(j, x)
+            place = self._find_atom(j, x)
             found[place >= 0, j] = -np.log(self.masses[place[place >= 0]])
         return found
 
@@ -90,12 +90,12 @@ class MixedColumns:
         found = np.empty_like(X)
         for j, x in enumerate(X.T):
             level = np.interp(x, self.quantiles[j], grid)
-            place = self._atom(j, x)
+            place = self._find_atom(j, x)
             level[place >= 0] = self.levels[place[place >= 0]]
             found[:, j] = ndtri(np.clip(level, edge, 1.0 - edge))
         return found
 
-    def _atom(self, j: int, x: Floats) -> Integers:
+    def _find_atom(self, j: int, x: Floats) -> Integers:
         """Place of the atom that each value is; −1 for a value that is none."""
         start, stop = self.starts[j : j + 2]
         if start == stop:
@@ -232,13 +232,13 @@ class MixedMarginals(Detector):
         self.columns_ = MixedColumns.of(learned)
         self.shrinkage_ = self._weight(self.columns_, learned)
         self.dependence_ = _dependence(self.columns_, learned, self.shrinkage_)
-        self.training_scores_ = self._left_out(X[calibration_rows(len(X))])
+        self.training_scores_ = self._left_out(X[choose_calibration_rows(len(X))])
         self.set_threshold(contamination=self.contamination)
 
     def _weight(self, columns: MixedColumns, X: Floats) -> float:
         if not isinstance(self.shrinkage, str):
             return max(float(self.shrinkage), LEAST_SHRINKAGE)
-        Z = _standardised(columns.normal_scores(X))[0]
+        Z = _standardise_scores(columns.normal_scores(X))[0]
         return float(np.clip(ledoit_wolf_shrinkage(Z, assume_centered=True), LEAST_SHRINKAGE, 1.0))
 
     def _left_out(self, X: Floats) -> Floats:
@@ -311,7 +311,7 @@ def _parts(columns: MixedColumns, dependence: GaussianCopula, X: Floats) -> Floa
     return columns.surprises(X) + 0.5 * Z * (Z @ dependence.excess)
 
 
-def _standardised(Z: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+def _standardise_scores(Z: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
     """Normal scores with mean 0 and deviation 1 (0 in a column of one value), their centre and scale."""
     centre = Z.mean(axis=0)
     deviation = Z.std(axis=0)
@@ -321,7 +321,7 @@ def _standardised(Z: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
 
 def _dependence(columns: MixedColumns, X: Floats, shrinkage: float) -> GaussianCopula:
     """Learn the copula of rows."""
-    Z, (centre, scale) = _standardised(columns.normal_scores(X))
+    Z, (centre, scale) = _standardise_scores(columns.normal_scores(X))
     R = (1.0 - shrinkage) * (Z.T @ Z / len(Z))
     np.fill_diagonal(R, 1.0)
     sign, log_det = np.linalg.slogdet(R)

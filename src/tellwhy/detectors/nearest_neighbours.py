@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.params import Rules, integer, real
 from tellwhy.core.score import Floats, NeighbourDistance
-from tellwhy.detectors.base import RememberingDetector, calibration_rows
+from tellwhy.detectors.base import RememberingDetector, choose_calibration_rows
 from tellwhy.scoring import NeighbourScore
 
 
@@ -43,7 +43,7 @@ class NearestNeighbours(RememberingDetector):
         k = min(int(self.n_neighbors), len(X) - 1)  # a row is no neighbour of itself
         everyone = np.arange(len(X))
         self.expansion_ = NeighbourDistance(X.copy(), k, everyone, len(X))
-        rows = calibration_rows(len(X))
+        rows = choose_calibration_rows(len(X))
         self.training_scores_ = self.to_score().value(X[rows], rows)
         self.set_threshold(contamination=self.contamination)
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, integer, real
 from tellwhy.core.score import Floats
-from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.base import Detector, choose_calibration_rows
 from tellwhy.kernels.distances import centre_and_unit, squarable_centre_and_unit
 from tellwhy.scoring import Projection, ProjectionScore
 
@@ -61,12 +61,12 @@ class PCADetector(Detector):
 
     def _fit(self, X: Floats) -> None:
         squarable_centre_and_unit(X, "squared errors")
-        found = principal_axes(X)
+        found = find_principal_axes(X)
         k = self._count(found.variances, X.shape[1])
         self.projection_ = found.leading(k)
         total = float(found.variances.sum())
         self.explained_ = float(found.variances[:k].sum() / total) if total > 0 else 0.0
-        self.training_scores_ = _left_out_errors(X[calibration_rows(len(X))], k)
+        self.training_scores_ = _compute_left_out_errors(X[choose_calibration_rows(len(X))], k)
         self.set_threshold(contamination=self.contamination)
 
     def _count(self, variances: Floats, d: int) -> int:
@@ -107,7 +107,7 @@ class PrincipalAxes:
         return Projection(self.mean, self.axes[:k])
 
 
-def principal_axes(X: Floats) -> PrincipalAxes:
+def find_principal_axes(X: Floats) -> PrincipalAxes:
     """Return the directions in which rows vary."""
     centre, unit = centre_and_unit(X)
     mean = centre + (X - centre).mean(axis=0)  # a second pass: large offsets round the first
@@ -124,11 +124,11 @@ def principal_axes(X: Floats) -> PrincipalAxes:
     return PrincipalAxes(mean, np.ascontiguousarray(axes), variances * (unit**2 / n))
 
 
-def _left_out_errors(X: Floats, k: int) -> Floats:
+def _compute_left_out_errors(X: Floats, k: int) -> Floats:
     """Error of each row under components learned from the rows of the other folds."""
     folds = np.random.default_rng(0).permutation(len(X)) % min(FOLDS, len(X))
     errors = np.empty(len(X))
     for fold in range(folds.max() + 1):
-        others = principal_axes(X[folds != fold]).leading(k)
+        others = find_principal_axes(X[folds != fold]).leading(k)
         errors[folds == fold] = ProjectionScore(others).value(X[folds == fold])
     return errors

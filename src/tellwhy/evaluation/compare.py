@@ -35,13 +35,13 @@ from tellwhy.evaluation.localisation import localisation
 from tellwhy.evaluation.region_flipping import RegionFlipping, region_flipping
 from tellwhy.evaluation.removal import irof, road
 from tellwhy.scoring import NetworkOutput, as_score
-from tellwhy.scoring.moved_columns import binary_columns, column_scales
+from tellwhy.scoring.moved_columns import find_binary_columns, measure_column_scales
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def unattributed_share(explanation: Explanation) -> float:
+def measure_unattributed_share(explanation: Explanation) -> float:
     """Median over rows of |residual| / |score − base|; NaN where values are not shares of a score."""
     if explanation.residual is None:
         return float("nan")
@@ -89,22 +89,22 @@ def rank(entries: Sequence[tuple[str, Any]], asked: Pictures) -> pd.DataFrame:
 
 def _judge_pictures(entry: Any, asked: Pictures) -> dict[str, Any]:
     """Explain pictures by one method, and take regions away in the order that it gives."""
-    explainer = _ready(entry, asked)
+    explainer = _make_ready(entry, asked)
     needs_rows = getattr(explainer, "needs_rows", True)
     explanation, seconds = _explain(explainer, asked.X, asked.background if needs_rows else None)
     curves = {name: _checked(check, explanation, asked) for name, check in CHECKS.items()}
     areas = {name: found.areas for name, found in curves.items()}
     chance = {name: found.random.areas for name, found in curves.items() if found.random is not None}
     return {
-        **_measured(areas, asked),
-        "unattributed": unattributed_share(explanation),
+        **_measure_means(areas, asked),
+        "unattributed": measure_unattributed_share(explanation),
         "seconds_per_row": seconds,
         "note": "",
-        "chance": _measured(chance, asked),
+        "chance": _measure_means(chance, asked),
     }
 
 
-def _ready(entry: Any, asked: Pictures) -> Any:
+def _make_ready(entry: Any, asked: Pictures) -> Any:
     """An explainer that can be used at once."""
     if not isinstance(entry, type):
         return copy.copy(entry)  # the user's own is not fitted again
@@ -129,13 +129,13 @@ def _checked(
     return check(explanation, asked.model, **settings)
 
 
-def _measured(areas: dict[str, Floats], asked: Pictures) -> dict[str, float]:
+def _measure_means(areas: dict[str, Floats], asked: Pictures) -> dict[str, float]:
     """Means, each with a bootstrap interval over pictures; the same resamples for every method."""
     found: dict[str, float] = {}
     for name, per_row in areas.items():
         known = per_row[np.isfinite(per_row)]
         found[name] = float(known.mean()) if len(known) else float("nan")
-        low, high = _interval(per_row[None], asked.seed, asked.confidence)
+        low, high = _resample_interval(per_row[None], asked.seed, asked.confidence)
         found[f"{name}_low"] = low
         found[f"{name}_high"] = high
     return found
@@ -265,7 +265,7 @@ def compare(
         asked_seed = int(generator(random_state).integers(2**31))
         asked = Pictures(model, X, background, target, asked_seed, float(confidence))
         return rank(entries, asked)
-    trial = _trial(
+    trial = _run_trial(
         as_score(model),
         X,
         background,
@@ -309,7 +309,7 @@ def _found(entry: Any) -> Any:
     return entry
 
 
-def _trial(
+def _run_trial(
     score: ScoreFunction,
     X: Any,
     background: Any,
@@ -323,7 +323,7 @@ def _trial(
     numbers = numbers_of(background)
     many = take_rows(rows, np.tile(np.arange(len(rows)), n_repeats))  # `_measure` relies on this order
     odd, truth = inject_anomalies(
-        many, n_features, random, scale=column_scales(numbers), binary=binary_columns(numbers)
+        many, n_features, random, scale=measure_column_scales(numbers), binary=find_binary_columns(numbers)
     )
     # Rows that the model cannot score fail here, once and with their reason, not in every line of the table.
     score.value(take_rows(odd, np.arange(1)))
@@ -367,8 +367,8 @@ def _measure(explanation: Explanation, trial: _Trial) -> dict[str, float]:
     flipped = flipping(explanation, trial.score, background=trial.background)
     of_rows = (-1, trial.n_rows)  # (repeats, normal rows), the order of `_Trial.X`
     asked = (trial.seed, trial.confidence)
-    mrr_low, mrr_high = _interval(found.reciprocal_ranks.reshape(of_rows), *asked)
-    flipping_low, flipping_high = _interval(flipped.areas.reshape(of_rows), *asked)
+    mrr_low, mrr_high = _resample_interval(found.reciprocal_ranks.reshape(of_rows), *asked)
+    flipping_low, flipping_high = _resample_interval(flipped.areas.reshape(of_rows), *asked)
     return {
         "mrr": found.mrr,
         "mrr_low": mrr_low,
@@ -378,11 +378,11 @@ def _measure(explanation: Explanation, trial: _Trial) -> dict[str, float]:
         "flipping": flipped.area,
         "flipping_low": flipping_low,
         "flipping_high": flipping_high,
-        "unattributed": unattributed_share(explanation),
+        "unattributed": measure_unattributed_share(explanation),
     }
 
 
-def _interval(by_row: Floats, seed: int, confidence: float) -> tuple[float, float]:
+def _resample_interval(by_row: Floats, seed: int, confidence: float) -> tuple[float, float]:
     """Percentile bootstrap over rows, each with all its repeats; the same resamples for every method.
 
     `by_row` has shape (repeats, rows). Repeats of a row are alike, so that resampling each of them by itself

@@ -20,7 +20,7 @@ from tellwhy.core.old_names import takes_old_names
 from tellwhy.core.params import Seed, generator, integer, one_of, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
-from tellwhy.scoring.class_scores import ClassScores, as_class_scores, with_known_outputs
+from tellwhy.scoring.class_scores import ClassScores, as_class_scores, learn_outputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,7 +257,12 @@ def fidelity(
         )
     ranking = insight.ranking(baseline)
     kept = tuple(int(count) for count in counts if 0 < count <= len(ranking))
-    found = Fidelity(insight.target, kept, _no_rates(n_bootstraps, kept), _no_rates(n_bootstraps, kept))
+    found = Fidelity(
+        insight.target,
+        kept,
+        _make_room_for_rates(n_bootstraps, kept),
+        _make_room_for_rates(n_bootstraps, kept),
+    )
     rng = generator(random_state)
     for b in track(range(n_bootstraps), n_bootstraps, "measuring fidelity"):
         drawn = rng.choice(len(rows), size=max(2, round(share * len(rows))), replace=True)
@@ -269,7 +274,7 @@ def fidelity(
     return found
 
 
-def _no_rates(n_bootstraps: int, counts: tuple[int, ...]) -> dict[str, Floats]:
+def _make_room_for_rates(n_bootstraps: int, counts: tuple[int, ...]) -> dict[str, Floats]:
     """Room for the rates of each procedure."""
     return {name: np.zeros((n_bootstraps, len(counts))) for name in PROCEDURES}
 
@@ -303,7 +308,7 @@ def _decision(model: object, target: str, rows: Floats) -> Decision:
 
     Of a score, that is what lies above its threshold or, without one, above the median of the rows.
     """
-    score = with_known_outputs(as_class_scores(model), rows)
+    score = learn_outputs(as_class_scores(model), rows)
     if isinstance(score, ClassScores):
         if target not in score.names:
             raise InvalidInput(f"The model has no class {target!r}: its classes are {score.names}.")
@@ -438,7 +443,7 @@ def keep_top(
     """
     validate_value("keep_top", "k", k, integer(1))
     X = np.asarray(explanation.data, dtype=np.float64)
-    score = with_known_outputs(as_class_scores(model), X)
+    score = learn_outputs(as_class_scores(model), X)
     if not isinstance(score, ClassScores):
         raise InvalidInput("keep_top measures decisions of a classifier; this model gives one score.")
     label = _segments(X, explanation.extras.get("segments") if segments is None else segments)

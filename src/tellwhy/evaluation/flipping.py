@@ -96,7 +96,7 @@ class _Removal:
         return self.order.shape[1] + 1
 
 
-def difference_curves(
+def draw_difference_curves(
     score: HasExpansion, X: Floats, order: Integers, *, owner: Integers, training_rows: Integers | None
 ) -> Floats:
     """Score of each row after 0, 1, …, d features have stopped differing from the support points.
@@ -122,16 +122,16 @@ def difference_curves(
         starts=np.searchsorted(owner[columns], np.arange(order.shape[1] + 1)),
         columns=columns,
         order=order,
-        left_out=_points_left_out(training_rows, score, X),
+        left_out=_find_points_left_out(training_rows, score, X),
         pool=pool,
     )
     Z = points.rescale(X)
     batches = cut_batches(len(X), 8 * len(points.scaled) * (removal.n_states + 1))
-    curves = map_in_threads(lambda rows: _curves_of_batch(Z[rows], rows, removal), batches)
+    curves = map_in_threads(lambda rows: _draw_curves_of_batch(Z[rows], rows, removal), batches)
     return np.concatenate(curves) + (score.offset if isinstance(score, HasOffset) else 0.0)
 
 
-def _curves_of_batch(Z: Floats, rows: slice, removal: _Removal) -> Floats:
+def _draw_curves_of_batch(Z: Floats, rows: slice, removal: _Removal) -> Floats:
     """Go through the steps from the last to the first, as many at a time as memory allows."""
     n = len(Z)
     m = removal.points_by_column.shape[1]
@@ -147,7 +147,7 @@ def _curves_of_batch(Z: Floats, rows: slice, removal: _Removal) -> Floats:
     return curves
 
 
-def _points_left_out(training_rows: Integers | None, score: Any, X: Floats) -> Integers:
+def _find_points_left_out(training_rows: Integers | None, score: Any, X: Floats) -> Integers:
     """Support point that each row does without, or −1, from the training row it was explained without."""
     if training_rows is None:
         return score.match(X) if isinstance(score, LeavesRowsOut) else np.full(len(X), -1, dtype=np.int64)
@@ -172,14 +172,14 @@ def pooling(score: Any) -> _Pooling:
         unit = centre_and_unit(expansion.points)[1]
         k = expansion.n_neighbours
         return _Pooling(
-            ScaledPoints.of(expansion.points, unit), lambda S, out: _mean_of_nearest(S, out, k) * unit
+            ScaledPoints.of(expansion.points, unit), lambda S, out: _average_nearest(S, out, k) * unit
         )
     raise UnsupportedModel(
         f"flipping does not know the expansion of {score.describes}: {type(expansion).__name__}."
     )
 
 
-def _mean_of_nearest(S: Floats, left_out: Integers, k: int) -> Floats:
+def _average_nearest(S: Floats, left_out: Integers, k: int) -> Floats:
     """Mean distance to the k points that are nearest in the features still present."""
     lines = np.flatnonzero(left_out >= 0)
     S[lines, left_out[lines]] = np.inf
@@ -200,7 +200,7 @@ class _Sources:
     normal: Integers
 
 
-def replacement_curves(
+def draw_replacement_curves(
     explanation: Explanation, score: ScoreFunction, order: Integers, background: Any
 ) -> tuple[Floats, Floats]:
     """Score of each row after 0, 1, …, d of its features took normal values, averaged over the normal rows.
@@ -213,18 +213,18 @@ def replacement_curves(
         _check_background(background, data)
         normal = choose_reference_rows(background, score)
         below = len(data) + np.arange(len(normal))  # the same normal rows for every explained one
-        return _curves(score, _Sources(stack(data, normal), np.tile(below, (len(data), 1))), order)
-    nearest = _nearest_normals(explanation, score)
+        return _compute_curves(score, _Sources(stack(data, normal), np.tile(below, (len(data), 1))), order)
+    nearest = _find_nearest_normals(explanation, score)
     known = np.flatnonzero(_has_version(nearest))
     curves = np.full((len(order), order.shape[1] + 1), np.nan)
     highest = np.full(len(order), np.nan)
     rows = stack(take_rows(data, known), take_rows(nearest, known))
     sources = _Sources(rows, len(known) + np.arange(len(known))[:, None])
-    curves[known], highest[known] = _curves(score, sources, order[known])
+    curves[known], highest[known] = _compute_curves(score, sources, order[known])
     return curves, highest
 
 
-def _curves(score: ScoreFunction, sources: _Sources, order: Integers) -> tuple[Floats, Floats]:
+def _compute_curves(score: ScoreFunction, sources: _Sources, order: Integers) -> tuple[Floats, Floats]:
     """Mean score after each step, and the highest score among the normal rows of each row."""
     n, d = order.shape
     curves = np.empty((n, d + 1))
@@ -254,7 +254,7 @@ def _between(score: ScoreFunction, sources: _Sources, place: Integers) -> Floats
     return middle.reshape(n, d - 1)
 
 
-def _nearest_normals(explanation: Explanation, score: ScoreFunction) -> Any:
+def _find_nearest_normals(explanation: Explanation, score: ScoreFunction) -> Any:
     """Return the nearest normal version of each row, NaN for those that have none; one at least has."""
     nearest = explanation.extras.get("nearest_normal")
     if nearest is None:
@@ -411,16 +411,18 @@ def flipping(
     validate_value("flipping", "order", order, one_of("most_relevant_first", "least_relevant_first"))
     score = as_score(model)
     ranking = _ranking(explanation, score, order)
-    rows = _distance_rows(explanation, score)
+    rows = _find_distance_rows(explanation, score)
     if rows is None:
-        curves, normal = replacement_curves(explanation, score, ranking, background)
+        curves, normal = draw_replacement_curves(explanation, score, ranking, background)
         _check_finite(curves, ~np.isnan(normal))
     else:
         training_rows = explanation.extras.get("left_out")
-        curves = difference_curves(rows.score, rows.X, ranking, owner=rows.owner, training_rows=training_rows)
+        curves = draw_difference_curves(
+            rows.score, rows.X, ranking, owner=rows.owner, training_rows=training_rows
+        )
         normal = curves[:, -1]
         _check_finite(curves, np.ones(len(curves), dtype=bool))
-    return Flipping(curves, _areas(curves, normal), explanation.method, order)
+    return Flipping(curves, _compute_areas(curves, normal), explanation.method, order)
 
 
 def _ranking(explanation: Explanation, score: ScoreFunction, order: str) -> Integers:
@@ -458,7 +460,7 @@ class _DistanceRows(NamedTuple):
     owner: Integers
 
 
-def _distance_rows(explanation: Explanation, score: ScoreFunction) -> _DistanceRows | None:
+def _find_distance_rows(explanation: Explanation, score: ScoreFunction) -> _DistanceRows | None:
     """Return the explained rows as a score made of distances sees them; None where the score is not."""
     if isinstance(score, EncodedScore):
         if score.owner is None or not isinstance(score.inner, HasExpansion):
@@ -471,7 +473,7 @@ def _distance_rows(explanation: Explanation, score: ScoreFunction) -> _DistanceR
     return _DistanceRows(score, X, np.arange(X.shape[1]))
 
 
-def _areas(curves: Floats, normal: Floats) -> Floats:
+def _compute_areas(curves: Floats, normal: Floats) -> Floats:
     """Mean height of (c − c_d)/(c_0 − c_d) by the trapezoid rule; NaN where c_0 is not above `normal`."""
     start = curves[:, 0]
     end = curves[:, -1]

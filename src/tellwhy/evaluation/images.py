@@ -126,7 +126,7 @@ def _summed(score: Any, inputs: Floats, is_there: Any) -> Floats:
         kept = np.ones_like(rows)
         cells = rules.windows.cut(masks, piece)
         kept[:, : cells.shape[1]] = cells  # the place of a patch, where it counts, stays
-        return _masked(inner, rows, kept)
+        return _score_masked(inner, rows, kept)
 
     for (piece, _), found in zip(tasks, in_threads(scores_of, tasks, "flipping"), strict=True):
         n = len(range(*piece.inputs.indices(len(inputs))))
@@ -134,7 +134,7 @@ def _summed(score: Any, inputs: Floats, is_there: Any) -> Floats:
     return totals
 
 
-def _masked(inner: Any, rows: Floats, kept: Floats) -> Floats:
+def _score_masked(inner: Any, rows: Floats, kept: Floats) -> Floats:
     """Score rows by their distances in the columns that are kept."""
     if not isinstance(inner, HasExpansion):
         raise UnsupportedModel(
@@ -186,7 +186,7 @@ def au_pro(maps: Sequence[ArrayLike], masks: Sequence[ArrayLike], *, limit: floa
     1.0
     """
     scores, truth = _flat(maps, masks)
-    weights = np.concatenate([_region_weights(np.asarray(mask, dtype=bool)).ravel() for mask in masks])
+    weights = np.concatenate([_weigh_regions(np.asarray(mask, dtype=bool)).ravel() for mask in masks])
     weights = weights / weights.sum()
     order = np.argsort(-scores, kind="stable")
     overlap = np.cumsum(weights[order])
@@ -198,7 +198,7 @@ def au_pro(maps: Sequence[ArrayLike], masks: Sequence[ArrayLike], *, limit: floa
     return float(np.trapezoid(np.interp(inside, x, y) if len(x) > 1 else y, inside) / limit)
 
 
-def _region_weights(mask: np.ndarray) -> Floats:
+def _weigh_regions(mask: np.ndarray) -> Floats:
     """Weight of each odd pixel: one over the size of its region."""
     labels, _ = ndimage.label(mask, structure=np.ones((3, 3)))
     sizes = np.bincount(labels.ravel())

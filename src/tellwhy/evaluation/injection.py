@@ -16,7 +16,7 @@ from tellwhy.core.arrays import as_floats, check_finite, list_columns
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
 from tellwhy.core.score import Floats, Integers
-from tellwhy.scoring.moved_columns import binary_columns, column_scales, draw_steps
+from tellwhy.scoring.moved_columns import draw_steps, find_binary_columns, measure_column_scales
 
 
 def is_frame(X: Any) -> bool:
@@ -131,8 +131,8 @@ def inject_anomalies(
     validate_value("inject_anomalies", "low", low, real(0, closed="left"))
     validate_value("inject_anomalies", "high", high, real(float(low), closed="left"))
     is_auto = isinstance(binary, str) and binary == "auto"
-    flips = binary_columns(array) if is_auto else _given_binary(binary, array)
-    units = column_scales(array) if scale is None else _given_scale(scale, array.shape[1])
+    flips = find_binary_columns(array) if is_auto else _check_given_binary(binary, array)
+    units = measure_column_scales(array) if scale is None else _check_given_scale(scale, array.shape[1])
     random = generator(random_state)
     truth = _choose((flips | (units > 0)) & np.isfinite(array), int(n_features), random)
     # Numbers are drawn for every cell, changed or not: which cells are true does not shift later draws.
@@ -182,7 +182,7 @@ def _choose(candidates: Mask, n_features: int, random: np.random.Generator) -> M
     return truth
 
 
-def _given_binary(binary: ArrayLike, X: Floats) -> Mask:
+def _check_given_binary(binary: ArrayLike, X: Floats) -> Mask:
     """Return the user's mask of binary columns, or say what is wrong with it."""
     mask = np.asarray(binary)
     if mask.dtype != bool or mask.shape != (X.shape[1],):
@@ -197,7 +197,7 @@ def _given_binary(binary: ArrayLike, X: Floats) -> Mask:
     return mask
 
 
-def _given_scale(scale: ArrayLike, n_columns: int) -> Floats:
+def _check_given_scale(scale: ArrayLike, n_columns: int) -> Floats:
     """Return the user's units, one per column, or say what is wrong with them."""
     try:
         units = np.broadcast_to(np.asarray(scale, dtype=np.float64), (n_columns,))

@@ -20,7 +20,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Seed, generator, integer, seed, validate_value
 from tellwhy.core.score import Floats
 from tellwhy.evaluation.injection import inject_anomalies, numbers_of
-from tellwhy.scoring.moved_columns import column_scales
+from tellwhy.scoring.moved_columns import measure_column_scales
 
 Mask = NDArray[np.bool_]
 
@@ -103,8 +103,8 @@ def localisation(explanation: Explanation, truth: ArrayLike, *, k: int = 3) -> L
         raise InvalidInput(
             f"The explanation has no finite value in row {row}, feature {column}: it gives no rank."
         )
-    reciprocal_ranks, hit = _first_true(values, mask, int(k))
-    return Localisation(reciprocal_ranks, hit, _aurocs(values, mask), int(k), explanation.method)
+    reciprocal_ranks, hit = _rank_first_true(values, mask, int(k))
+    return Localisation(reciprocal_ranks, hit, _compute_aurocs(values, mask), int(k), explanation.method)
 
 
 def _mask(truth: ArrayLike, explanation: Explanation) -> Mask:
@@ -127,7 +127,7 @@ def _mask(truth: ArrayLike, explanation: Explanation) -> Mask:
     return mask
 
 
-def _first_true(values: Floats, mask: Mask, k: int) -> tuple[Floats, Floats]:
+def _rank_first_true(values: Floats, mask: Mask, k: int) -> tuple[Floats, Floats]:
     """Expected 1/rank of the best true feature, and chance that it is among the first k, per row."""
     best = np.where(mask, values, -np.inf).max(axis=1, keepdims=True)  # highest value of a true feature
     above = (values > best).sum(axis=1)
@@ -156,7 +156,7 @@ def _place_of_first(tied: int, true: int) -> Floats:
     return np.asarray(none_before * true / (tied - places))
 
 
-def _aurocs(values: Floats, mask: Mask) -> Floats:
+def _compute_aurocs(values: Floats, mask: Mask) -> Floats:
     """Mann–Whitney statistic of each row; NaN where one of the two groups is empty."""
     n_true = mask.sum(axis=1)
     pairs = n_true * (mask.shape[1] - n_true)
@@ -241,7 +241,7 @@ def choose_by_injection(
         raise InvalidInput("choose_by_injection got no explainers; expected at least one, by name.")
     rng = generator(random_state)
     rows = take_rows(X, np.sort(draw_sample(len(X), n_rows, rng)))
-    odd = inject_anomalies(rows, 1, rng, scale=np.nan_to_num(column_scales(numbers_of(X))))
+    odd = inject_anomalies(rows, 1, rng, scale=np.nan_to_num(measure_column_scales(numbers_of(X))))
     ranks = {
         name: localisation(each.explain(odd.X), odd.truth).reciprocal_ranks
         for name, each in explainers.items()

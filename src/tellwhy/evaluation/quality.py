@@ -17,7 +17,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules, generator, integer, none, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats
-from tellwhy.evaluation.region_flipping import explained_scores
+from tellwhy.evaluation.region_flipping import find_explained_scores
 
 _ACCEPTED: dict[str, Rules] = {
     "n_samples": integer(1),
@@ -104,7 +104,7 @@ def infidelity(
             f"Infidelity needs shares or slopes. {explanation.method} gives a {explanation.kind}: its values "
             "say nothing of how far the score falls."
         )
-    found = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
+    found = find_explained_scores(explanation, model, target, batch_size=batch_size, device=device)
     rng = generator(random_state)
     rows = np.arange(len(found.X))
     before = found.value(found.X, rows)
@@ -153,7 +153,7 @@ def max_sensitivity(
     plain = np.array(X)
     if plain.dtype.kind != "f":
         raise InvalidInput(f"max_sensitivity changes rows a little: they must be floats, not {plain.dtype}.")
-    first = _lengths_of(explainer.explain(X).values)
+    first = _measure_lengths_of(explainer.explain(X).values)
     rng = generator(random_state)
     spread = np.ptp(plain.reshape(len(plain), -1), axis=1).reshape(-1, *[1] * (plain.ndim - 1))
     largest = np.zeros(len(plain))
@@ -174,7 +174,7 @@ class _Flat:
     lengths: Floats
 
 
-def _lengths_of(values: Floats) -> _Flat:
+def _measure_lengths_of(values: Floats) -> _Flat:
     flat = values.reshape(len(values), -1)
     return _Flat(flat, np.linalg.norm(flat, axis=1))
 

@@ -45,12 +45,12 @@ def rank_correlation(a: Floats, b: Floats) -> Floats:
     return np.where(lengths > 0, products / np.where(lengths > 0, lengths, 1.0), np.nan)
 
 
-def absolute_rank_correlation(a: Floats, b: Floats) -> Floats:
+def correlate_absolute_ranks(a: Floats, b: Floats) -> Floats:
     """Spearman's correlation of the absolute values of each row."""
     return rank_correlation(np.abs(a), np.abs(b))
 
 
-def structural_similarity(a: Floats, b: Floats) -> Floats:
+def measure_structural_similarity(a: Floats, b: Floats) -> Floats:
     """Mean structural similarity of images (n, height, width) or (n, channels, height, width).
 
     Channels are summed. Each image is scaled to a largest absolute value of ½, so that values span 1. Windows
@@ -87,8 +87,8 @@ def _scaled(images: Floats) -> Floats:
 
 SIMILARITIES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "rank": rank_correlation,
-    "rank_abs": absolute_rank_correlation,
-    "ssim": structural_similarity,
+    "rank_abs": correlate_absolute_ranks,
+    "ssim": measure_structural_similarity,
 }
 
 
@@ -204,8 +204,8 @@ def parameter_randomisation(
     """
     require("torch", "parameter_randomisation")
     _check(mode=mode, similarity=similarity, n_stages=n_stages, random_state=random_state)
-    model = _model_of(explainer)
-    stages = _stages(model, layers, n_stages)
+    model = _find_model_of(explainer)
+    stages = _list_stages(model, layers, n_stages)
     compare = SIMILARITIES[similarity] if isinstance(similarity, str) else similarity
     fixed = _fixed(explainer, model, x)
     before = _explained(fixed, model, x)
@@ -226,7 +226,7 @@ def _check(**given: Any) -> None:
         validate_value("parameter_randomisation", name, value, _ACCEPTED[name])
 
 
-def _model_of(explainer: Any) -> Any:
+def _find_model_of(explainer: Any) -> Any:
     from torch.nn import Module
 
     model = getattr(explainer, "model", None)
@@ -238,7 +238,7 @@ def _model_of(explainer: Any) -> Any:
     return model
 
 
-def _stages(model: Any, layers: Sequence[str] | None, n_stages: int) -> list[tuple[str, ...]]:
+def _list_stages(model: Any, layers: Sequence[str] | None, n_stages: int) -> list[tuple[str, ...]]:
     """Return the layers of each stage, in the order in which they become random."""
     own = [name for name, module in model.named_modules() if _has_own_parameters(module)]
     if layers is not None:

@@ -23,7 +23,7 @@ from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats, Integers
 from tellwhy.evaluation.flipping import Flipping
 from tellwhy.scoring import NetworkOutput, as_score
-from tellwhy.scoring.function_scores import array_rows
+from tellwhy.scoring.function_scores import read_array_rows
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def tile(shape: tuple[int, ...], region: int | Sequence[int], axes: Sequence[int
            [2, 2, 2, 3, 3],
            [2, 2, 2, 3, 3]])
     """
-    sizes = _sizes(region, shape, axes)
+    sizes = _read_sizes(region, shape, axes)
     n_axes = len(shape)
     given = range(n_axes - len(sizes), n_axes) if axes is None else axes
     chosen = tuple(int(a) + n_axes if a < 0 else int(a) for a in given)
@@ -84,7 +84,7 @@ def tile(shape: tuple[int, ...], region: int | Sequence[int], axes: Sequence[int
     )
 
 
-def _sizes(region: Any, shape: tuple[int, ...], axes: Sequence[int] | None) -> tuple[int, ...]:
+def _read_sizes(region: Any, shape: tuple[int, ...], axes: Sequence[int] | None) -> tuple[int, ...]:
     """Length of a region along each axis that is cut: one number stands for all of them, two axes at most."""
     n_axes = len(axes) if axes is not None else min(2, len(shape))
     sizes = (region,) * n_axes if np.ndim(region) == 0 else tuple(region)
@@ -111,7 +111,7 @@ def _mean(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:  # n
     return np.asarray(X.mean(axis=_cut_axes(regions), keepdims=True))
 
 
-def _zero(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def _fill_with_zero(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:  # noqa: ARG001
     return np.zeros((1,) * X.ndim)
 
 
@@ -121,13 +121,18 @@ def _noise(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:
     return np.asarray(low + (high - low) * rng.random(X.shape))
 
 
-def _blur(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:  # noqa: ARG001
+def _fill_with_blur(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:  # noqa: ARG001
     widths = np.zeros(X.ndim)  # of 0: rows and channels are not blurred into each other
     widths[list(_cut_axes(regions))] = regions.sizes
     return np.asarray(gaussian_filter(X, widths, mode="nearest"))
 
 
-FILL_INS: dict[str, Filler] = {"mean": _mean, "zero": _zero, "noise": _noise, "blur": _blur}
+FILL_INS: dict[str, Filler] = {
+    "mean": _mean,
+    "zero": _fill_with_zero,
+    "noise": _noise,
+    "blur": _fill_with_blur,
+}
 
 
 def fill_in(X: Floats, fill: Any, regions: Regions, rng: np.random.Generator) -> Floats:
@@ -184,11 +189,11 @@ class Scores:
         return np.asarray(self.score.value(inputs, *further))
 
 
-def explained_scores(
+def find_explained_scores(
     explanation: Explanation, model: Any, target: Any, *, batch_size: int | None, device: Any = None
 ) -> Scores:
     """Return the score that was explained; of a network, the output that was chosen for each row."""
-    X = _explained_inputs(explanation)
+    X = _find_explained_inputs(explanation)
     score = as_score(model)
     if not isinstance(score, NetworkOutput):
         if target is not None:
@@ -206,13 +211,13 @@ def explained_scores(
     return found
 
 
-def _explained_inputs(explanation: Explanation) -> Floats:
+def _find_explained_inputs(explanation: Explanation) -> Floats:
     """Return the inputs (n, *shape) that the values belong to, or say what is missing."""
     if explanation.data is None:
         raise InvalidInput(
             "The explained inputs are needed, and this explanation has none (its data is None)."
         )
-    X = array_rows(explanation.data)
+    X = read_array_rows(explanation.data)
     if X.shape != explanation.values.shape:
         raise InvalidInput(
             f"The explanation has values of shape {explanation.values.shape} for data of shape {X.shape}; "
@@ -368,7 +373,7 @@ def region_flipping(
         batch_size=batch_size,
         random_state=random_state,
     )
-    scores = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
+    scores = find_explained_scores(explanation, model, target, batch_size=batch_size, device=device)
     regions = tile(scores.X.shape[1:], patch_size, axes)
     rng = generator(random_state)
     filled = fill_in(scores.X, baseline, regions, rng)
@@ -394,7 +399,7 @@ def _result(
     fill: str,
     random: Flipping | None = None,
 ) -> RegionFlipping:
-    return RegionFlipping(curves, normalised_areas(curves, removed), method, order, removed, fill, random)
+    return RegionFlipping(curves, normalise_areas(curves, removed), method, order, removed, fill, random)
 
 
 def _check(**given: Any) -> None:
@@ -452,7 +457,7 @@ def _steps(n_regions: int, n_steps: int | None) -> Integers:
     return np.unique(np.linspace(0, n_regions, wanted + 1).round().astype(np.int64))
 
 
-def normalised_areas(curves: Floats, removed: Integers) -> Floats:
+def normalise_areas(curves: Floats, removed: Integers) -> Floats:
     """Mean height of (c − c_end)/(c_0 − c_end) by the trapezoid rule; NaN where c_0 is not above c_end."""
     start = curves[:, 0]
     end = curves[:, -1]

@@ -26,9 +26,9 @@ from tellwhy.evaluation.region_flipping import (
     ORDERS,
     RegionFlipping,
     Scores,
-    explained_scores,
     fill_in,
-    normalised_areas,
+    find_explained_scores,
+    normalise_areas,
     tile,
 )
 
@@ -61,13 +61,13 @@ def impute(x: Floats, gone: NDArray[np.bool_], noise: Floats) -> Floats:
     places = np.argwhere(gone)
     number = np.full(gone.shape, -1, dtype=np.int64)
     number[gone] = np.arange(len(places))
-    matrix, known = _system(x, places, number)
+    matrix, known = _make_system(x, places, number)
     solved = spsolve(matrix, known)
     found[gone] = solved.reshape(len(places), -1) + noise[gone]
     return found
 
 
-def _system(x: Floats, places: Integers, number: Integers) -> tuple[csr_matrix, Floats]:
+def _make_system(x: Floats, places: Integers, number: Integers) -> tuple[csr_matrix, Floats]:
     """Equations Σ_neighbours w (pixel − neighbour) = 0 of the pixels that are gone."""
     height, width = number.shape
     known = np.zeros((len(places), x.shape[2]))
@@ -160,7 +160,7 @@ def irof(
     """
     _check("irof", order=order, n_segments=n_segments, n_steps=n_steps, n_random=n_random)
     _check("irof", batch_size=batch_size, random_state=random_state)
-    scores = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
+    scores = find_explained_scores(explanation, model, target, batch_size=batch_size, device=device)
     shape = scores.X.shape[1:]
     axes = find_spatial_axes(shape)
     size = max(1, round((np.prod([shape[a] for a in axes]) / n_segments) ** (1 / len(axes))))
@@ -173,7 +173,7 @@ def irof(
         return np.where(gone, filled[row], scores.X[row])
 
     values = _values(explanation)
-    rankings = [_order(_mean_of(v, label), order) for v, label in zip(values, labels, strict=True)]
+    rankings = [_order(_average_segments(v, label), order) for v, label in zip(values, labels, strict=True)]
     words = baseline if isinstance(baseline, str) else "given values"
     return _removed(
         _Removing(scores, changed, n_steps, batch_size or NETWORK_BATCH),
@@ -221,7 +221,7 @@ def road(
     """
     _check("road", order=order, n_steps=n_steps, n_random=n_random)
     _check("road", batch_size=batch_size, random_state=random_state)
-    scores = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
+    scores = find_explained_scores(explanation, model, target, batch_size=batch_size, device=device)
     axes = find_spatial_axes(scores.X.shape[1:])
     if len(axes) != 2:
         raise InvalidInput(f"road takes pictures; one input has the shape {scores.X.shape[1:]}.")
@@ -290,9 +290,7 @@ def _removed(
     removed = np.arange(removing.n_steps + 1)
 
     def result(curves: Floats, method: str, random: Removal | None = None) -> Removal:
-        return Removal(
-            curves, normalised_areas(curves, removed), method, ORDERS[order], removed, fill, random
-        )
+        return Removal(curves, normalise_areas(curves, removed), method, ORDERS[order], removed, fill, random)
 
     # Drawn from sorted rankings, so that the random orders do not depend on the explanation.
     drawn = [removing.curves([rng.permutation(np.sort(r)) for r in rankings]) for _ in range(n_random)]
@@ -305,7 +303,7 @@ def _values(explanation: Explanation) -> Floats:
     return np.abs(explanation.values) if explanation.kind == "sensitivity" else explanation.values
 
 
-def _mean_of(values: Floats, label: Integers) -> Floats:
+def _average_segments(values: Floats, label: Integers) -> Floats:
     """Mean value of each segment."""
     counts = np.bincount(label.ravel())
     return np.asarray(np.bincount(label.ravel(), values.ravel()) / counts)

@@ -101,7 +101,7 @@ class Strategies:
 _CHANNELS = (1, 3, 4)
 
 
-def picture_maps(explanation: Explanation, owner: str) -> Floats:
+def make_picture_maps(explanation: Explanation, owner: str) -> Floats:
     """Values with their channels kept apart, of shape (n, height, width, channels)."""
     values = explanation.values
     if values.ndim == 3:
@@ -115,7 +115,7 @@ def picture_maps(explanation: Explanation, owner: str) -> Floats:
     return np.moveaxis(values, 1, 3) if first else values
 
 
-def class_of_rows(explanation: Explanation, classes: Any, owner: str) -> Integers | np.ndarray:
+def find_class_of_rows(explanation: Explanation, classes: Any, owner: str) -> Integers | np.ndarray:
     """The class of each row: as given, or the output that was explained."""
     if classes is None:
         found = explanation.extras.get("output")
@@ -204,7 +204,7 @@ def box_ratios(explanation: Explanation, boxes: ArrayLike, classes: Any = None) 
     >>> box_ratios(e, [[0, 2, 0, 2]]).ratios
     array([3.])
     """
-    size = np.abs(picture_maps(explanation, "box_ratios")).sum(axis=3)
+    size = np.abs(make_picture_maps(explanation, "box_ratios")).sum(axis=3)
     limits = np.asarray(boxes)
     n = len(size)
     height, width = size.shape[1:]
@@ -224,7 +224,7 @@ def box_ratios(explanation: Explanation, boxes: ArrayLike, classes: Any = None) 
         )
     total = size.sum(axis=(1, 2))
     inside = np.divide((size * within).sum(axis=(1, 2)), total, out=np.full(n, np.nan), where=total > 0)
-    return BoxRatios(inside, within.mean(axis=(1, 2)), class_of_rows(explanation, classes, "box_ratios"))
+    return BoxRatios(inside, within.mean(axis=(1, 2)), find_class_of_rows(explanation, classes, "box_ratios"))
 
 
 LEAST = 10  # pictures of a class that are grouped, and half as many as the least of an odd group
@@ -275,10 +275,10 @@ def strategies(
     validate_value("strategies", "cells", cells, integer(2))
     validate_value("strategies", "n_groups", n_groups, (none, integer(1)))
     validate_value("strategies", "random_state", random_state, seed)
-    maps = picture_maps(explanation, "strategies").sum(axis=3)
-    seen = _Seen(coarse_maps(maps, cells), _pictures(explanation), maps.shape[1:])
+    maps = make_picture_maps(explanation, "strategies").sum(axis=3)
+    seen = _Seen(make_coarse_maps(maps, cells), _pictures(explanation), maps.shape[1:])
     coarse = seen.coarse
-    of = class_of_rows(explanation, classes, "strategies")
+    of = find_class_of_rows(explanation, classes, "strategies")
     groups: list[Group] = []
     for name in np.unique(of).tolist():
         rows = np.flatnonzero((of == name) & (coarse.sum(axis=(1, 2)) > 0))
@@ -291,7 +291,7 @@ def strategies(
     return Strategies(groups)
 
 
-def coarse_maps(maps: Floats, cells: int) -> Floats:
+def make_coarse_maps(maps: Floats, cells: int) -> Floats:
     """Share of the positive relevance in each of cells × cells parts; zeros where there is none."""
     height, width = maps.shape[1:]
     down = np.minimum(np.arange(height) * cells // height, cells - 1)
@@ -310,7 +310,7 @@ def _grouped(shares: Floats, n_groups: int | None, random_state: Any) -> Integer
     roots = np.sqrt(shares)  # distances of roots of shares do not hang on the largest cells alone
     rng = np.random.default_rng(random_state)
     chosen = np.sort(rng.permutation(len(roots))[:MOST])
-    values, vectors = _spectrum(roots[chosen])
+    values, vectors = _compute_spectrum(roots[chosen])
     k = _number(values) if n_groups is None else min(n_groups, len(chosen))
     embedded = vectors[:, :k] / np.maximum(np.linalg.norm(vectors[:, :k], axis=1, keepdims=True), 1e-12)
     found = KMeans(k, n_init=5, random_state=int(rng.integers(2**31))).fit_predict(embedded)
@@ -318,7 +318,7 @@ def _grouped(shares: Floats, n_groups: int | None, random_state: Any) -> Integer
     return np.asarray(found[nearest], dtype=np.int64)
 
 
-def _spectrum(points: Floats) -> tuple[Floats, Floats]:
+def _compute_spectrum(points: Floats) -> tuple[Floats, Floats]:
     """Smallest eigenvalues of the normalised Laplacian of the graph of nearest neighbours."""
     n = len(points)
     distance = cdist(points, points)
@@ -365,7 +365,7 @@ def _pictures(explanation: Explanation) -> Floats | None:
     found = Explanation(
         values=np.asarray(explanation.data, dtype=np.float64), scores=explanation.scores, method="pictures"
     )
-    return np.asarray(picture_maps(found, "strategies").sum(axis=3))
+    return np.asarray(make_picture_maps(found, "strategies").sum(axis=3))
 
 
 def _group(members: _Members, seen: _Seen) -> Group:

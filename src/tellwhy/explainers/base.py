@@ -37,7 +37,7 @@ from tellwhy.core.score import (
 )
 from tellwhy.explainers.rows import Attribution, Rows, in_batches
 from tellwhy.scoring import as_score
-from tellwhy.scoring.function_scores import EncodedScore, FlatScore, array_rows, takes_arrays
+from tellwhy.scoring.function_scores import EncodedScore, FlatScore, read_array_rows, takes_arrays
 from tellwhy.scoring.reference_rows import some_rows
 
 
@@ -91,10 +91,10 @@ def refuse_unknown(cls: type, given: Iterable[str]) -> None:
     taken = list(parameters)[2:]  # after the explainer and the model
     for name in given:
         if name not in parameters:
-            raise InvalidParameter(_answer(cls, name, taken))
+            raise InvalidParameter(_write_answer(cls, name, taken))
 
 
-def _answer(cls: type, name: str, taken: list[str]) -> str:
+def _write_answer(cls: type, name: str, taken: list[str]) -> str:
     owner = cls.__name__
     if name == "background" and hasattr(cls, "fit"):
         return (
@@ -143,7 +143,7 @@ State = dict[str, Any]
 _MOVED = ("threshold_",)  # set without a new fit
 
 
-def fitted_state(model: Any) -> State:
+def read_fitted_state(model: Any) -> State:
     """What a model has learned, by name: of a pipeline, of each of its parts. Nothing is copied."""
     found = {}
     for prefix, part in _parts(model):
@@ -153,9 +153,9 @@ def fitted_state(model: Any) -> State:
     return found
 
 
-def changed_names(before: State, model: Any) -> list[str]:
+def find_changed_names(before: State, model: Any) -> list[str]:
     """Names of what a model learned that is not what it was; a fit that found the same changes nothing."""
-    now = fitted_state(model)
+    now = read_fitted_state(model)
     return [name for name, value in before.items() if name not in now or not _is_same(value, now[name])]
 
 
@@ -203,7 +203,7 @@ def notice_fit(explainer: Any, *, learns: bool = False) -> None:
     belongs to the model of that time: then this is an error.
     """
     seen = vars(explainer)
-    changed = changed_names(seen.get("_model_state", {}), explainer.model) if "score" in seen else []
+    changed = find_changed_names(seen.get("_model_state", {}), explainer.model) if "score" in seen else []
     if was_fitted_again(changed) and seen.get("_has_learned") and not learns:
         raise InvalidInput(
             f"The {type(explainer.model).__name__} was fitted again after the fit of this "
@@ -213,7 +213,7 @@ def notice_fit(explainer: Any, *, learns: bool = False) -> None:
     if changed or learns:
         seen.pop("score", None)
     if "score" not in seen:
-        explainer._model_state = fitted_state(explainer.model)
+        explainer._model_state = read_fitted_state(explainer.model)
     explainer._has_learned = learns or bool(seen.get("_has_learned"))
 
 
@@ -270,7 +270,7 @@ class ScoreExplainer(TakesOldNames, ABC):
         refuse_idle(self)
         notice_fit(self)
         refuse_sparse(X)
-        rows = with_outputs(self.rows(X))
+        rows = keep_outputs(self.rows(X))
         if self.only_anomalies and isinstance(rows.score, IsPrediction):
             raise UnsupportedModel(
                 f"{type(self).__name__} asks what would make a row less anomalous, and "
@@ -313,7 +313,7 @@ class ScoreExplainer(TakesOldNames, ABC):
     def _extras(self, X: ArrayLike, rows: Rows, found: Attribution, shares: Floats | None) -> Extras:
         """What the method found, the rows that were left out, and normal versions where values are shares."""
         recorded = rows.recorded()
-        extras = Extras(named_outputs(rows) | dict(found.extras))
+        extras = Extras(name_outputs(rows) | dict(found.extras))
         if recorded is not None:
             extras |= {"left_out": recorded}
         if shares is None:
@@ -410,7 +410,7 @@ def _numbers(found: Attribution, values: Floats) -> dict[str, Floats | float | N
 
 def _flat_rows(score: ScoreFunction, X: ArrayLike) -> Rows:
     """Rows that are images or other arrays, laid flat."""
-    array = array_rows(X, score.feature_shape)
+    array = read_array_rows(X, score.feature_shape)
     n_cells = array[0].size
     flat = array.reshape(len(array), n_cells)
     return Rows(FlatScore(score, array.shape[1:]), flat, np.arange(n_cells), n_cells, array.shape[1:])
@@ -424,13 +424,13 @@ def lacks(score: ScoreFunction, explainer: str, what: str) -> UnsupportedModel:
 _TRIED = 20  # rows whose outputs tell whether those of two classes add up to a constant
 
 
-def with_outputs(rows: Rows) -> Rows:
+def keep_outputs(rows: Rows) -> Rows:
     """Rows that know which output of the model they have, where it has several."""
     kept = rows.score.fixed(rows.X) if isinstance(rows.score, KeepsOutput) else ()
     return replace(rows, output=kept[0]) if kept else rows
 
 
-def named_outputs(rows: Rows) -> dict[str, Any]:
+def name_outputs(rows: Rows) -> dict[str, Any]:
     """The output of each row by its number, and by its name where outputs have names, as extras hold them."""
     if rows.output is None:
         return {}

@@ -85,7 +85,7 @@ class Ensemble:
         Copies of them learn; the explainers that were passed stay as they are.
         """
         self.members_ = [
-            _blame(i, member, copy(member).fit, X) if isinstance(member, LearnsFromRows) else member
+            _call_member(i, member, copy(member).fit, X) if isinstance(member, LearnsFromRows) else member
             for i, member in enumerate(self._checked())
         ]
         return self
@@ -97,7 +97,7 @@ class Ensemble:
         seconds.
         """
         with shown(progress):
-            found = [_blame(i, member, member.explain, X) for i, member in enumerate(self._members())]
+            found = [_call_member(i, member, member.explain, X) for i, member in enumerate(self._members())]
         first = found[0]
         for i, other in enumerate(found):
             _check_alike(first, other, i)
@@ -113,7 +113,7 @@ class Ensemble:
                 "members": [f"{e.method} of {e.params['explains']}" for e in found],
             },
             kind=self.kind,
-            extras=_normal_versions(found)
+            extras=_find_normal_versions(found)
             | {
                 "disagreement": joined.disagreement,
                 "rank_spread": joined.spread.reshape(first.values.shape),
@@ -137,7 +137,7 @@ class Ensemble:
         return list(self.explainers)
 
 
-def _normal_versions(found: Sequence[Explanation]) -> Extras:
+def _find_normal_versions(found: Sequence[Explanation]) -> Extras:
     """Return "nearest_normal" of the first member that has it and explains the same scores as member 0."""
     for each in found:
         if "nearest_normal" in each.extras and np.array_equal(each.scores, found[0].scores):
@@ -145,7 +145,7 @@ def _normal_versions(found: Sequence[Explanation]) -> Extras:
     return Extras()
 
 
-def _blame(i: int, member: Any, call: Any, X: Any) -> Any:
+def _call_member(i: int, member: Any, call: Any, X: Any) -> Any:
     """Call a member; an error of ours says whose it is."""
     try:
         return call(X)
@@ -191,21 +191,21 @@ def _join(values: list[Floats]) -> _Joined:
     n, d = values[0].shape
     joined = _Joined(np.empty((n, d)), np.empty((n, d)), np.empty(n))
     for rows in cut_batches(n, 64 * d * len(values)):
-        ranks = np.stack([normalised_ranks(v[rows]) for v in values])
+        ranks = np.stack([normalise_ranks(v[rows]) for v in values])
         joined.mean[rows] = ranks.mean(axis=0)
         joined.spread[rows] = np.ptp(ranks, axis=0)
-        joined.disagreement[rows] = 1.0 - mean_correlation(ranks)
+        joined.disagreement[rows] = 1.0 - average_correlation(ranks)
     return joined
 
 
-def normalised_ranks(values: Floats) -> Floats:
+def normalise_ranks(values: Floats) -> Floats:
     """Ranks within each row, from 0 for its smallest value to 1 for its largest.
 
     Equal values share the mean of their ranks.
 
     Examples
     --------
-    >>> normalised_ranks(np.array([[5.0, -1.0, 5.0, 0.0, 2.0]]))
+    >>> normalise_ranks(np.array([[5.0, -1.0, 5.0, 0.0, 2.0]]))
     array([[0.875, 0.   , 0.875, 0.25 , 0.5  ]])
     """
     if values.shape[1] == 1:  # the only feature is the most relevant one
@@ -219,7 +219,7 @@ def normalised_ranks(values: Floats) -> Floats:
     return np.asarray((rankdata(step, axis=1) - 1) / (values.shape[1] - 1))
 
 
-def mean_correlation(ranks: Floats) -> Floats:
+def average_correlation(ranks: Floats) -> Floats:
     """Mean Pearson correlation between the ranks (members, n, d) of two members, of each row.
 
     A member that gives all features the same rank says nothing: it correlates 0 with others, and 1 with its

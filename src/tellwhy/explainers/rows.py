@@ -17,7 +17,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rule, Rules, integer, none
 from tellwhy.core.running import map_in_threads
 from tellwhy.core.score import Floats, Integers
-from tellwhy.scoring.distance_scores import recorded_rows
+from tellwhy.scoring.distance_scores import find_recorded_rows
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Rows:
 
     def recorded(self) -> Integers | None:
         """Return the training row that each row leaves out, as an explanation records it; None: none does."""
-        return None if self.left_out is None else recorded_rows(self.left_out, self.score.remembered)
+        return None if self.left_out is None else find_recorded_rows(self.left_out, self.score.remembered)
 
     def by_owner(self, values: Floats) -> Floats:
         """Sum values per score column over the user's columns."""
@@ -127,7 +127,7 @@ class Attribution:
     kind: str | None = None
 
 
-def mean_of_rows(rows: Rows, background: Floats, weights: Floats | None = None) -> Floats | float:
+def average_rows(rows: Rows, background: Floats, weights: Floats | None = None) -> Floats | float:
     """Return the mean score of background rows: one number, or one per row where outputs differ."""
     if rows.output is None:
         return float(np.average(rows.score.value(background), weights=weights))
@@ -140,7 +140,7 @@ def mean_of_rows(rows: Rows, background: Floats, weights: Floats | None = None) 
     return np.array([means[int(output)] for output in rows.output])
 
 
-def replacement_row(name: str, given: Any, shape: tuple[int, ...]) -> Floats:
+def read_replacement_row(name: str, given: Any, shape: tuple[int, ...]) -> Floats:
     """What replaces the cells of a row, from a number or an array like one input, cell by cell."""
     array = np.asarray(given, dtype=np.float64)
     size = int(np.prod(shape))
@@ -246,7 +246,7 @@ def group_numbers(groups: Groups, n_columns: int, names: Sequence[str] | None) -
                 f"group number for each of the {n_columns} columns)."
             )
         for column in columns:
-            position = _position(column, n_columns, names, number)
+            position = _find_position(column, n_columns, names, number)
             if found[position] >= 0:
                 raise InvalidParameter(
                     f"Column {column!r} is in groups[{found[position]}] and in groups[{number}]."
@@ -257,7 +257,7 @@ def group_numbers(groups: Groups, n_columns: int, names: Sequence[str] | None) -
     return found
 
 
-def _position(column: Any, n_columns: int, names: Sequence[str] | None, number: int) -> int:
+def _find_position(column: Any, n_columns: int, names: Sequence[str] | None, number: int) -> int:
     if isinstance(column, str):
         if names is None or column not in names:
             known = (

@@ -47,7 +47,7 @@ class ScaledPoints:
         return products
 
 
-def finished_by_numpy(products: Floats, Z: Floats, V: Floats, zz: Floats, vv: Floats) -> None:
+def finish_by_numpy(products: Floats, Z: Floats, V: Floats, zz: Floats, vv: Floats) -> None:
     """Do what `finish_squared_distances` does, to the bit."""
     for rows in cut_batches(len(products), len(vv), _BLOCK):
         S = products[rows]
@@ -64,7 +64,7 @@ def finished_by_numpy(products: Floats, Z: Floats, V: Floats, zz: Floats, vv: Fl
                 S[row, column] = np.cumsum(difference * difference, axis=1)[:, -1]
 
 
-_finish = LoopWithTwin(finish_squared_distances, finished_by_numpy, PAYS_AFTER)
+_finish = LoopWithTwin(finish_squared_distances, finish_by_numpy, PAYS_AFTER)
 
 
 def centre_and_unit(X: Floats) -> tuple[Floats, float]:
@@ -109,24 +109,24 @@ def median_distance(X: Floats) -> float:
     It follows the data's units, offset and scale. Where more than half of the pairs are equal, the mean of
     the positive distances takes its place.
     """
-    squared, unit = _squared_distances(X, np.random.default_rng(0))
+    squared, unit = _sample_squared_distances(X, np.random.default_rng(0))
     pairs = squared[np.triu_indices(len(squared), k=1)]
-    return _first_positive(float(np.sqrt(np.median(pairs))) if len(pairs) else 0.0, pairs) * unit
+    return _choose_first_positive(float(np.sqrt(np.median(pairs))) if len(pairs) else 0.0, pairs) * unit
 
 
-def neighbour_distance(X: Floats, rng: np.random.Generator) -> float:
+def measure_neighbour_distance(X: Floats, rng: np.random.Generator) -> float:
     """Mean distance to the 50th nearest neighbour among 1,000 rows drawn at random (Yu et al., 2015).
 
     Of fewer than 51 rows, the farthest neighbour counts. Where the 50th neighbours are all copies of the row,
     the mean of the positive distances takes their place.
     """
-    squared, unit = _squared_distances(X, rng)
+    squared, unit = _sample_squared_distances(X, rng)
     nth = min(NEIGHBOUR, len(squared) - 1)
     length = float(np.sqrt(np.partition(squared, nth, axis=1)[:, nth]).mean())
-    return _first_positive(length, squared) * unit
+    return _choose_first_positive(length, squared) * unit
 
 
-def _squared_distances(X: Floats, rng: np.random.Generator) -> tuple[Floats, float]:
+def _sample_squared_distances(X: Floats, rng: np.random.Generator) -> tuple[Floats, float]:
     """Squared distances between the rows of a sample, and the unit of their roots."""
     rows = np.asarray(X[draw_sample(len(X), SAMPLE, rng)], dtype=np.float64)
     # Distances of order 1, because the squares of very large or small ones leave the range of floats.
@@ -135,7 +135,7 @@ def _squared_distances(X: Floats, rng: np.random.Generator) -> tuple[Floats, flo
     return points.squared_distances(points.scaled), unit
 
 
-def _first_positive(length: float, squared: Floats) -> float:
+def _choose_first_positive(length: float, squared: Floats) -> float:
     """The length, or the mean of the positive distances where it is 0."""
     if length > 0:
         return length

@@ -44,7 +44,7 @@ from tellwhy.data.graph_files import read_edges, read_grid
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD, suggest_lccad
-from tellwhy.detectors.lccad.theta import middle_part, spread_of
+from tellwhy.detectors.lccad.theta import spread_of, take_middle_part
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kinds.request import check_column, write_cell
 from tellwhy.kinds.table_rows import check_has_columns, read_as_roles, read_source, take_as_named
@@ -350,7 +350,7 @@ def fit_latent_classes(nodes: NodeData, request: GraphRequest) -> tuple[LCCAD, N
     n_classes = request.n_classes
     scale = np.ones(nodes.X.shape[1])
     if n_classes is None:
-        n_classes, scale = _count_classes(*middle_part(nodes.X, nodes.graph), request)
+        n_classes, scale = _count_classes(*take_middle_part(nodes.X, nodes.graph), request)
     first = _fit_classes(nodes.X / scale.astype(nodes.X.dtype), nodes.graph, n_classes, request)
     again = _spread(first)
     scale = (scale * again).astype(nodes.X.dtype)

@@ -22,7 +22,7 @@ from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
-from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance, linear_parts, weights_of_all
+from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance, read_linear_parts, read_weights_of_all
 from tellwhy.kinds.model import kind
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.labelled_texts import (
@@ -324,7 +324,7 @@ def explain_texts(
 def _label_texts(model: Any, read: TextColumns, top: int) -> LabelledTexts:
     """Return texts with their labels; `top` of them are to be explained."""
     validate_value("explain_texts", "most", top, integer(1))
-    steps, last = linear_parts(model)
+    steps, last = read_linear_parts(model)
     if steps is None:
         raise UnsupportedModel(
             "explain_texts needs a model that takes texts: a TextClassifier, or a pipeline that begins "
@@ -336,7 +336,7 @@ def _label_texts(model: Any, read: TextColumns, top: int) -> LabelledTexts:
 
 def _explain_labels(model: Any, batch: LabelledTexts) -> TextLabels:
     """Explain the labels of texts by words; if there are many, those that are worth looking at first."""
-    last = linear_parts(model)[1]
+    last = read_linear_parts(model)[1]
     read = batch.read
     n = len(read.texts)
     own = None if read.labels is None else read.labels.astype(str)
@@ -371,7 +371,7 @@ def _check_one_each(given: ArrayLike, n: int, what: str) -> Any:
 
 def _find_labels_and_leads(steps: Any, last: Any, texts: list[str]) -> tuple[Any, Floats]:
     """Return each text's label and how far it is ahead of the runner-up."""
-    coef, intercept = weights_of_all(last)
+    coef, intercept = read_weights_of_all(last)
     places = []
     leads = []
     parts = range(0, len(texts), BATCH)
@@ -427,7 +427,7 @@ def _make_reasons(explanation: Explanation, text: str, row: int, truth: str | No
 
 def _find_class_words(last: Any, labels: NDArray[Any], explanation: Explanation) -> tuple[ClassWords, ...]:
     """Words of the classes that occur, the most frequent first: weights above the mean of all classes."""
-    coef, _ = weights_of_all(last)
+    coef, _ = read_weights_of_all(last)
     # Adding the same weights to every class changes no label: only what is above the mean tells them apart.
     mean = np.asarray(coef.mean(axis=0)).ravel()
     names = explanation.names()

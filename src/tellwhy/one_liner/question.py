@@ -34,12 +34,12 @@ from tellwhy.scoring import (
     as_prediction,
     as_score,
 )
-from tellwhy.scoring.adapters.pipelines import flat_steps
+from tellwhy.scoring.adapters.pipelines import flatten_steps
 from tellwhy.scoring.as_score import refuse_classes
-from tellwhy.scoring.model_rows import estimator_kind, lookup, predicts_only
+from tellwhy.scoring.model_rows import find_estimator_kind, look_up, predicts_only
 from tellwhy.scoring.network_output import has_parts
 from tellwhy.scoring.predictions import OUTPUTS, refuse_output
-from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
+from tellwhy.scoring.table_codes import TableCodes, encode_score, needs_codes
 
 # What the sum of the trees is, by the function that makes a probability of it.
 _OUTPUT_OF_LINK = {"identity": "probability", "logistic": "margin", "softmax": "margin"}
@@ -70,7 +70,7 @@ def _find_trees(model: Any) -> Trees | None:
     """Return the trees of a model, or of the last step of a pipeline; None where there are none."""
     is_pipeline = hasattr(model, "steps") and hasattr(model, "named_steps")
     try:
-        return read_trees(flat_steps(model)[-1][1] if is_pipeline else model)
+        return read_trees(flatten_steps(model)[-1][1] if is_pipeline else model)
     except UnsupportedModel:  # trees that do more than add up: explained like any other model
         return None
 
@@ -116,7 +116,7 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
             _refuse_choice(model, asked)
     elif isinstance(model, ScoreFunction):
         score = model
-    elif lookup(_BOOSTERS, model) is not None and (found := _find_trees(model)) is not None:
+    elif look_up(_BOOSTERS, model) is not None and (found := _find_trees(model)) is not None:
         score = _of_booster(found, type(model).__name__, asked)
     else:
         score = as_prediction(model, target=asked.target, output=asked.output)
@@ -166,7 +166,7 @@ def _booster_classes(trees: Trees, X: Any, *, is_margin: bool) -> Floats:
 
 def _refuse_sparse_gaps(model: Any, X: Any) -> None:
     """Refuse sparse rows of XGBoost, to which the zeros that they leave out are empty cells."""
-    if issparse(X) and lookup(_SPARSE_GAPS, model) is not None:
+    if issparse(X) and look_up(_SPARSE_GAPS, model) is not None:
         raise InvalidInput(
             f"X is a sparse {type(X).__name__} of shape {X.shape}, and XGBoost takes zeros that it leaves "
             "out for empty cells. Pass an array that says so: dense = X.toarray(); "
@@ -191,8 +191,10 @@ def _decide_task(model: Any, asked: Asked) -> str:
         isinstance(model, ScoreFunction) and not isinstance(model, IsPrediction)
     ):
         return "anomaly"
-    is_predictor = estimator_kind(model) in ("classifier", "regressor") or isinstance(model, IsPrediction)
-    is_other = lookup(_BOOSTERS, model) is not None or predicts_only(model)
+    is_predictor = find_estimator_kind(model) in ("classifier", "regressor") or isinstance(
+        model, IsPrediction
+    )
+    is_other = look_up(_BOOSTERS, model) is not None or predicts_only(model)
     return "prediction" if is_predictor or is_other else "anomaly"
 
 
@@ -200,7 +202,7 @@ def owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
     """Return the estimator whose method was passed, such as `model.predict`, and what that says."""
     owner = getattr(model, "__self__", None)
     name = getattr(model, "__name__", "")
-    kind = None if owner is None or isinstance(owner, type) else estimator_kind(owner)
+    kind = None if owner is None or isinstance(owner, type) else find_estimator_kind(owner)
     if kind == "regressor" and name == "predict" and asked.task != "anomaly":
         return owner, replace(asked, task="prediction")
     if kind == "classifier" and asked.task != "anomaly":
@@ -250,7 +252,7 @@ def _score_rows(score: Any, X: Any, background: Any) -> ScoreFunction:
         return score
     if isinstance(X, Frame) or np.ndim(X) == 2:
         tables = [X] if background is None else [X, background]
-        return coded(score, TableCodes.of(*tables)) if any(map(needs_codes, tables)) else score
+        return encode_score(score, TableCodes.of(*tables)) if any(map(needs_codes, tables)) else score
     if score.feature_shape is None and np.ndim(X) > 2:
         score.any_shape = True  # images, sequences: each cell gets a value
     return score
@@ -281,7 +283,7 @@ _OF_PARTS = "IntegratedGradients"  # the method of scores that takes tokens and 
 
 def is_network(model: object) -> bool:
     """Whether a model is a PyTorch module, told without loading PyTorch."""
-    return lookup(_MODULE, model) is not None
+    return look_up(_MODULE, model) is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +326,7 @@ def read(
 
 def _ask_network(model: Any, X: Any, asked: Asked) -> Any:
     """Return the network with the output that is asked for."""
-    from tellwhy.scoring.network_outputs import ending_of, read_network, with_probabilities
+    from tellwhy.scoring.network_outputs import add_probabilities, find_ending, read_network
 
     found = read_network(model, X, asked.target)
     if found.is_error and asked.target is None and asked.task == "prediction":
@@ -337,8 +339,8 @@ def _ask_network(model: Any, X: Any, asked: Asked) -> Any:
         )
     if asked.output == "probability":
         words = f"{found.words}, as a probability"
-        return replace(found, model=with_probabilities(found.model, X), words=words)
-    if ending_of(found.model, X) == "sigmoid":
+        return replace(found, model=add_probabilities(found.model, X), words=words)
+    if find_ending(found.model, X) == "sigmoid":
         raise InvalidParameter(
             f"output='margin' asks for what comes before a probability, and a sigmoid at the end of "
             f"{type(model).__name__} is not taken off. Wrap the network without it, or pass "

@@ -30,7 +30,7 @@ from tellwhy.explainers.perturbation.text_pieces import (
 from tellwhy.one_liner.method import make_explainer
 from tellwhy.one_liner.question import Asked, owner_of_method
 from tellwhy.scoring import FunctionScore, PredictionScore, as_score
-from tellwhy.scoring.model_rows import estimator_kind, lookup
+from tellwhy.scoring.model_rows import find_estimator_kind, look_up
 from tellwhy.scoring.predictions import whole_prediction
 
 METHODS = ("KernelShap", "Occlusion", "Lime", "OwenValues", "Interactions")
@@ -168,9 +168,9 @@ def _pairs(found: Sequence[Explanation | float], shape: tuple[int, int]) -> dict
 def read_texts(model: Any, texts: Sequence[str], asked: Asked) -> Any:
     """Return what is explained of a model of texts, as a score of lists of texts."""
     owner, asked = owner_of_method(model, asked)
-    if lookup(_PIPELINE, owner) is not None:
+    if look_up(_PIPELINE, owner) is not None:
         return _labelled(partial(_called_pipeline, owner, asked.output), texts, asked, _pipeline_words(asked))
-    kind = estimator_kind(owner)
+    kind = find_estimator_kind(owner)
     if kind in ("classifier", "regressor") and asked.task != "anomaly":
         return whole_prediction(owner, target=asked.target, output=asked.output)
     is_plain = callable(owner) and kind is None and not isinstance(owner, GivesScore)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tellwhy.core.compiled import jitable, njit, overloads
-from tellwhy.optimise.arrays import Array, namespace
+from tellwhy.optimise.arrays import Array, find_namespace
 
 # Sums may be added in any order (which makes vector instructions of them) and products fused into them. NaN
 # and infinity keep their meaning: a score that overflows must not pass for a low one. The two recursions have
@@ -50,7 +50,7 @@ def copy_scaled(a, b, factor):
 
 
 @_sums
-def first_loop(q, steps, changes, rho, count, alphas):
+def run_first_loop(q, steps, changes, rho, count, alphas):
     """First loop for one problem, on q itself: α = ρ s·q and q −= α y, from the newest pair to the oldest.
 
     Returns 1/curvature along the newest pair with ρ > 0 (0 where there is none).
@@ -76,7 +76,7 @@ def first_loop(q, steps, changes, rho, count, alphas):
 
 
 @_sums
-def second_loop(q, steps, changes, rho, count, alphas):
+def run_second_loop(q, steps, changes, rho, count, alphas):
     """Second loop, on q itself: from the oldest pair to the newest, q += (α − ρ y·q) s."""
     history = len(rho)
     for back in range(min(history, count) - 1, -1, -1):
@@ -97,7 +97,9 @@ def take_off_changes(Q, which, pairs):
     alphas = np.zeros((len(Q), pairs.rho.shape[1]))
     scale = np.zeros(len(Q))
     for i, p in enumerate(which):
-        scale[i] = first_loop(Q[i], pairs.steps[p], pairs.changes[p], pairs.rho[p], pairs.count[p], alphas[i])
+        scale[i] = run_first_loop(
+            Q[i], pairs.steps[p], pairs.changes[p], pairs.rho[p], pairs.count[p], alphas[i]
+        )
     return alphas, scale
 
 
@@ -105,7 +107,7 @@ def take_off_changes(Q, which, pairs):
 def add_steps(Q, alphas, which, pairs):
     """Second loop of the problems `which`, on Q itself."""
     for i, p in enumerate(which):
-        second_loop(Q[i], pairs.steps[p], pairs.changes[p], pairs.rho[p], pairs.count[p], alphas[i])
+        run_second_loop(Q[i], pairs.steps[p], pairs.changes[p], pairs.rho[p], pairs.count[p], alphas[i])
 
 
 ARMIJO = 1e-4  # share of the decrease foretold by the slope that a step must bring
@@ -125,7 +127,7 @@ for_one_or_many = jitable(error_model="numpy")
 
 def where(condition: Array, a: Array, b: Array) -> Array:
     """Return a where the condition holds, else b."""
-    return namespace(condition).where(condition, a, b)
+    return find_namespace(condition).where(condition, a, b)
 
 
 @overloads(where)
@@ -212,7 +214,7 @@ def has_arrived(promise, f, tolerance, left):
 
 
 @for_one_or_many
-def new_line(f, promise, reach):
+def start_line(f, promise, reach):
     """Begin a search in a direction whose largest entry has size `reach`."""
     return Line(f, -promise, FARTHEST / (reach + NEXT_TO_NOTHING))
 
@@ -245,12 +247,12 @@ def judged(line, search, value, after, expected, has_edges):
     is_over = (is_low & is_flat) | is_enough | (n_tried >= TRIALS)
     low = where(is_low, search.t, search.low)
     high = where(is_low, search.high, search.t)
-    t = next_length(search.t, low, high, line.before, rise)
+    t = choose_next_length(search.t, low, high, line.before, rise)
     return Verdict(is_best, is_over, Search(t, low, high, best_f, n_tried))
 
 
 @for_one_or_many
-def next_length(t, low, high, before, rise):
+def choose_next_length(t, low, high, before, rise):
     """Twice as far where every length so far went down; else the lowest point of a parabola, or half-way.
 
     The parabola has the value and the slope at the beginning and the value at t. It is kept within a tenth
@@ -276,7 +278,7 @@ def is_as_good_as_there(promise, f):
 
 
 @for_one_or_many
-def inverse_curvature(product, step_square, change_square):
+def invert_curvature(product, step_square, change_square):
     """1/(step·change), or 0 where the pair tells no curvature: BFGS needs step·change > 0."""
     is_usable = product > NO_CURVATURE * (step_square * change_square) ** 0.5
     return where(is_usable, 1.0 / where(is_usable, product, 1.0), 0.0)
@@ -289,13 +291,13 @@ def _direct(p, tables, alphas):
     past = tables.past
     copy_scaled(tables.G[p], D, 1.0)
     copy_scaled(alphas, alphas, 0.0)  # pairs of no use are passed over and leave their place as it was
-    scale = first_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
+    scale = run_first_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
     if scale == 0.0:
         scale = 1.0 / max(largest(D), 1.0)
     # The second loop is linear: run on −q with −α it gives −H·slope, without another pass for the sign.
     copy_scaled(D, D, -scale)
     copy_scaled(alphas, alphas, -1.0)
-    second_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
+    run_second_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
 
 
 @njit(nogil=True, cache=True)
@@ -319,7 +321,7 @@ def _begin(p, tables, rules):
     if has_arrived(state.promise, f, rules.tolerances[state.iteration], rules.share * (rules.tops[p] - f)):
         state.converged = True
         return False
-    line = new_line(f, state.promise, largest(D))
+    line = start_line(f, state.promise, largest(D))
     state.before = line.before
     state.longest = line.longest
     state.t = 1.0
@@ -363,7 +365,7 @@ def _move(p, tables):
     best_U = tables.best_U[p]
     past = tables.past
     rho = past.rho[p]
-    if not is_moving(state.has_moved, _farthest(best_U, U)):
+    if not is_moving(state.has_moved, _find_farthest(best_U, U)):
         tries_again = largest(rho) > 0.0
         copy_scaled(rho, rho, 0.0)
         if not tries_again:
@@ -378,7 +380,7 @@ def _move(p, tables):
 
 
 @njit(nogil=True, cache=True)
-def _farthest(a, b):
+def _find_farthest(a, b):
     """Return the largest difference of two rows."""
     found = 0.0
     for j in range(len(a)):
@@ -394,7 +396,7 @@ def _go(U, G, best_U, best_G, step, change):
         change[j] = best_G[j] - G[j]
         U[j] = best_U[j]
         G[j] = best_G[j]
-    return inverse_curvature(dot(step, change), dot(step, step), dot(change, change))
+    return invert_curvature(dot(step, change), dot(step, step), dot(change, change))
 
 
 @njit(nogil=True, cache=True)

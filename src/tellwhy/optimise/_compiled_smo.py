@@ -35,14 +35,14 @@ def smo(K, gradient, alpha, cap, tol, max_steps):
         up = pair.up
         down = pair.down
         slope = gradient[down] - gradient[up]
-        step = _shift(alpha, up, down, slope / _curvature(K, up, down), cap)
+        step = _shift(alpha, up, down, slope / _compute_curvature(K, up, down), cap)
         for k in range(len(alpha)):
             gradient[k] += step * (K[up, k] - K[down, k])
     return violation
 
 
 @njit(nogil=True, cache=True)
-def _curvature(K, i, j):
+def _compute_curvature(K, i, j):
     return max(K[i, i] + K[j, j] - 2.0 * K[i, j], LEAST_CURVATURE)
 
 
@@ -68,7 +68,7 @@ def _choose(K, gradient, alpha, cap):
             highest = max(highest, gradient[j])
             excess = gradient[j] - lowest
             if excess > 0.0:
-                gain = excess * excess / _curvature(K, up, j)
+                gain = excess * excess / _compute_curvature(K, up, j)
                 if gain > best_gain:
                     down = j
                     best_gain = gain

@@ -63,7 +63,7 @@ def on_host(x: Array) -> Floats:
     return x if isinstance(x, np.ndarray) else np.asarray(x.detach().cpu().numpy())
 
 
-def namespace(x: Array) -> ModuleType:
+def find_namespace(x: Array) -> ModuleType:
     """Return the library that an array belongs to."""
     if isinstance(x, np.ndarray):
         return np
@@ -72,7 +72,7 @@ def namespace(x: Array) -> ModuleType:
     return torch
 
 
-def copied(x: Array) -> Array:
+def copy_array(x: Array) -> Array:
     """Return a copy."""
     return x.copy() if isinstance(x, np.ndarray) else x.clone()
 
@@ -91,22 +91,24 @@ def filled(like: Array, shape: tuple[int, ...], value: Any) -> Array:
 def placed(like: Array, x: Any) -> Array:
     """Return numbers as an array that is placed like another one."""
     x = np.asarray(x)
-    return x if isinstance(like, np.ndarray) else namespace(like).tensor(x, device=like.device)
+    return x if isinstance(like, np.ndarray) else find_namespace(like).tensor(x, device=like.device)
 
 
 def counted(like: Array, n: int) -> Array:
     """Return 0, …, n − 1, placed like another array."""
-    return np.arange(n) if isinstance(like, np.ndarray) else namespace(like).arange(n, device=like.device)
+    return (
+        np.arange(n) if isinstance(like, np.ndarray) else find_namespace(like).arange(n, device=like.device)
+    )
 
 
-def true_rows(mask: Array) -> Array:
+def find_true_rows(mask: Array) -> Array:
     """Return where a mask is true."""
     return np.flatnonzero(mask) if isinstance(mask, np.ndarray) else mask.nonzero()[:, 0]
 
 
 def joined(a: Array, b: Array) -> Array:
     """Return one array after the other."""
-    return np.concatenate([a, b]) if isinstance(a, np.ndarray) else namespace(a).cat([a, b])
+    return np.concatenate([a, b]) if isinstance(a, np.ndarray) else find_namespace(a).cat([a, b])
 
 
 def at_least(x: Array, bound: float) -> Array:
@@ -119,6 +121,6 @@ def row_dot(a: Array, b: Array) -> Array:
     return np.einsum("ij,ij->i", a, b) if isinstance(a, np.ndarray) else (a * b).sum(1)
 
 
-def row_largest(x: Array) -> Array:
+def find_row_largest(x: Array) -> Array:
     """Return the largest magnitude in each row."""
     return np.abs(x).max(axis=1) if isinstance(x, np.ndarray) else x.abs().amax(1)

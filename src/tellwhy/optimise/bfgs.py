@@ -8,8 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tellwhy.optimise._compiled_descent import Pairs, add_steps, inverse_curvature, take_off_changes
-from tellwhy.optimise.arrays import Array, at_least, copied, filled, namespace, row_dot, row_largest
+from tellwhy.optimise._compiled_descent import Pairs, add_steps, invert_curvature, take_off_changes
+from tellwhy.optimise.arrays import (
+    Array,
+    at_least,
+    copy_array,
+    filled,
+    find_namespace,
+    find_row_largest,
+    row_dot,
+)
 
 HISTORY = 8
 
@@ -49,7 +57,7 @@ class LastSteps:
         place = pairs.count[which] % HISTORY
         pairs.steps[which, place] = step
         pairs.changes[which, place] = change
-        pairs.rho[which, place] = inverse_curvature(
+        pairs.rho[which, place] = invert_curvature(
             row_dot(step, change), row_dot(step, step), row_dot(change, change)
         )
         pairs.count[which] += 1
@@ -69,20 +77,20 @@ class LastSteps:
 
         Between the loops stands a first guess of H: the precondition, or else the curvature of the last step.
         """
-        q = copied(slope)
+        q = copy_array(slope)
         if isinstance(q, np.ndarray):
             alphas, scale = take_off_changes(q, which, self.pairs)
             q = _scaled(q, scale) if precondition is None else precondition(q)
             add_steps(q, alphas, which, self.pairs)
             return q
-        pairs = self._newest_first(which)
-        alphas, scale = _changes_taken_off(q, pairs)
+        pairs = self._list_newest_first(which)
+        alphas, scale = _take_changes_off(q, pairs)
         q = _scaled(q, scale) if precondition is None else precondition(q)
         for pair, alpha in zip(reversed(pairs), reversed(alphas), strict=True):
             q += (alpha - pair.rho * row_dot(pair.change, q))[:, None] * pair.step
         return q
 
-    def _newest_first(self, which: Array) -> list[_Pair]:
+    def _list_newest_first(self, which: Array) -> list[_Pair]:
         """Return the pairs of some problems, as many for all: those with fewer get ρ = 0, to no effect."""
         pairs = self.pairs
         count = pairs.count[which]
@@ -104,9 +112,9 @@ class _Pair(NamedTuple):
     rho: Array  # (problems,)
 
 
-def _changes_taken_off(q: Array, pairs: list[_Pair]) -> tuple[list[Array], Array]:
+def _take_changes_off(q: Array, pairs: list[_Pair]) -> tuple[list[Array], Array]:
     """Run the first loop on q itself; return its factors, and 1/curvature of the newest usable pair."""
-    xp = namespace(q)
+    xp = find_namespace(q)
     alphas = []
     scale = filled(q, (len(q),), 0.0)
     for pair in pairs:
@@ -122,12 +130,12 @@ def _changes_taken_off(q: Array, pairs: list[_Pair]) -> tuple[list[Array], Array
 
 def _scaled(q: Array, scale: Array) -> Array:
     """Multiply by 1/curvature; where none is known, make q at most one unit long."""
-    return namespace(q).where(scale[:, None] > 0, scale[:, None] * q, plain(q))
+    return find_namespace(q).where(scale[:, None] > 0, scale[:, None] * q, plain(q))
 
 
 def plain(slope: Array) -> Array:
     """Return the slope, made at most one unit long in any coordinate."""
-    return slope / at_least(row_largest(slope), 1.0)[:, None]
+    return slope / at_least(find_row_largest(slope), 1.0)[:, None]
 
 
 @dataclass(frozen=True)
@@ -145,7 +153,7 @@ class Edges:
 
     def slope(self, problems: Array, U: Array, G: Array) -> Array:
         """Return the slope of steepest descent: of the smallest subgradient, 0 where a wall is in the way."""
-        xp = namespace(U)
+        xp = find_namespace(U)
         if self.weights is not None:
             w = self.weights[problems]
             at_zero = xp.sign(G) * at_least(xp.abs(G) - w, 0.0)
@@ -162,7 +170,7 @@ class Edges:
         """Return how far along D the first wall is, at most half of D."""
         assert self.low is not None
         assert self.high is not None
-        xp = namespace(U)
+        xp = find_namespace(U)
         room = xp.where(D > 0, self.high[problems] - U, U - self.low[problems])
         with np.errstate(divide="ignore", invalid="ignore"):
             lengths = xp.where(D != 0, room / xp.abs(D), np.inf)
@@ -170,7 +178,7 @@ class Edges:
 
     def project(self, problems: Array, U: Array, slope: Array, trial: Array) -> Array:
         """Return the trial points, stopped at kinks and walls."""
-        xp = namespace(U)
+        xp = find_namespace(U)
         if self.weights is not None:
             orthant = xp.where(U == 0, -xp.sign(slope), xp.sign(U))
             crossed = (self.weights[problems] > 0) & (trial * orthant < 0)

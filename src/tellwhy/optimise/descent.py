@@ -35,19 +35,19 @@ from tellwhy.optimise._compiled_descent import (
     is_as_good_as_there,
     is_moving,
     judged,
-    new_line,
+    start_line,
     where,
 )
 from tellwhy.optimise.arrays import (
     Array,
-    copied,
+    copy_array,
     counted,
     filled,
+    find_row_largest,
+    find_true_rows,
     joined,
     placed,
     row_dot,
-    row_largest,
-    true_rows,
 )
 from tellwhy.optimise.bfgs import Edges, LastSteps, plain
 
@@ -95,8 +95,8 @@ class Run(ABC):
         states["part"][:] = found.part
         # Copies, because tables change in place, and what `evaluate` gave belongs to its owner.
         self.tables = Tables(
-            U=copied(start),
-            G=copied(found.slope),
+            U=copy_array(start),
+            G=copy_array(found.slope),
             D=filled(start, tuple(start.shape), 0.0),
             best_U=filled(start, tuple(start.shape), 0.0),
             best_G=filled(start, tuple(start.shape), 0.0),
@@ -204,7 +204,7 @@ class ArrayRun(Run):
         is_there = has_arrived(aim.promise, f, tolerance, rules.share * (rules.tops[which] - f))
         if is_there.any():
             states["converged"][which[is_there]] = True
-            going = true_rows(~is_there)
+            going = find_true_rows(~is_there)
             which = which[going]
             aim = Aim(aim.slope[going], aim.direction[going], aim.promise[going])
         self._begin(which, aim)
@@ -226,20 +226,22 @@ class ArrayRun(Run):
     def _direction(self, which: Array, U: Array, slope: Array) -> Array:
         newton = self.newton(which)
         if newton is not None and self.edges.low is not None:
-            return self._along_walls(which, U, slope, newton)
+            return self._step_along_walls(which, U, slope, newton)
         direction = -self.past.inverse_times(which, slope, newton)
         if self.edges.are_there:
             # A coordinate that would go up would also leave its orthant, or push against its wall.
             direction = where(direction * slope < 0, direction, 0.0)
         return direction
 
-    def _along_walls(self, which: Array, U: Array, slope: Array, newton: Callable[[Array], Array]) -> Array:
+    def _step_along_walls(
+        self, which: Array, U: Array, slope: Array, newton: Callable[[Array], Array]
+    ) -> Array:
         """Take the Newton step among the coordinates that no wall stops.
 
         A step may push further coordinates through their walls. These are stopped too, and the step is taken
         again, until it pushes none.
         """
-        slope = copied(slope)
+        slope = copy_array(slope)
         while True:
             direction = -newton(slope)
             is_stopped = self.edges.stop(which, U, direction) & (slope != 0)
@@ -256,7 +258,7 @@ class ArrayRun(Run):
         f = states["f"][which]
         # The promise minds kinks and walls; the slope of the smooth part along the direction does not.
         before = row_dot(self.tables.G[which], aim.direction)
-        line = new_line(f, -before, row_largest(aim.direction))
+        line = start_line(f, -before, find_row_largest(aim.direction))
         states["before"][which] = line.before
         states["longest"][which] = line.longest
         states["t"][which] = 1.0
@@ -276,14 +278,14 @@ class ArrayRun(Run):
 
     def judge(self, going: Array, trial: Trial, found: Found) -> tuple[Array, Array]:
         """Judge trials, and move the problems whose search is over."""
-        verdict = self._verdict(going, trial, found)
-        self._keep(going, trial.points, found, true_rows(verdict.is_best))
+        verdict = self._judge_trial(going, trial, found)
+        self._keep(going, trial.points, found, find_true_rows(verdict.is_best))
         for name, numbers in verdict.search._asdict().items():
             self.tables.states[name][going] = numbers
-        searching = going[true_rows(~verdict.is_over)]
-        return searching, self._move(going[true_rows(verdict.is_over)])
+        searching = going[find_true_rows(~verdict.is_over)]
+        return searching, self._move(going[find_true_rows(verdict.is_over)])
 
-    def _verdict(self, going: Array, trial: Trial, found: Found) -> Verdict:
+    def _judge_trial(self, going: Array, trial: Trial, found: Found) -> Verdict:
         states, edges = self.tables.states, self.edges
         line = Line(*(states[name][going] for name in Line._fields))
         search = Search(*(states[name][going] for name in Search._fields))
@@ -312,11 +314,11 @@ class ArrayRun(Run):
         """Go to the best points of the searches; return the problems that can go on."""
         tables, states = self.tables, self.tables.states
         step = tables.best_U[which] - tables.U[which]
-        moves = is_moving(states["has_moved"][which], row_largest(step))
+        moves = is_moving(states["has_moved"][which], find_row_largest(step))
         stuck = which[:0]
         if not moves.all():
             stuck = self._stuck(which[~moves])
-            moving = true_rows(moves)
+            moving = find_true_rows(moves)
             which, step = which[moving], step[moving]
         G = tables.best_G[which]
         self.past.add(which, step, G - tables.G[which])
@@ -399,7 +401,9 @@ def descend(
     array([ True])
     """
     edges = edges or Edges()
-    rules = _rules(start, slack, _tolerances(precondition is not None, max_iterations, edges.weights is None))
+    rules = _rules(
+        start, slack, _choose_tolerances(precondition is not None, max_iterations, edges.weights is None)
+    )
     run: Run
     if isinstance(start, np.ndarray) and not edges.are_there:
         run = CompiledRun(evaluate, start, rules, precondition)
@@ -407,7 +411,7 @@ def descend(
         run = ArrayRun(evaluate, start, rules, precondition, edges)
     run.go()
     states = run.tables.states
-    return Descent(run.tables.U, copied(states["f"]), copied(states["converged"]))
+    return Descent(run.tables.U, copy_array(states["f"]), copy_array(states["converged"]))
 
 
 def _rules(start: Array, slack: Slack | None, tolerances: list[float]) -> Rules:
@@ -418,7 +422,7 @@ def _rules(start: Array, slack: Slack | None, tolerances: list[float]) -> Rules:
     return Rules(asked, slack.share, slack.tops)
 
 
-def _tolerances(is_newton: bool, max_iterations: int, is_smooth: bool) -> list[float]:
+def _choose_tolerances(is_newton: bool, max_iterations: int, is_smooth: bool) -> list[float]:
     """Return what is asked for at each iteration: less of problems that take long.
 
     With kinks (`is_smooth` false) a small step may be due to a kink that is about to be left, so nothing is

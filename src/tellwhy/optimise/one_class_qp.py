@@ -61,19 +61,19 @@ def solve(
     p = np.zeros(n) if linear is None else linear
     if cap * n <= 1 + 1e-12:  # ν = 1 leaves one feasible point
         weights = np.full(n, 1.0 / n)
-        return _finished(weights, p + _times(columns, weights), cap, tol)
+        return _finish_solution(weights, p + _multiply_by_kernel(columns, weights), cap, tol)
     # libsvm has no linear term, and wants all of K at once.
     use_libsvm = linear is None and (solver == "libsvm" or (solver == "auto" and n <= SMALL))
     if use_libsvm:
         K = columns(np.arange(n))
-        weights = _libsvm(K, nu, tol)
+        weights = _solve_by_libsvm(K, nu, tol)
         gradient = K @ weights
-        return _finished(weights, gradient, cap, tol)
+        return _finish_solution(weights, gradient, cap, tol)
     weights, gradient = _decompose(columns, p, cap, tol)
-    return _finished(weights, gradient, cap, tol)
+    return _finish_solution(weights, gradient, cap, tol)
 
 
-def _libsvm(K: Floats, nu: float, tol: float) -> Floats:
+def _solve_by_libsvm(K: Floats, nu: float, tol: float) -> Floats:
     # libsvm stops at an absolute violation of νn·g, which is at least ν·k(0) on average.
     absolute = tol * nu * float(np.abs(np.diagonal(K)).mean())
     model = LibsvmOneClass(kernel="precomputed", nu=nu, tol=absolute, cache_size=500).fit(K)
@@ -85,18 +85,18 @@ def _libsvm(K: Floats, nu: float, tol: float) -> Floats:
 def _decompose(columns: Columns, p: Floats, cap: float, tol: float) -> tuple[Floats, Floats]:
     """Optimise a few hundred weights at a time; return all weights, and the gradient."""
     n = len(p)
-    weights = _feasible_start(n, cap)
-    gradient = p + _times(columns, weights)
+    weights = _make_feasible_start(n, cap)
+    gradient = p + _multiply_by_kernel(columns, weights)
     size = min(n, WORKING_SET)
     chosen, block = np.empty(0, dtype=np.int64), np.empty((n, 0))
     for _ in track(range(MAX_ROUNDS), MAX_ROUNDS, "fitting the one-class model"):
-        violation, scale = _violation(weights, gradient, cap)
+        violation, scale = _measure_violation(weights, gradient, cap)
         if violation <= tol * scale:
             break
         # Half of the working set stays: its columns are there already, and sets that change completely may
         # take turns in undoing each other's work.
         kept = chosen[len(chosen) - size // 2 :] if len(chosen) else chosen
-        new = _worst_violators(weights, gradient, cap, size - len(kept), excluded=kept)
+        new = _find_worst_violators(weights, gradient, cap, size - len(kept), excluded=kept)
         block = np.hstack([block[:, len(chosen) - len(kept) :], columns(new)])
         chosen = np.concatenate([kept, new])
         local, local_gradient = weights[chosen], gradient[chosen]
@@ -108,7 +108,7 @@ def _decompose(columns: Columns, p: Floats, cap: float, tol: float) -> tuple[Flo
     return weights, gradient
 
 
-def _feasible_start(n: int, cap: float) -> Floats:
+def _make_feasible_start(n: int, cap: float) -> Floats:
     """Weight at the cap on as many rows as it takes, spread over the data."""
     order = np.random.default_rng(0).permutation(n)
     weights = np.zeros(n)
@@ -119,7 +119,7 @@ def _feasible_start(n: int, cap: float) -> Floats:
     return weights
 
 
-def _times(columns: Columns, weights: Floats) -> Floats:
+def _multiply_by_kernel(columns: Columns, weights: Floats) -> Floats:
     """Kα over the columns that have weight, in blocks."""
     support = np.flatnonzero(weights)
     total = np.zeros(len(weights))
@@ -129,7 +129,7 @@ def _times(columns: Columns, weights: Floats) -> Floats:
     return total
 
 
-def _violation(weights: Floats, gradient: Floats, cap: float) -> tuple[float, float]:
+def _measure_violation(weights: Floats, gradient: Floats, cap: float) -> tuple[float, float]:
     """Largest violation of the optimality conditions, and the gradient's scale to compare it with."""
     can_grow, can_shrink = gradient[weights < cap], gradient[weights > 0]
     if not len(can_grow):
@@ -138,7 +138,7 @@ def _violation(weights: Floats, gradient: Floats, cap: float) -> tuple[float, fl
     return float(can_shrink.max() - can_grow.min()), scale
 
 
-def _worst_violators(
+def _find_worst_violators(
     weights: Floats, gradient: Floats, cap: float, room: int, *, excluded: Integers
 ) -> Integers:
     """Rows that want most to grow, and as many that want most to shrink."""
@@ -152,12 +152,12 @@ def _worst_violators(
     return np.concatenate([grow, shrink])
 
 
-def _finished(weights: Floats, gradient: Floats, cap: float, tol: float) -> Solution:
+def _finish_solution(weights: Floats, gradient: Floats, cap: float, tol: float) -> Solution:
     # Weights that are rounding would make support points of rows that are none.
     weights = np.where(weights < 1e-12 * cap, 0.0, weights)
     weights /= weights.sum()
     # Dividing by the sum may have moved weights off the cap by rounding: they count as being at it.
-    violation, scale = _violation(weights, gradient, cap * (1 - 1e-9))
+    violation, scale = _measure_violation(weights, gradient, cap * (1 - 1e-9))
     if violation > 10 * tol * scale:
         warnings.warn(
             f"The one-class problem was not solved to tol={tol:g}: the optimality conditions are violated by "
@@ -165,10 +165,10 @@ def _finished(weights: Floats, gradient: Floats, cap: float, tol: float) -> Solu
             NotConverged,
             stacklevel=5,
         )
-    return Solution(weights, gradient, _boundary_level(weights, gradient, cap), violation / scale)
+    return Solution(weights, gradient, _find_boundary_level(weights, gradient, cap), violation / scale)
 
 
-def _boundary_level(weights: Floats, gradient: Floats, cap: float) -> float:
+def _find_boundary_level(weights: Floats, gradient: Floats, cap: float) -> float:
     """Gradient on the boundary, low enough that rows on it count as inside.
 
     Rows with weights between 0 and the cap lie on the boundary, and the solver leaves their gradients within

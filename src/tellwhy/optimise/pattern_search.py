@@ -27,7 +27,7 @@ SMALLEST_STEP = 1.0 / 8.0  # smaller steps stay within the flat parts of a fores
 _BATCH_BYTES = 64 * 2**20
 
 
-def pattern_search(
+def search_pattern(
     value: Callable[[Integers, Floats], Floats],
     start: Floats,
     *,
@@ -57,7 +57,7 @@ def pattern_search(
     --------
     >>> def away_from_two(problems, U):
     ...     return np.abs(U - 2).sum(axis=1)
-    >>> found = pattern_search(away_from_two, np.zeros((1, 2)), free=np.array([[True, False]]))
+    >>> found = search_pattern(away_from_two, np.zeros((1, 2)), free=np.array([[True, False]]))
     >>> found.U, found.converged
     (array([[2., 0.]]), array([ True]))
     """
@@ -82,7 +82,7 @@ class _Search:
         step = np.ones(len(todo))
         found.values[todo] = self.value(todo, found.U[todo])
         for _ in range(max_rounds):
-            lowest, at = self._lowest(todo, self._trials(todo, found.U[todo], step))
+            lowest, at = self._lowest(todo, self._make_trials(todo, found.U[todo], step))
             is_lower = lowest < found.values[todo]
             found.U[todo[is_lower]] = at[is_lower]
             found.values[todo[is_lower]] = lowest[is_lower]
@@ -93,7 +93,7 @@ class _Search:
             if not len(todo):
                 break
 
-    def _trials(self, todo: Integers, U: Floats, step: Floats) -> Floats:
+    def _make_trials(self, todo: Integers, U: Floats, step: Floats) -> Floats:
         """Points to try, shape (problems, trials, d), within the walls."""
         aims = np.zeros((len(todo), 1, U.shape[1])) if self.targets is None else self.targets(todo)
         trials = _moved(U, self.free[todo], step, aims)
@@ -150,7 +150,7 @@ class Bracket(NamedTuple):
     def around_lowest(cls, places: Floats, heights: Floats) -> Bracket:
         """Take the lowest of many places, and its neighbours."""
         middle = np.clip(heights.argmin(axis=1), 1, places.shape[1] - 2)
-        return cls(places, heights)._three_around(middle)
+        return cls(places, heights)._put_three_around(middle)
 
     def vertex(self) -> Floats:
         """Return the lowest place of the parabola; half-way into the wider side where it is not inside."""
@@ -175,9 +175,9 @@ class Bracket(NamedTuple):
         sorted_four = Bracket(
             np.take_along_axis(places, order, axis=1), np.take_along_axis(heights, order, axis=1)
         )
-        return sorted_four._three_around(np.clip(sorted_four.heights.argmin(axis=1), 1, 2))
+        return sorted_four._put_three_around(np.clip(sorted_four.heights.argmin(axis=1), 1, 2))
 
-    def _three_around(self, middle: Integers) -> Bracket:
+    def _put_three_around(self, middle: Integers) -> Bracket:
         around = middle[:, None] + np.array([-1, 0, 1])
         return Bracket(
             np.take_along_axis(self.places, around, axis=1), np.take_along_axis(self.heights, around, axis=1)

@@ -13,7 +13,12 @@ from typing import Any
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score import Floats, GivesScore, HasGradient, ScoreFunction
-from tellwhy.scoring.function_scores import FunctionScore, one_per_cell, one_per_row, private_rows
+from tellwhy.scoring.function_scores import (
+    FunctionScore,
+    check_one_per_cell,
+    check_one_per_row,
+    make_private_rows,
+)
 from tellwhy.scoring.model_rows import load_reader
 
 # public class name → the file and the function below `scoring` that read it
@@ -21,24 +26,24 @@ ADAPTERS: dict[str, str] = {
     "sklearn.svm.OneClassSVM": "adapters.sklearn_distances:one_class_svm",
     "sklearn.neighbors.KernelDensity": "adapters.sklearn_distances:kernel_density",
     "sklearn.neighbors.NearestNeighbors": "adapters.sklearn_distances:nearest_neighbours",
-    "sklearn.cluster.KMeans": "adapters.sklearn_distances:nearest_centre",
-    "sklearn.cluster.MiniBatchKMeans": "adapters.sklearn_distances:nearest_centre",
-    "sklearn.cluster.BisectingKMeans": "adapters.sklearn_distances:nearest_centre",
+    "sklearn.cluster.KMeans": "adapters.sklearn_distances:read_nearest_centre",
+    "sklearn.cluster.MiniBatchKMeans": "adapters.sklearn_distances:read_nearest_centre",
+    "sklearn.cluster.BisectingKMeans": "adapters.sklearn_distances:read_nearest_centre",
     "sklearn.mixture.BaseMixture": "adapters.sklearn_models:mixture",
     "sklearn.decomposition.PCA": "adapters.sklearn_models:reconstruction",
     "sklearn.decomposition.IncrementalPCA": "adapters.sklearn_models:reconstruction",
     "sklearn.decomposition.TruncatedSVD": "adapters.sklearn_models:reconstruction",
-    "sklearn.covariance.EllipticEnvelope": "adapters.sklearn_models:mahalanobis",
-    "sklearn.covariance.EmpiricalCovariance": "adapters.sklearn_models:mahalanobis",
-    "sklearn.linear_model.SGDOneClassSVM": "adapters.sklearn_models:linear_one_class",
-    "sklearn.neighbors.LocalOutlierFactor": "adapters.sklearn_models:local_outlier_factor",
-    "sklearn.base.OutlierMixin": "adapters.sklearn_models:outlier_detector",
+    "sklearn.covariance.EllipticEnvelope": "adapters.sklearn_models:read_mahalanobis",
+    "sklearn.covariance.EmpiricalCovariance": "adapters.sklearn_models:read_mahalanobis",
+    "sklearn.linear_model.SGDOneClassSVM": "adapters.sklearn_models:read_linear_one_class",
+    "sklearn.neighbors.LocalOutlierFactor": "adapters.sklearn_models:read_local_outlier_factor",
+    "sklearn.base.OutlierMixin": "adapters.sklearn_models:read_outlier_detector",
     "sklearn.pipeline.Pipeline": "adapters.pipelines:pipeline",
-    "sklearn.model_selection.BaseSearchCV": "adapters.pipelines:best_of_search",
+    "sklearn.model_selection.BaseSearchCV": "adapters.pipelines:read_best_of_search",
     "sklearn.frozen.FrozenEstimator": "adapters.pipelines:frozen",
     "torch.nn.modules.module.Module": "network_output:NetworkOutput",
     "pyod.models.knn.KNN": "adapters.pyod_models:nearest_neighbours",
-    "pyod.models.abod.ABOD": "adapters.pyod_models:angles",
+    "pyod.models.abod.ABOD": "adapters.pyod_models:read_angles",
     "pyod.models.copod.COPOD": "adapters.pyod_models:tails",
     "pyod.models.ecod.ECOD": "adapters.pyod_models:tails",
     "pyod.models.base.BaseDetector": "adapters.pyod_models:detector",
@@ -77,7 +82,7 @@ class CheckedScore:
     def value(self, X: Any, *left_out: Any) -> Floats:
         """One finite number per row."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        return one_per_row(self._score.value(private_rows(X), *left_out), n, self._score.describes)
+        return check_one_per_row(self._score.value(make_private_rows(X), *left_out), n, self._score.describes)
 
     @property
     def gradient(self) -> Callable[..., Floats] | None:
@@ -85,8 +90,8 @@ class CheckedScore:
         return self._checked_gradient if isinstance(self._score, HasGradient) else None
 
     def _checked_gradient(self, X: Any, *left_out: Any) -> Floats:
-        slopes = self._score.gradient(private_rows(X), *left_out)
-        return one_per_cell(slopes, X, self._score.describes)
+        slopes = self._score.gradient(make_private_rows(X), *left_out)
+        return check_one_per_cell(slopes, X, self._score.describes)
 
 
 def as_score(obj: Any) -> ScoreFunction:
@@ -113,14 +118,14 @@ def as_score(obj: Any) -> ScoreFunction:
     >>> as_score(KMeans(1).fit([[0.0, 0.0], [2.0, 0.0]])).value([[1.0, 3.0]])
     array([9.])
     """
-    return reader_of(obj)(obj)
+    return find_reader(obj)(obj)
 
 
-def reader_of(obj: Any) -> Callable[[Any], ScoreFunction]:
+def find_reader(obj: Any) -> Callable[[Any], ScoreFunction]:
     """Return what makes a score of the object: an adapter of its class, or `FunctionScore` for a function."""
     refuse_classes(obj)
     if isinstance(obj, GivesScore):
-        return _own_score
+        return _ask_for_score
     if isinstance(obj, ScoreFunction) and callable(obj.value):
         return _checked
     adapter = load_reader(ADAPTERS, obj, "tellwhy.scoring")
@@ -140,9 +145,9 @@ def refuse_classes(obj: Any) -> None:
         raise UnsupportedModel(f"{obj.__name__} is a class; pass a fitted instance of it.")
 
 
-def _own_score(model: Any) -> ScoreFunction:
+def _ask_for_score(model: Any) -> ScoreFunction:
     """Return the score of a model that makes it itself, as this library's detectors do."""
-    return _with_reference_rows(_checked(model.to_score()), getattr(model, "observed_", None))
+    return _add_reference_rows(_checked(model.to_score()), getattr(model, "observed_", None))
 
 
 def _checked(score: Any) -> Any:
@@ -151,7 +156,7 @@ def _checked(score: Any) -> Any:
     return score if is_ours else CheckedScore(score)
 
 
-def _with_reference_rows(score: Any, observed: Any) -> Any:
+def _add_reference_rows(score: Any, observed: Any) -> Any:
     """Return the score with the rows that its detector learned from, where it kept any."""
     if observed is not None:
         score.reference_rows = observed

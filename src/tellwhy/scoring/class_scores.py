@@ -13,16 +13,16 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.score import Floats, IsTensor, ScoreFunction
-from tellwhy.scoring.as_score import reader_of, refuse_classes
-from tellwhy.scoring.function_scores import FunctionScore, private_rows
+from tellwhy.scoring.as_score import find_reader, refuse_classes
+from tellwhy.scoring.function_scores import FunctionScore, make_private_rows
 from tellwhy.scoring.model_rows import (
     ensure_fitted,
-    estimator_kind,
-    fitted_names,
-    fitted_width,
+    find_estimator_kind,
     gives_probabilities,
     is_scikit_learn,
-    own_rows,
+    read_fitted_names,
+    read_fitted_width,
+    take_own_rows,
 )
 from tellwhy.scoring.network_output import NetworkOutput
 
@@ -37,7 +37,7 @@ def as_class_scores(model: object) -> ScoreFunction:
     Covers classifiers that give probabilities, regressors, PyTorch networks, functions of rows that give one
     number or probabilities, and everything that `as_score` reads. Rows go to the model as it takes them:
     arrays, frames, texts. Whether a function or a network has classes is known only from what it gives:
-    `with_known_outputs` asks it.
+    `learn_outputs` asks it.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def as_class_scores(model: object) -> ScoreFunction:
     """
     refuse_classes(model)
     # Asked first: `as_score` refuses classifiers and regressors, which have no anomaly score.
-    kind = estimator_kind(model)
+    kind = find_estimator_kind(model)
     if kind == "classifier":
-        return _scores_of_classifier(model)
+        return _read_classifier_scores(model)
     if kind == "regressor":
         return _score_of_regressor(model)
-    reader = reader_of(model)
+    reader = find_reader(model)
     if reader is NetworkOutput:
         return _NetworkOutputs(model)
     if reader is FunctionScore and callable(model):
@@ -67,13 +67,13 @@ def as_class_scores(model: object) -> ScoreFunction:
     return reader(model)
 
 
-def with_known_outputs(score: ScoreFunction, X: Any) -> ScoreFunction:
+def learn_outputs(score: ScoreFunction, X: Any) -> ScoreFunction:
     """Return a score once it is known whether it has classes: functions and networks are asked with two rows.
 
     Examples
     --------
     >>> fair_coin = as_class_scores(lambda X: np.full((len(X), 2), 0.5))
-    >>> with_known_outputs(fair_coin, np.zeros((3, 1))).names
+    >>> learn_outputs(fair_coin, np.zeros((3, 1))).names
     ['0', '1']
     """
     return score.known(X[:2]) if isinstance(score, _FunctionOutputs) else score
@@ -84,7 +84,7 @@ def as_outputs(score: ScoreFunction) -> ClassScores | SingleScore:
     return score if isinstance(score, ClassScores) else SingleScore(score)
 
 
-def _scores_of_classifier(model: Any) -> ClassScores:
+def _read_classifier_scores(model: Any) -> ClassScores:
     if is_scikit_learn(model):  # of other libraries' classifiers, the classes tell that they are fitted
         ensure_fitted(model)
     if not gives_probabilities(model):
@@ -93,27 +93,29 @@ def _scores_of_classifier(model: Any) -> ClassScores:
             "sklearn.calibration.CalibratedClassifierCV, or pass its decision_function to explain that."
         )
     names = [str(name) for name in model.classes_]
-    return ClassScores(partial(_odds_of_classes, model), names, **_column_names(model))
+    return ClassScores(partial(_compute_odds_of_classes, model), names, **_read_column_names(model))
 
 
-def _odds_of_classes(model: Any, X: Any) -> Floats:
-    return log_odds(np.asarray(model.predict_proba(own_rows(model, private_rows(X)))))
+def _compute_odds_of_classes(model: Any, X: Any) -> Floats:
+    return log_odds(np.asarray(model.predict_proba(take_own_rows(model, make_private_rows(X)))))
 
 
 def _score_of_regressor(model: Any) -> FunctionScore:
     ensure_fitted(model)
     describes = f"the prediction of {type(model).__name__}"
-    return FunctionScore(partial(_prediction, model), describes=describes, **_column_names(model))
+    return FunctionScore(
+        partial(_ask_for_prediction, model), describes=describes, **_read_column_names(model)
+    )
 
 
-def _prediction(model: Any, X: Any) -> Any:
-    return model.predict(own_rows(model, X))
+def _ask_for_prediction(model: Any, X: Any) -> Any:
+    return model.predict(take_own_rows(model, X))
 
 
-def _column_names(model: Any) -> dict[str, Any]:
+def _read_column_names(model: Any) -> dict[str, Any]:
     """Names and number of the columns that a model was fitted on, where it recorded them."""
-    width = fitted_width(model)
-    return {"feature_names": fitted_names(model), "feature_shape": None if width is None else (width,)}
+    width = read_fitted_width(model)
+    return {"feature_names": read_fitted_names(model), "feature_shape": None if width is None else (width,)}
 
 
 class _FunctionOutputs(FunctionScore):
@@ -121,11 +123,11 @@ class _FunctionOutputs(FunctionScore):
 
     def known(self, X: Any) -> ScoreFunction:
         """Return class scores where the function gives several columns for these rows, else itself."""
-        found = np.asarray(self._function(private_rows(X)))
+        found = np.asarray(self._function(make_private_rows(X)))
         if found.ndim != 2 or found.shape[1] < 2:
             return self
         names = [str(c) for c in range(found.shape[1])]
-        function = partial(_transformed, self._transform(found), self._function)
+        function = partial(_apply_transform, self._transform(found), self._function)
         return ClassScores(function, names, place=self._place)
 
     _place: Callable[[Any], Any] | None = None  # puts rows where a network computes
@@ -147,15 +149,15 @@ class _NetworkOutputs(_FunctionOutputs):
 
     def __init__(self, model: Any):
         super().__init__(partial(_network_outputs, model), describes=f"the output of {type(model).__name__}")
-        self._place = partial(_on_its_device, model)
+        self._place = partial(_place_on_its_device, model)
 
     def _transform(self, found: Floats) -> Callable[[Floats], Floats]:
         """Outputs that are not probabilities are taken for logits of the classes."""
         return log_odds if _are_probabilities(found) else log_odds_of_logits
 
 
-def _transformed(transform: Callable[[Floats], Floats], function: Callable[[Any], Any], X: Any) -> Floats:
-    return transform(np.asarray(function(private_rows(X)), dtype=np.float64))
+def _apply_transform(transform: Callable[[Floats], Floats], function: Callable[[Any], Any], X: Any) -> Floats:
+    return transform(np.asarray(function(make_private_rows(X)), dtype=np.float64))
 
 
 def _network_outputs(model: Any, X: Any) -> Floats:
@@ -165,10 +167,10 @@ def _network_outputs(model: Any, X: Any) -> Floats:
     return np.asarray(outputs_in_evaluation_mode(model, rows, BATCH))
 
 
-def _on_its_device(model: Any, X: Any) -> Any:
-    from tellwhy.scoring.network_passes import on_its_device
+def _place_on_its_device(model: Any, X: Any) -> Any:
+    from tellwhy.scoring.network_passes import place_on_device
 
-    return on_its_device(model, X)
+    return place_on_device(model, X)
 
 
 def _are_probabilities(found: Floats) -> bool:

@@ -1,7 +1,7 @@
 """Scores that are plain distances: to the nearest centre, or the mean one to the k nearest neighbours.
 
 A training row is its own nearest support point, which hides how odd it is; explanations therefore leave it
-out. `matching_points` finds such rows among the points.
+out. `find_matching_points` finds such rows among the points.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tellwhy.kernels.distances import PAYS_AFTER, ScaledPoints, centre_and_unit
 from tellwhy.scoring._compiled_one_class import keep_nearest
 
 
-def matching_points(X: Floats, expansion: Remembered) -> Integers:
+def find_matching_points(X: Floats, expansion: Remembered) -> Integers:
     """Index of the support point that is the same row as X[i], or −1.
 
     When X is the whole training set, row i is matched to its own point by index, so that a duplicate
@@ -43,13 +43,13 @@ def matching_points(X: Floats, expansion: Remembered) -> Integers:
     )  # rows without one are new: no need to look further
     if len(candidates):
         first_index: dict[bytes, int] = {}
-        for j, key in enumerate(_row_keys(points, np.arange(len(points)))):
+        for j, key in enumerate(_make_row_keys(points, np.arange(len(points)))):
             first_index.setdefault(key, j)
-        found[candidates] = [first_index.get(key, -1) for key in _row_keys(X, candidates)]
+        found[candidates] = [first_index.get(key, -1) for key in _make_row_keys(X, candidates)]
     return found
 
 
-def recorded_rows(left_out: Integers, expansion: Remembered) -> Integers:
+def find_recorded_rows(left_out: Integers, expansion: Remembered) -> Integers:
     """Training row that each row left out, or −1 (the support point's index where rows are not recorded)."""
     if expansion.training_rows is None:
         return left_out
@@ -57,7 +57,7 @@ def recorded_rows(left_out: Integers, expansion: Remembered) -> Integers:
 
 
 def points_of(recorded: Integers, expansion: Remembered) -> Integers:
-    """Support point of each training row that `recorded_rows` tells, or −1."""
+    """Support point of each training row that `find_recorded_rows` tells, or −1."""
     rows = expansion.training_rows
     if rows is None:
         return recorded
@@ -66,7 +66,7 @@ def points_of(recorded: Integers, expansion: Remembered) -> Integers:
     return np.asarray(point_of_row[np.where(recorded < 0, len(point_of_row) - 1, recorded)])
 
 
-def _row_keys(X: Floats, chosen: Integers) -> Iterator[bytes]:
+def _make_row_keys(X: Floats, chosen: Integers) -> Iterator[bytes]:
     for rows in cut_batches(len(chosen), X.shape[1] * 8):
         batch = np.ascontiguousarray(X[chosen[rows]] + 0.0)  # −0.0 and 0.0 are the same number
         yield from (row.tobytes() for row in batch)
@@ -95,9 +95,9 @@ class CentreScore:
 
     def nearest(self, X: Floats) -> Floats:
         """Return the centre nearest to each row."""
-        return np.asarray(self.expansion.centres[self._nearest_index(X)])
+        return np.asarray(self.expansion.centres[self._find_nearest_index(X)])
 
-    def _nearest_index(self, X: Floats) -> Integers:
+    def _find_nearest_index(self, X: Floats) -> Integers:
         points = ScaledPoints.of(self.expansion.centres, centre_and_unit(self.expansion.centres)[1])
         found = np.empty(len(X), dtype=np.int64)
         for rows in track_batches(len(X), 8 * len(self.expansion.centres), "distances to centres"):
@@ -151,7 +151,7 @@ class NeighbourScore:
 
     def match(self, X: Any) -> Integers:
         """Index of the reference point that each row is, or −1."""
-        return self.leave_some(matching_points(as_floats(X), self.expansion))
+        return self.leave_some(find_matching_points(as_floats(X), self.expansion))
 
     def leave_some(self, left_out: Integers) -> Integers:
         """Leave nothing out where fewer than k points would remain."""
@@ -178,14 +178,14 @@ class NeighbourScore:
                 Z = self._points.rescale(X[rows])
                 found = None if places is None else places[rows]
                 if in_loop:
-                    self._few_nearest(Z, left_out[rows], found, squares[rows])
+                    self._find_few_nearest(Z, left_out[rows], found, squares[rows])
                 elif is_few:
-                    self._few_by_numpy(Z, left_out[rows], found, squares[rows])
+                    self._find_few_by_numpy(Z, left_out[rows], found, squares[rows])
                 else:
                     self._nearest(Z, left_out[rows], found, squares[rows])
         return np.asarray(np.sqrt(squares) * self._points.length)
 
-    def _few_nearest(self, Z: Floats, left_out: Integers, index: Any, squares: Floats) -> None:
+    def _find_few_nearest(self, Z: Floats, left_out: Integers, index: Any, squares: Floats) -> None:
         """Write the k nearest into `index` and `squares`; distances are made tile by tile and not kept."""
         for tile in cut_batches(len(self.expansion.points), 1, TILE):
             S = self._points.squared_distances(Z, tile)
@@ -194,7 +194,9 @@ class NeighbourScore:
             S[here, own[here]] = np.inf
             keep_nearest(S, tile.start, index, squares)
 
-    def _few_by_numpy(self, Z: Floats, left_out: Integers, index: Integers | None, squares: Floats) -> None:
+    def _find_few_by_numpy(
+        self, Z: Floats, left_out: Integers, index: Integers | None, squares: Floats
+    ) -> None:
         """Write the same, to the bit: distances come from the same tiles."""
         S = np.empty((len(Z), len(self.expansion.points)))
         for tile in cut_batches(S.shape[1], 1, TILE):
@@ -248,7 +250,7 @@ def smallest(squares: Floats, few: int) -> Integers:
 _keep_nearest = LoopWithTwin(keep_nearest, smallest, PAYS_AFTER)
 
 
-def nearest_points(points: Floats, X: Floats, left_out: Integers) -> Integers:
+def find_nearest_points(points: Floats, X: Floats, left_out: Integers) -> Integers:
     """Index of the point nearest to each row, other than the one it leaves out."""
     one = NeighbourScore(NeighbourDistance(points, 1))
     return np.asarray(one.neighbours(X, one.leave_some(left_out))[0][:, 0])

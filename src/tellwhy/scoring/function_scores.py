@@ -79,14 +79,14 @@ class FunctionScore:
     def value(self, X: Any) -> Floats:
         """One finite number per row, or an error that says what the function returned."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        return one_per_row(self._function(private_rows(X)), n, self.describes)
+        return check_one_per_row(self._function(make_private_rows(X)), n, self.describes)
 
     def _checked_gradient(self, X: Any) -> Floats:
         """Return the derivatives, one per cell of X, or an error that says what the gradient returned."""
-        return one_per_cell(self._slopes(private_rows(X)), X, self.describes)  # type: ignore[misc]
+        return check_one_per_cell(self._slopes(make_private_rows(X)), X, self.describes)  # type: ignore[misc]
 
 
-def private_rows(X: Any) -> Any:
+def make_private_rows(X: Any) -> Any:
     """Return rows that a function may do with as it likes: what it writes into them reaches nobody else.
 
     A read-only view would not do: PyTorch and libraries in C write past that flag.
@@ -99,7 +99,7 @@ def private_rows(X: Any) -> Any:
     return X
 
 
-def one_per_row(returned: Any, n: int, describes: str) -> Floats:
+def check_one_per_row(returned: Any, n: int, describes: str) -> Floats:
     """Return what a score gave for n rows as n finite numbers, or say what is wrong with it."""
     returned = np.asarray(returned)
     if returned.shape == (n, 1):  # one output, as networks give it
@@ -120,7 +120,7 @@ def one_per_row(returned: Any, n: int, describes: str) -> Floats:
     return scores
 
 
-def one_per_cell(returned: Any, X: Any, describes: str) -> Floats:
+def check_one_per_cell(returned: Any, X: Any, describes: str) -> Floats:
     """Return what a gradient gave for rows as finite numbers in their shape, or say what is wrong with it."""
     slopes = _real(np.asarray(returned), describes)
     if slopes.shape != np.shape(X):
@@ -153,12 +153,12 @@ def takes_arrays(score: Any) -> bool:
     return len(shape) > 1 if shape is not None else isinstance(score, TakesAnyShape)
 
 
-def array_rows(X: Any, shape: tuple[int, ...] | None = None) -> Floats:
+def read_array_rows(X: Any, shape: tuple[int, ...] | None = None) -> Floats:
     """Return X as finite float64 numbers (n, *shape), or say what is wrong with it.
 
     Examples
     --------
-    >>> array_rows(np.ones((2, 3, 4), dtype="float32"), shape=(3, 4)).dtype
+    >>> read_array_rows(np.ones((2, 3, 4), dtype="float32"), shape=(3, 4)).dtype
     dtype('float64')
     """
     # Tensors may be on a GPU, need a gradient or be of a type that numpy does not know.
@@ -196,7 +196,7 @@ class FlatScore:
         self.feature_names = None
         self.threshold = inner.threshold
         if isinstance(inner, HasGradient):
-            self.gradient = self._flat_gradient
+            self.gradient = self._flatten_gradient
 
     @property
     def describes(self) -> str:
@@ -211,7 +211,7 @@ class FlatScore:
         """Further arguments that keep what is explained when rows are changed; none for most scores."""
         return tuple(self.inner.fixed(self._arrays(X))) if isinstance(self.inner, KeepsOutput) else ()
 
-    def _flat_gradient(self, X: Any, *further: Integers) -> Floats:
+    def _flatten_gradient(self, X: Any, *further: Integers) -> Floats:
         return np.asarray(self.inner.gradient(self._arrays(X), *further)).reshape(len(X), -1)
 
     def _arrays(self, X: Any) -> Floats:

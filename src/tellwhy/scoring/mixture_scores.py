@@ -129,17 +129,17 @@ class MixtureScore:
 
     def value(self, X: Any) -> Floats:
         """Return −log p of each row."""
-        return self._evaluated(X, with_gradient=False)[0]
+        return self._evaluate_components(X, with_gradient=False)[0]
 
     def gradient(self, X: Any) -> Floats:
         """Σ_k r_k Σ_k⁻¹(x − μ_k), r_k the share of component k in the density at x."""
-        return self._evaluated(X, with_gradient=True)[1]
+        return self._evaluate_components(X, with_gradient=True)[1]
 
     def value_and_gradient(self, X: Any) -> tuple[Floats, Floats]:
         """Both, for little more than the cost of one."""
-        return self._evaluated(X, with_gradient=True)
+        return self._evaluate_components(X, with_gradient=True)
 
-    def _evaluated(self, X: Any, *, with_gradient: bool) -> tuple[Floats, Floats]:
+    def _evaluate_components(self, X: Any, *, with_gradient: bool) -> tuple[Floats, Floats]:
         check_columns(X, self.feature_names)
         X = as_floats(X, n_columns=self.feature_shape[0])
         energies = np.empty(len(X))

@@ -18,13 +18,13 @@ from tellwhy.core.arrays import as_floats, check_columns, list_columns, unpack_m
 from tellwhy.core.errors import InvalidInput
 
 
-def fitted_names(model: Any) -> list[str] | None:
+def read_fitted_names(model: Any) -> list[str] | None:
     """Names of the columns that a model was fitted on, where it saw any."""
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
 
 
-def fitted_width(model: Any) -> int | None:
+def read_fitted_width(model: Any) -> int | None:
     """Return the number of columns that a model was fitted on, where it recorded it."""
     width = getattr(model, "n_features_in_", None)
     return None if width is None else int(width)
@@ -37,7 +37,7 @@ def ensure_fitted(model: Any, attributes: Sequence[str] | None = None) -> None:
     check_is_fitted(model, attributes)
 
 
-def without_names(model: Any) -> Any:
+def drop_names(model: Any) -> Any:
     """Return a shallow copy of a model that takes plain arrays where it was fitted on a frame."""
     if "feature_names_in_" not in vars(model):
         return model
@@ -46,21 +46,21 @@ def without_names(model: Any) -> Any:
     return bare
 
 
-def number_rows(model: Any, X: Any) -> Any:
+def read_number_rows(model: Any, X: Any) -> Any:
     """Return rows of finite numbers for a model: an array, or a frame for a model that was fitted on one."""
-    names = fitted_names(model)
+    names = read_fitted_names(model)
     check_columns(X, names)
-    array = as_floats(X, n_columns=fitted_width(model))
+    array = as_floats(X, n_columns=read_fitted_width(model))
     return array if names is None else _framed(array, names)
 
 
-def own_rows(model: Any, X: Any) -> Any:
+def take_own_rows(model: Any, X: Any) -> Any:
     """Return rows as a fitted model takes them: a table under its column names; texts as they are."""
-    width = fitted_width(model)
-    return X if width is None else raw_rows(X, width, fitted_names(model))
+    width = read_fitted_width(model)
+    return X if width is None else read_raw_rows(X, width, read_fitted_names(model))
 
 
-def raw_rows(X: Any, n_columns: int, names: Sequence[str] | None) -> Any:
+def read_raw_rows(X: Any, n_columns: int, names: Sequence[str] | None) -> Any:
     """Return rows of anything (numbers, text, missing cells) for a pipeline fitted on `n_columns` columns."""
     check_columns(X, names)
     rows = unpack_mask(X) if hasattr(X, "shape") else _as_array(X)
@@ -91,13 +91,13 @@ def _framed(array: Any, names: Sequence[str]) -> Any:
 T = TypeVar("T")
 
 
-def public_name(cls: type) -> str:
+def find_public_name(cls: type) -> str:
     """Return the name a class is imported by: its module without private parts, and its own name.
 
     Examples
     --------
     >>> from sklearn.svm import OneClassSVM
-    >>> OneClassSVM.__module__, public_name(OneClassSVM)
+    >>> OneClassSVM.__module__, find_public_name(OneClassSVM)
     ('sklearn.svm._classes', 'sklearn.svm.OneClassSVM')
     """
     # Private modules move between versions of a library; the public name stays.
@@ -105,10 +105,10 @@ def public_name(cls: type) -> str:
     return ".".join([*parts, cls.__qualname__])
 
 
-def lookup(table: Mapping[str, T], obj: Any) -> T | None:
+def look_up(table: Mapping[str, T], obj: Any) -> T | None:
     """Return the entry of the object's class, or of the nearest of its bases that has one."""
     for cls in type(obj).__mro__:
-        entry = table.get(public_name(cls))
+        entry = table.get(find_public_name(cls))
         if entry is not None:
             return entry
     return None
@@ -119,14 +119,14 @@ def load_reader(table: Mapping[str, str], obj: Any, package: str) -> Any:
 
     Only the file that reads such objects is imported.
     """
-    place = lookup(table, obj)
+    place = look_up(table, obj)
     if place is None:
         return None
     file, name = place.split(":")
     return getattr(import_module(f"{package}.{file}"), name)
 
 
-def estimator_kind(model: object) -> str | None:
+def find_estimator_kind(model: object) -> str | None:
     """'classifier', 'regressor', 'outlier_detector', …, or None for what is no estimator.
 
     scikit-learn's own tags are asked, because those of a pipeline or a search are the tags of what is inside.
@@ -136,9 +136,9 @@ def estimator_kind(model: object) -> str | None:
     --------
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
-    >>> estimator_kind(make_pipeline(LogisticRegression()).fit([[0.0], [1.0]], [0, 1]))
+    >>> find_estimator_kind(make_pipeline(LogisticRegression()).fit([[0.0], [1.0]], [0, 1]))
     'classifier'
-    >>> estimator_kind(len) is None
+    >>> find_estimator_kind(len) is None
     True
     """
     if not is_scikit_learn(model):

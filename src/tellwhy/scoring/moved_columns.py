@@ -22,7 +22,7 @@ LEAST_MOVED = 20  # fewer rows decide nothing
 RARER_SHARE = 0.01
 
 
-def column_scales(X: Floats) -> Floats:
+def measure_column_scales(X: Floats) -> Floats:
     """Return the standard deviation of each column; NaN cells do not count.
 
     It is exactly 0 for constant columns, whatever their offset, and for empty ones.
@@ -33,13 +33,13 @@ def column_scales(X: Floats) -> Floats:
     return np.array([ColumnSpread.of(cells[:, None]).deviation[0] if len(cells) else 0.0 for cells in known])
 
 
-def column_units(X: Floats) -> Floats:
+def find_column_units(X: Floats) -> Floats:
     """Return what differences in a column are divided by: its standard deviation, or 1 if it is constant."""
-    scales = column_scales(X)
+    scales = measure_column_scales(X)
     return np.where(scales > 0, scales, 1.0)
 
 
-def binary_columns(X: Floats) -> Mask:
+def find_binary_columns(X: Floats) -> Mask:
     """Tell which columns hold nothing but 0 and 1 (or NaN), and both of them."""
     only = ((X == 0) | (X == 1) | np.isnan(X)).all(axis=0)
     return np.asarray(only & (X == 0).any(axis=0) & (X == 1).any(axis=0))
@@ -95,7 +95,7 @@ class MovedColumns:
         Columns that never change are left alone.
         """
         origin = np.arange(n) % len(X)
-        candidates = _changing(known, owner)
+        candidates = _find_changing(known, owner)
         if not len(candidates):
             return cls(X[:0], origin[:0], origin[:0])
         columns = candidates[rng.integers(len(candidates), size=n)]
@@ -144,7 +144,7 @@ class Naming:
         return self.n >= LEAST_MOVED and self.relative - self.plain > 2.0 * self.error
 
 
-def _changing(X: Floats, owner: Integers) -> Integers:
+def _find_changing(X: Floats, owner: Integers) -> Integers:
     """The user's columns that change, in an order that does not depend on their place in the table."""
     changes = (X[:1] != X).any(axis=0)
     order = sort_columns(X)

@@ -193,7 +193,7 @@ def _several(tensors: list[Tensor], names: tuple[str, ...]) -> Inputs:
 
 def _as_rows(x: Any, dtype: torch.dtype | None, what: str, converts: bool) -> Tensor:
     """Input as a tensor (n, *shape); arrays of floats take the model's type."""
-    rows = x.detach() if isinstance(x, Tensor) else _as_tensor(x, what)
+    rows = x.detach() if isinstance(x, Tensor) else _make_tensor(x, what)
     if rows.ndim < 2 or 0 in rows.shape:
         raise InvalidInput(
             f"{what} must have rows first, then the shape of one input, none of them empty. Got shape "
@@ -215,7 +215,7 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str, converts: bool) -> Te
     return rows
 
 
-def _as_tensor(x: Any, what: str) -> Tensor:
+def _make_tensor(x: Any, what: str) -> Tensor:
     array = np.asarray(x)
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"{what} holds values of dtype {array.dtype}; expected real numbers.")

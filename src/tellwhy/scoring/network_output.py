@@ -97,7 +97,7 @@ class NetworkOutput:
 
         None for a function of the outputs, which is the same for all rows anyway.
         """
-        from tellwhy.scoring.network_passes import check_target, chosen_outputs
+        from tellwhy.scoring.network_passes import check_target, choose_outputs
 
         X = np.asarray(X)
         target = check_target(self.target, len(X))
@@ -105,7 +105,7 @@ class NetworkOutput:
             return ()
         if not isinstance(target, str):
             return (np.broadcast_to(np.asarray(target, dtype=np.int64), len(X)).copy(),)
-        found = [chosen_outputs(outputs, target).cpu().numpy() for outputs in self._outputs(X)]
+        found = [choose_outputs(outputs, target).cpu().numpy() for outputs in self._outputs(X)]
         return (np.concatenate(found),)
 
     def value(self, X: Any, outputs: Integers | None = None) -> Floats:
@@ -129,7 +129,7 @@ class NetworkOutput:
 
     def value_and_gradient(self, X: Any, outputs: Integers | None = None) -> tuple[Floats, Floats]:
         """Both, for the cost of the gradient."""
-        from tellwhy.scoring.network_passes import of_rows, pick_scores, slopes_of, untouched
+        from tellwhy.scoring.network_passes import compute_slopes_of, of_rows, pick_scores, untouched
 
         X = np.asarray(X)
         wanted = self._targets(len(X), outputs)
@@ -138,7 +138,7 @@ class NetworkOutput:
         with untouched(self._placed.device):
             for rows in self._slices(len(X)):
                 pick = partial(pick_scores, target=of_rows(wanted, rows))
-                scores, gradients = slopes_of(self._placed.model, self._tensor(X[rows]), pick)
+                scores, gradients = compute_slopes_of(self._placed.model, self._tensor(X[rows]), pick)
                 values[rows] = _numbers(scores)
                 slopes[rows] = _numbers(gradients)
         self._finite(slopes)
@@ -153,14 +153,14 @@ class NetworkOutput:
         """Outputs of each batch, one after the other."""
         import torch
 
-        from tellwhy.scoring.network_passes import outputs_of, untouched
+        from tellwhy.scoring.network_passes import compute_outputs_of, untouched
 
         model = self._placed.model
         batches = self._slices(len(X))
         for rows in track(batches, len(batches), f"applying {type(model).__name__}"):
             # Left again before the yield: what the caller does meanwhile is not to run inside.
             with untouched(self._placed.device), torch.no_grad():
-                outputs, self._softmax = outputs_of(model, self._tensor(X[rows]))
+                outputs, self._softmax = compute_outputs_of(model, self._tensor(X[rows]))
             yield outputs
 
     def _slices(self, n_rows: int) -> list[slice]:

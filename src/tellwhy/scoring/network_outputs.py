@@ -75,26 +75,26 @@ def read_network(model: Module, X: Any, target: Any) -> ReadNetwork:
     check_model(model)
     outputs, softmax = _tried(model, X)
     if _is_choice(target) and not callable(target):
-        return of_one_tensor(model, outputs, target)
+        return read_one_tensor(model, outputs, target)
     if callable(target):
-        return _by_function(model, outputs, target)
+        return _read_by_function(model, outputs, target)
     if target == RECONSTRUCTION:
         _check_reconstruction(model, X, outputs)
-        return _reconstruction(model)
+        return _read_reconstruction(model)
     name, number = target if isinstance(target, tuple) and len(target) == 2 else (target, "max")
     if name is None and _is_reconstruction(X, outputs, softmax):
-        return _reconstruction(model)
+        return _read_reconstruction(model)
     if isinstance(outputs, Tensor) and name is None:
         return ReadNetwork(model, number, "")
-    key = _key(model, outputs, name)
+    key = _choose_key(model, outputs, name)
     return ReadNetwork(Picked(model, _Part(key)), number, f" in {key!r}")
 
 
-def of_one_tensor(model: Module, outputs: Any, target: Any) -> ReadNetwork:
+def read_one_tensor(model: Module, outputs: Any, target: Any) -> ReadNetwork:
     """Return a network that gives one tensor, by what it returned: the one called "logits" of several."""
     if isinstance(outputs, Tensor):
         return ReadNetwork(model, target, "")
-    key = _key(model, outputs, None)
+    key = _choose_key(model, outputs, None)
     return ReadNetwork(Picked(model, _Part(key)), target, f" in {key!r}")
 
 
@@ -134,7 +134,7 @@ def _tried(model: Module, X: Any) -> tuple[Any, str]:
     return outputs, watch.left_out(outputs)[1] if isinstance(outputs, Tensor) else ""
 
 
-def _by_function(model: Module, outputs: Any, target: Callable[[Any], Any]) -> ReadNetwork:
+def _read_by_function(model: Module, outputs: Any, target: Callable[[Any], Any]) -> ReadNetwork:
     """A function of the outputs: for `NetworkOutput` where they are a tensor, else put behind the network."""
     if isinstance(outputs, Tensor):
         return ReadNetwork(model, target, "")
@@ -193,7 +193,7 @@ def _parts(outputs: Any) -> dict[str, Any]:
     return {key: value for key, value in getattr(outputs, "__dict__", {}).items() if not key.startswith("_")}
 
 
-def _key(model: Module, outputs: Any, name: Any) -> str:
+def _choose_key(model: Module, outputs: Any, name: Any) -> str:
     """The part that is explained: the one asked for, "logits", or the only tensor there is."""
     parts = {} if isinstance(outputs, Tensor) else _parts(outputs)
     tensors = [key for key, value in parts.items() if isinstance(value, Tensor)]
@@ -231,13 +231,13 @@ def _check_reconstruction(model: Module, X: Any, outputs: Any) -> None:
         )
 
 
-def _reconstruction(model: Module) -> ReadNetwork:
+def _read_reconstruction(model: Module) -> ReadNetwork:
     name = type(model).__name__
     words = f"squared reconstruction error ‖x − f(x)‖² of {name}, whose output has the shape of its input"
-    return ReadNetwork(Picked(model, _squared_error), Itself(words), "", is_error=True)
+    return ReadNetwork(Picked(model, _compute_squared_error), Itself(words), "", is_error=True)
 
 
-def _squared_error(outputs: Tensor, given: Tensor) -> Tensor:
+def _compute_squared_error(outputs: Tensor, given: Tensor) -> Tensor:
     return (outputs - given).square().flatten(1).sum(dim=1)
 
 
@@ -270,7 +270,7 @@ class _Probability:
         return outputs.exp() if self.ending == "log_softmax" else outputs.reshape(outputs.shape)
 
 
-def ending_of(model: Module, X: Any) -> str:
+def find_ending(model: Module, X: Any) -> str:
     """Return what a network ends with, by its first row: 'softmax', 'log_softmax', 'sigmoid', or ''."""
     there = placed(model, None)
     rows = read_inputs(X, there.dtype, converts=True).rows(slice(1)).to(there.device)
@@ -281,16 +281,16 @@ def ending_of(model: Module, X: Any) -> str:
     return name if result is outputs else ""
 
 
-def with_probabilities(model: Module, X: Any) -> Picked:
+def add_probabilities(model: Module, X: Any) -> Picked:
     """Return a network whose outputs are the probabilities that it ends with, or say that it has none.
 
     Examples
     --------
     >>> network = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Softmax(dim=1)).eval()
-    >>> bool(with_probabilities(network, torch.ones(1, 2))(torch.ones(1, 2)).sum().round() == 1)
+    >>> bool(add_probabilities(network, torch.ones(1, 2))(torch.ones(1, 2)).sum().round() == 1)
     True
     """
-    ending = ending_of(model, X)
+    ending = find_ending(model, X)
     if not ending:
         raise InvalidParameter(
             f"output='probability' asks for the probability that a network ends with, and "

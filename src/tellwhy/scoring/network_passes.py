@@ -127,7 +127,7 @@ class TrailingSoftmax(TorchFunctionMode):
         return outputs, ""
 
 
-def outputs_of(model: Module, x: Tensor) -> tuple[Tensor, str]:
+def compute_outputs_of(model: Module, x: Tensor) -> tuple[Tensor, str]:
     """Outputs of the model before a trailing softmax, and the name of that softmax ('' for none)."""
     watch = TrailingSoftmax()
     with watch:
@@ -147,12 +147,12 @@ def applied(model: Module, x: Tensor) -> Tensor:
             f"(rows first): {error}"
         ) from error
     if not isinstance(outputs, Tensor):
-        raise UnsupportedModel(not_one_tensor(model, outputs))
+        raise UnsupportedModel(describe_not_one_tensor(model, outputs))
     checked: Tensor = check_one_a_row(model, outputs, len(x))
     return checked
 
 
-def not_one_tensor(model: Module, outputs: Any) -> str:
+def describe_not_one_tensor(model: Module, outputs: Any) -> str:
     """What to say of a model that returns something else than one tensor."""
     return (
         f"{type(model).__name__} returns a {type(outputs).__name__}; one tensor of outputs (rows first) can "
@@ -170,7 +170,7 @@ def as_tensor(X: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
     return torch.as_tensor(copied, device=device, dtype=torch.long if whole else dtype)
 
 
-def in_evaluation_mode(model: Module) -> Module:
+def put_in_evaluation_mode(model: Module) -> Module:
     """Return the model, or a copy in evaluation mode where some part of the model is in training mode.
 
     The mode of the model itself is never switched, not even for a moment: another thread may be training it.
@@ -179,7 +179,7 @@ def in_evaluation_mode(model: Module) -> Module:
     if not any(module.training for module in model.modules()):
         return model
     try:
-        return sharing_copy(model).eval()
+        return copy_sharing_weights(model).eval()
     except (RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise UnsupportedModel(
             f"{type(model).__name__} is in training mode, and no copy in evaluation mode can be made of it "
@@ -187,7 +187,7 @@ def in_evaluation_mode(model: Module) -> Module:
         ) from error
 
 
-def sharing_copy(model: Module) -> Module:
+def copy_sharing_weights(model: Module) -> Module:
     """Return a copy of a model that holds the same weights, not copies of them."""
     # What deepcopy finds in its memo it takes over as it is. Weights must not be doubled; other tensors that
     # are attributes may be results of a computation (weight norm keeps one), which cannot be copied. Buffers
@@ -201,10 +201,10 @@ def sharing_copy(model: Module) -> Module:
 def outputs_in_evaluation_mode(model: Module, X: Any, batch_size: int) -> Any:
     """Outputs of all rows, in float64, as the model gives them in evaluation mode; it is left as it is.
 
-    Rows may be an array, or a tensor that is where the model computes (from `on_its_device`).
+    Rows may be an array, or a tensor that is where the model computes (from `place_on_device`).
     """
     there = placed(model, None)
-    evaluated = in_evaluation_mode(there.model)
+    evaluated = put_in_evaluation_mode(there.model)
     n_batches = -(-len(X) // batch_size)
     with untouched(there.device), torch.no_grad():
         if isinstance(X, Tensor):
@@ -215,13 +215,13 @@ def outputs_in_evaluation_mode(model: Module, X: Any, batch_size: int) -> Any:
         return torch.cat(parts).double().cpu().numpy()
 
 
-def on_its_device(model: Module, X: Any) -> Tensor:
+def place_on_device(model: Module, X: Any) -> Tensor:
     """Return rows as the model takes them, where it computes: rows that are made of them need no copy."""
     there = placed(model, None)
     return as_tensor(X, there.device, there.dtype)
 
 
-def slopes_of(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
+def compute_slopes_of(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
     """Explained number of each row, and its derivative by each cell of the row."""
     try:
         return _slopes(model, x, pick)
@@ -236,7 +236,9 @@ def slopes_of(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
 def _slopes(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
-        scores = pick(outputs_of(model, leaf.clone())[0])  # the copy may be changed in place, a leaf may not
+        scores = pick(
+            compute_outputs_of(model, leaf.clone())[0]
+        )  # the copy may be changed in place, a leaf may not
         if not scores.requires_grad:
             raise UnsupportedModel(
                 f"The output of {type(model).__name__} does not depend on its input through operations with "
@@ -285,10 +287,10 @@ def pick_scores(outputs: Tensor, target: CheckedTarget) -> Tensor:
             f"The model's outputs have shape {tuple(outputs.shape)}: say which number is explained with "
             "target=<function of the outputs that gives one number per row>."
         )
-    return outputs.reshape(outputs.shape[0], -1).gather(1, chosen_outputs(outputs, target)[:, None])[:, 0]
+    return outputs.reshape(outputs.shape[0], -1).gather(1, choose_outputs(outputs, target)[:, None])[:, 0]
 
 
-def chosen_outputs(outputs: Tensor, target: CheckedTarget) -> Tensor:
+def choose_outputs(outputs: Tensor, target: CheckedTarget) -> Tensor:
     """Return the number of each row's explained output, on the device of the outputs.
 
     Zeros where the target is a function.

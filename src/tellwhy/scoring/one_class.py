@@ -8,7 +8,7 @@ Outlierness is a soft minimum over distances r_j = ‖x − u_j‖ to support po
 
 A support point's share is p_j = α_j k(r_j)/g (equations 3 to 5, `KernelScore.pooled`). Its relevance Δ_j goes
 to the columns in proportion to their squared distance, R_i = Σ_j Δ_j (x_i − u_ji)²/r_j² (equation 6,
-`relevance`); Δ_j stands in `_compiled_one_class`. What is usual of a column is in `usual_relevance`. The
+`relevance`); Δ_j stands in `_compiled_one_class`. What is usual of a column: `measure_usual_relevance`. The
 explainer `OneClassDTD` shows R; detectors choose their bandwidth by it.
 
 A row that the model was trained on is a support point itself: at distance 0 it takes nearly the whole share,
@@ -35,7 +35,7 @@ from tellwhy.kernels.distances import ScaledPoints
 from tellwhy.kernels.radial import Exponential, StudentT
 from tellwhy.scoring import _compiled_one_class as _compiled
 from tellwhy.scoring._compiled_one_class import spread_over_features
-from tellwhy.scoring.distance_scores import CentreScore, NeighbourScore, matching_points
+from tellwhy.scoring.distance_scores import CentreScore, NeighbourScore, find_matching_points
 
 MODES = {
     "score": _compiled.SCORE,
@@ -85,7 +85,7 @@ def pool(expansion: KernelExpansion, S: Floats, left_out: Integers, mode: str) -
     if isinstance(kernel, Exponential):
         _compiled.pool_exponential(S, weights, float(kernel.q), left_out, asked, *found)
     elif isinstance(kernel, StudentT):
-        factor = student_factor(expansion, left_out)
+        factor = find_student_factor(expansion, left_out)
         shape = (float(kernel.q), float(kernel.a))
         _compiled.pool_student(S, weights, *shape, factor, left_out, asked, *found)
     else:
@@ -95,7 +95,7 @@ def pool(expansion: KernelExpansion, S: Floats, left_out: Integers, mode: str) -
     return found
 
 
-def student_factor(expansion: KernelExpansion, left_out: Integers) -> Floats:
+def find_student_factor(expansion: KernelExpansion, left_out: Integers) -> Floats:
     """Return the factor m of each row's t-Student outlierness: the number of its support points, or 1."""
     if expansion.scale == "one":
         return np.ones(len(left_out))
@@ -136,13 +136,13 @@ class KernelScore:
         """Return the smallest score there is for each row: the offset, and m·a more for t-Student kernels."""
         kernel = self.expansion.kernel
         if isinstance(kernel, StudentT):
-            return kernel.a * student_factor(self.expansion, left_out) + self.offset
+            return kernel.a * find_student_factor(self.expansion, left_out) + self.offset
         return np.full(len(left_out), self.offset)
 
     def inlierness_of(self, outlierness: Floats, left_out: Integers) -> Floats:
         """Return g(x) for outlierness without the offset: exp(−o), or m/o for t-Student kernels."""
         if isinstance(self.expansion.kernel, StudentT):
-            return student_factor(self.expansion, left_out) / outlierness
+            return find_student_factor(self.expansion, left_out) / outlierness
         return np.asarray(np.exp(-outlierness))
 
     def value(self, X: Any, left_out: Integers | None = None) -> Floats:
@@ -170,7 +170,7 @@ class KernelScore:
 
     def match(self, X: Any) -> Integers:
         """Index of the support point that each row is (the row was trained on), or −1."""
-        return self.leave_some(matching_points(as_floats(X), self.expansion))
+        return self.leave_some(find_matching_points(as_floats(X), self.expansion))
 
     def leave_some(self, left_out: Integers) -> Integers:
         """Leave nothing out of a model that would have no weight left."""
@@ -215,7 +215,7 @@ def relevance(score: Any, X: Floats, left_out: Integers) -> tuple[Floats, Floats
     return _of_kernel(score, X, left_out)
 
 
-def usual_relevance(values: Floats, scores: Floats) -> Floats:
+def measure_usual_relevance(values: Floats, scores: Floats) -> Floats:
     """Return the relevance that each column usually has: its mean over ordinary rows, plus a little.
 
     Ordinary are the nine tenths that score lowest: anomalies among the rows a model learned from would hide
@@ -224,7 +224,7 @@ def usual_relevance(values: Floats, scores: Floats) -> Floats:
 
     Examples
     --------
-    >>> usual_relevance(np.array([[1.0, 3.0], [1.0, 5.0]]), np.array([4.0, 4.0]))
+    >>> measure_usual_relevance(np.array([[1.0, 3.0], [1.0, 5.0]]), np.array([4.0, 4.0]))
     array([1.25, 4.25])
     """
     mean = values[scores <= np.quantile(scores, ORDINARY_SHARE)].mean(axis=0)

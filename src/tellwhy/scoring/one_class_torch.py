@@ -69,7 +69,7 @@ class DevicePoints:
         self.squares = self.points**2
         self.norms = self.squares.sum(dim=1)
         self.offset = float(getattr(score, "offset", 0.0) or 0.0)
-        self._pool = _pools()[type(score.expansion)](score.expansion, self)
+        self._pool = _list_pools()[type(score.expansion)](score.expansion, self)
 
     def rescaled(self, rows: Tensor) -> Tensor:
         """Bring rows, in double precision, into the coordinates of the points."""
@@ -144,11 +144,15 @@ def _scaled(expansion: Any) -> ScaledPoints:
     return ScaledPoints.of(points, centre_and_unit(points)[1])
 
 
-def _pools() -> dict[type, Callable[..., Any]]:
-    return {KernelExpansion: _kernel_pool, NeighbourDistance: _neighbour_pool, CentreDistance: _centre_pool}
+def _list_pools() -> dict[type, Callable[..., Any]]:
+    return {
+        KernelExpansion: _make_kernel_pool,
+        NeighbourDistance: _make_neighbour_pool,
+        CentreDistance: _make_centre_pool,
+    }
 
 
-def _kernel_pool(expansion: KernelExpansion, points: DevicePoints) -> Any:
+def _make_kernel_pool(expansion: KernelExpansion, points: DevicePoints) -> Any:
     if isinstance(expansion.kernel, Exponential):
         return ExponentialPool(expansion, points)
     if isinstance(expansion.kernel, StudentT):
@@ -219,7 +223,7 @@ class StudentPool:
         return _shared(parts.mul_(powers).mul_(k).mul_((o / g)[:, None]), S, o)
 
 
-def _neighbour_pool(expansion: NeighbourDistance, points: DevicePoints) -> Any:
+def _make_neighbour_pool(expansion: NeighbourDistance, points: DevicePoints) -> Any:
     def pool(S: Tensor, skip: Tensor | None, *, relevance: bool) -> Pooled:
         import torch
 
@@ -238,7 +242,7 @@ def _neighbour_pool(expansion: NeighbourDistance, points: DevicePoints) -> Any:
     return pool
 
 
-def _centre_pool(expansion: CentreDistance, points: DevicePoints) -> Any:  # noqa: ARG001
+def _make_centre_pool(expansion: CentreDistance, points: DevicePoints) -> Any:  # noqa: ARG001
     def pool(S: Tensor, skip: Tensor | None, *, relevance: bool) -> Pooled:  # noqa: ARG001
         import torch
 

@@ -17,16 +17,16 @@ from tellwhy.core.explanation_parts import plain
 from tellwhy.core.params import nearest, one_of, validate_value
 from tellwhy.core.score import Floats, Integers, ScoreFunction
 from tellwhy.scoring.as_score import refuse_classes
-from tellwhy.scoring.function_scores import EncodedScore, private_rows
+from tellwhy.scoring.function_scores import EncodedScore, make_private_rows
 from tellwhy.scoring.model_rows import (
     ensure_fitted,
-    estimator_kind,
-    fitted_names,
-    fitted_width,
+    find_estimator_kind,
     is_scikit_learn,
-    lookup,
-    own_rows,
+    look_up,
     predicts_only,
+    read_fitted_names,
+    read_fitted_width,
+    take_own_rows,
 )
 
 PREDICTED = "predicted"
@@ -98,7 +98,7 @@ class PredictionScore:
         self._predicted = predicted
         self.names = None if names is None else list(names)
         self.target = target
-        self.chosen = chosen_output(target, self.names)
+        self.chosen = choose_output(target, self.names)
         self.feature_names = feature_names
         self.feature_shape = feature_shape
         self.linear = linear
@@ -129,7 +129,7 @@ class PredictionScore:
     def _applied(self, function: Callable[[Any], Any], X: Any) -> Any:
         """What a function of the model gives, or an error that says that the model refused the rows."""
         try:
-            return function(private_rows(X))
+            return function(make_private_rows(X))
         except ValueError as error:
             if self.model is None or isinstance(
                 error, TellwhyError
@@ -193,14 +193,14 @@ class PredictionScore:
         return (named.astype(str) if named.dtype.kind == "O" else named)[numbers]
 
 
-def chosen_output(target: Any, names: Sequence[Any] | None) -> int | None:
+def choose_output(target: Any, names: Sequence[Any] | None) -> int | None:
     """Return the number of the output that is explained for all rows; None: of each row the predicted one.
 
     Examples
     --------
-    >>> chosen_output("yes", ["no", "yes"])
+    >>> choose_output("yes", ["no", "yes"])
     1
-    >>> chosen_output("yess", ["no", "yes"])
+    >>> choose_output("yess", ["no", "yes"])
     Traceback (most recent call last):
     tellwhy.core.errors.InvalidParameter: There is no class 'yess'; did you mean 'yes'? ...
     """
@@ -233,14 +233,14 @@ _RAW: dict[str, dict[str, Any]] = {
 }
 
 
-def classifier_outputs(model: Any, output: str) -> tuple[Function, str]:
+def read_classifier_outputs(model: Any, output: str) -> tuple[Function, str]:
     """Return a function that gives one column per class, and the words for a column.
 
     "auto" is the margin where the model has one (its decision_function, or the sum of its trees), else the
     probability, else whether the class is predicted.
     """
     name = type(model).__name__
-    margin = _margin(model)
+    margin = _read_margin(model)
     if output in ("auto", "margin") and margin is not None:
         return margin
     if hasattr(model, "predict_proba"):
@@ -255,12 +255,12 @@ def classifier_outputs(model: Any, output: str) -> tuple[Function, str]:
     return partial(_votes, model), f"whether {name} predicts {{which}} (1) or not (0)"
 
 
-def _margin(model: Any) -> tuple[Function, str] | None:
+def _read_margin(model: Any) -> tuple[Function, str] | None:
     name = type(model).__name__
-    raw = lookup(_RAW, model)
+    raw = look_up(_RAW, model)
     if raw is not None:
         return partial(
-            _both_signs, partial(_called, model, "predict", **raw)
+            _add_other_sign, partial(_called, model, "predict", **raw)
         ), f"margin of {{which}} by {name}"
     if hasattr(model, "decision_function"):
         words = f"margin (decision_function) of {{which}} by {name}"
@@ -269,7 +269,7 @@ def _margin(model: Any) -> tuple[Function, str] | None:
 
 
 def _decision(model: Any, X: Any) -> Any:
-    found = _both_signs(partial(_called, model, "decision_function"), X)
+    found = _add_other_sign(partial(_called, model, "decision_function"), X)
     n_classes = len(model.classes_)
     if found.shape[1] != n_classes:  # one column per pair of classes: SVC(decision_function_shape="ovo")
         raise UnsupportedModel(
@@ -279,7 +279,7 @@ def _decision(model: Any, X: Any) -> Any:
     return found
 
 
-def _both_signs(function: Function, X: Any) -> Any:
+def _add_other_sign(function: Function, X: Any) -> Any:
     """Return one column per class, also of a model of two classes, which gives only the second's margin."""
     found = np.asarray(function(X))
     if found.ndim == 2 and found.shape[1] == 1:
@@ -294,7 +294,7 @@ def _log_odds(model: Any, X: Any) -> Floats:
 
 
 def _called(model: Any, method: str, X: Any, **options: Any) -> Any:
-    found = getattr(model, method)(own_rows(model, X), **options)
+    found = getattr(model, method)(take_own_rows(model, X), **options)
     if isinstance(found, list):  # one array for each of several labels
         raise UnsupportedModel(
             f"{type(model).__name__} predicts several labels at once: pass a function that picks one, e.g. "
@@ -309,19 +309,19 @@ def _votes(model: Any, X: Any) -> Floats:
     )
 
 
-def predicted_class(model: Any, X: Any) -> Any:
+def predict_class(model: Any, X: Any) -> Any:
     """Return the number, among the model's classes, of the class that it predicts for each row."""
     classes = list(model.classes_)
     labels = np.asarray(_called(model, "predict", X)).reshape(len(X), -1)[:, 0]
     return np.array([classes.index(label) for label in labels], dtype=np.int64)
 
 
-def regressor_output(model: Any, X: Any) -> Any:
+def predict_by_regressor(model: Any, X: Any) -> Any:
     """Return the prediction of a regressor."""
     return _called(model, "predict", X)
 
 
-def linear_outputs(model: Any, n_outputs: int | None) -> LinearOutputs | None:
+def read_linear_outputs(model: Any, n_outputs: int | None) -> LinearOutputs | None:
     """Return the weights of a model that has them (`coef_`, `intercept_`); None for others.
 
     Whether the outputs are what these weights give is for the caller to check: those of a Poisson regression
@@ -367,19 +367,19 @@ def as_prediction(model: Any, *, target: Any = None, output: str = "auto") -> Sc
     """
     validate_value("explain", "output", output, one_of(*OUTPUTS))
     refuse_classes(model)
-    encoded = _linear_pipeline(_best_of_search(model), target, output)
+    encoded = _read_linear_pipeline(_find_best_of_search(model), target, output)
     return whole_prediction(model, target=target, output=output) if encoded is None else encoded
 
 
 def whole_prediction(model: Any, *, target: Any = None, output: str = "auto") -> PredictionScore:
     """Return the same as `as_prediction`, of rows as they go into a pipeline, whatever it ends in."""
-    inside = _best_of_search(model)
-    kind = estimator_kind(inside)
+    inside = _find_best_of_search(model)
+    kind = find_estimator_kind(inside)
     if kind == "classifier":
         return _classifier(inside, target, output)
     if kind == "regressor" or predicts_only(inside):
         refuse_output(output, f"{type(inside).__name__} predicts a number.")
-        return _regressor(inside, target)
+        return _read_regressor(inside, target)
     if callable(inside):
         refuse_output(output, "a function is explained as the number that it gives.")
         name = getattr(inside, "__qualname__", type(inside).__name__)
@@ -405,7 +405,7 @@ def _is_open(target: Any) -> bool:
     return target is None or (isinstance(target, str) and target == PREDICTED)
 
 
-def _best_of_search(model: Any) -> Any:
+def _find_best_of_search(model: Any) -> Any:
     """Return the estimator that a search settled on; others as they are."""
     return getattr(model, "best_estimator_", model)
 
@@ -421,48 +421,48 @@ def _classifier(model: Any, target: Any, output: str) -> PredictionScore:
         )
     if target is None:  # the same one for all rows: signs can be compared between neighbours
         target = plain(names[1]) if len(names) == 2 else PREDICTED
-    function, words = classifier_outputs(model, output)
+    function, words = read_classifier_outputs(model, output)
     is_margin = words.startswith("margin")
     return PredictionScore(
         function,
         names,
         target=target,
         describes=words,
-        predicted=partial(predicted_class, model),
-        linear=linear_outputs(model, len(names)) if is_margin else None,
+        predicted=partial(predict_class, model),
+        linear=read_linear_outputs(model, len(names)) if is_margin else None,
         **_columns(model),
     )
 
 
-def _regressor(model: Any, target: Any) -> PredictionScore:
+def _read_regressor(model: Any, target: Any) -> PredictionScore:
     if is_scikit_learn(model):
         ensure_fitted(model)
     name = type(model).__name__
     words = f"prediction of {name}" if _is_open(target) else f"prediction {{which}} of {name}"
-    function = partial(regressor_output, model)
-    linear = linear_outputs(model, None)
+    function = partial(predict_by_regressor, model)
+    linear = read_linear_outputs(model, None)
     target = PREDICTED if target is None else target
     return PredictionScore(function, target=target, describes=words, linear=linear, **_columns(model))
 
 
 def _columns(model: Any) -> dict[str, Any]:
     """The model, and names and number of the columns that it was fitted on, where it recorded them."""
-    width = fitted_width(model)
+    width = read_fitted_width(model)
     shape = None if width is None else (width,)
-    return {"feature_names": fitted_names(model), "feature_shape": shape, "model": model}
+    return {"feature_names": read_fitted_names(model), "feature_shape": shape, "model": model}
 
 
-def _linear_pipeline(model: Any, target: Any, output: str) -> EncodedScore | None:
+def _read_linear_pipeline(model: Any, target: Any, output: str) -> EncodedScore | None:
     """Return the prediction of a pipeline that ends in a linear model, in the columns which that model sees.
 
     None for everything else, also where columns are mixed on the way: those are explained as one function.
     """
-    if lookup({"sklearn.pipeline.Pipeline": True}, model) is None or not hasattr(model[-1], "coef_"):
+    if look_up({"sklearn.pipeline.Pipeline": True}, model) is None or not hasattr(model[-1], "coef_"):
         return None
-    from tellwhy.scoring.adapters.pipelines import encoded_by
+    from tellwhy.scoring.adapters.pipelines import encode_by
 
     inner = as_prediction(model[-1], target=target, output=output)
     found = (
-        encoded_by(model, inner) if isinstance(inner, PredictionScore) and inner.linear is not None else None
+        encode_by(model, inner) if isinstance(inner, PredictionScore) and inner.linear is not None else None
     )
     return found if isinstance(found, EncodedScore) and found.owner is not None else None

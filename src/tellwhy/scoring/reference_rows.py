@@ -13,7 +13,7 @@ from tellwhy.core.arrays import spread_evenly, take_rows
 from tellwhy.core.params import Fit, is_matrix
 from tellwhy.core.score import Floats, HasMixture, HasReferenceRows, Integers, support_points
 from tellwhy.scoring.function_scores import EncodedScore
-from tellwhy.scoring.model_rows import lookup
+from tellwhy.scoring.model_rows import look_up
 
 Mask = NDArray[np.bool_]
 
@@ -44,7 +44,7 @@ class ReferenceRows:
         >>> seen.rows.shape, seen.low, seen.high
         ((1000, 2), array([0., 1.]), array([5998., 5999.]))
         """
-        return cls(some_rows(X), X.min(axis=0), X.max(axis=0), whole_columns(X))
+        return cls(some_rows(X), X.min(axis=0), X.max(axis=0), find_whole_columns(X))
 
     def _require(self) -> Iterator[Fit]:
         yield "rows", is_matrix(self.rows), True
@@ -52,14 +52,14 @@ class ReferenceRows:
             yield name, array.shape, self.rows.shape[1:]
 
 
-def whole_columns(X: Floats) -> Mask:
+def find_whole_columns(X: Floats) -> Mask:
     """Tell which columns hold nothing but whole numbers."""
     return np.asarray((np.round(X) == X).all(axis=0))
 
 
 def some_rows(X: Any) -> Any:
     """Return a copy of up to 1,000 rows of an array or a frame (fewer of very wide ones), evenly spread."""
-    return take_rows(X, kept_positions(np.shape(X)))
+    return take_rows(X, choose_positions(np.shape(X)))
 
 
 def lower_half(scores: Floats, n: int) -> Integers:
@@ -75,14 +75,14 @@ def lower_half(scores: Floats, n: int) -> Integers:
     return lower[spread_evenly(len(lower), n)]
 
 
-def kept_positions(shape: tuple[int, ...]) -> Integers:
+def choose_positions(shape: tuple[int, ...]) -> Integers:
     """Positions of the rows that `some_rows` takes of an array or frame of a shape."""
     n_cells = int(np.prod(shape[1:]))
     most = max(2, min(MOST_ROWS, MOST_CELLS // max(n_cells, 1)))
     return spread_evenly(shape[0], most)
 
 
-def reference_rows_of(score: object) -> ReferenceRows | None:
+def find_rows_of_reference(score: object) -> ReferenceRows | None:
     """Return rows that the model behind a score learned from, where it keeps any; None where it does not.
 
     A kernel model or one of neighbours keeps its support points.
@@ -92,9 +92,9 @@ def reference_rows_of(score: object) -> ReferenceRows | None:
     >>> from tellwhy.detectors import GaussianMixture
     >>> from tellwhy.scoring import FunctionScore, as_score
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> reference_rows_of(as_score(GaussianMixture().fit(X))).rows.shape
+    >>> find_rows_of_reference(as_score(GaussianMixture().fit(X))).rows.shape
     (50, 2)
-    >>> reference_rows_of(FunctionScore(lambda X: X.sum(axis=1))) is None
+    >>> find_rows_of_reference(FunctionScore(lambda X: X.sum(axis=1))) is None
     True
     """
     if isinstance(score, HasReferenceRows):
@@ -133,11 +133,11 @@ def find_reference_rows(score: Any) -> SourcedRows | None:
         if inner is None or score.decode is None:
             return None
         return SourcedRows(score.decode(inner.rows), inner.words)
-    seen = None if _is_edge_only(score) else reference_rows_of(score)
+    seen = None if _is_edge_only(score) else find_rows_of_reference(score)
     if seen is not None:
         return SourcedRows(seen.rows, f"{len(seen.rows)} rows that the model keeps")
     model = getattr(score, "model", score)
-    reader = lookup(_KEPT, model)
+    reader = look_up(_KEPT, model)
     held = None if reader is None else reader(model)
     if held is not None and len(held) > 1:
         return SourcedRows(held, f"{len(held)} rows that the model keeps")
@@ -158,19 +158,19 @@ def _drawn(score: Any, model: Any) -> SourcedRows | None:
     words = f"{N_DRAWN} rows drawn from the distribution that the model has learned"
     if isinstance(score, HasMixture) and score.mixture.means.shape[1:] == tuple(score.feature_shape or ()):
         parts = score.mixture
-        return SourcedRows(_mixture_rows(parts.weights, parts.means, parts.covariances), words)
-    learned = lookup(_LEARNED, getattr(model, "detector_", model)) or lookup(_LEARNED, model)
+        return SourcedRows(_draw_mixture_rows(parts.weights, parts.means, parts.covariances), words)
+    learned = look_up(_LEARNED, getattr(model, "detector_", model)) or look_up(_LEARNED, model)
     if learned is not None:
         rows = learned(model)
         return None if rows is None else SourcedRows(rows, words)
     projection = getattr(score, "projection", None)
     spread = getattr(score, "covariance", None)
     if projection is not None and spread is not None:
-        return SourcedRows(_mixture_rows(np.ones(1), projection.mean[None], spread[None]), words)
+        return SourcedRows(_draw_mixture_rows(np.ones(1), projection.mean[None], spread[None]), words)
     return None
 
 
-def _mixture_rows(weights: Floats, means: Floats, covariances: Floats) -> Floats:
+def _draw_mixture_rows(weights: Floats, means: Floats, covariances: Floats) -> Floats:
     """Draw rows of a Gaussian mixture; the same ones every time."""
     rng = np.random.default_rng(0)
     counts = rng.multinomial(N_DRAWN, weights / weights.sum())
@@ -181,21 +181,21 @@ def _mixture_rows(weights: Floats, means: Floats, covariances: Floats) -> Floats
     return np.concatenate(parts)
 
 
-def _normal_rows(model: Any) -> Floats:
+def _draw_normal_rows(model: Any) -> Floats:
     """Draw from the normal distribution of a covariance; PyOD keeps scikit-learn's model as `detector_`."""
     inside = getattr(model, "detector_", model)
-    return _mixture_rows(np.ones(1), inside.location_[None], inside.covariance_[None])
+    return _draw_mixture_rows(np.ones(1), inside.location_[None], inside.covariance_[None])
 
 
-def _gaussian_mixture_rows(model: Any) -> Floats:
+def _draw_gaussian_mixture_rows(model: Any) -> Floats:
     """Draw from the mixture inside PyOD's GMM."""
     from tellwhy.scoring.adapters.sklearn_models import mixture
 
     parts: Any = mixture(model.detector_)
-    return _mixture_rows(parts.mixture.weights, parts.mixture.means, parts.mixture.covariances)
+    return _draw_mixture_rows(parts.mixture.weights, parts.mixture.means, parts.mixture.covariances)
 
 
-def _principal_rows(model: Any) -> Floats:
+def _draw_principal_rows(model: Any) -> Floats:
     """Draw from the normal distribution whose principal components PyOD's PCA keeps, in the user's units."""
     inside = model.detector_
     mean = np.asarray(inside.mean_)
@@ -204,10 +204,10 @@ def _principal_rows(model: Any) -> Floats:
     if scaler is not None:
         mean = mean * scaler.scale_ + scaler.mean_
         spread = spread * np.outer(scaler.scale_, scaler.scale_)
-    return _mixture_rows(np.ones(1), mean[None], spread[None])
+    return _draw_mixture_rows(np.ones(1), mean[None], spread[None])
 
 
-def _histogram_rows(model: Any) -> Floats | None:
+def _draw_histogram_rows(model: Any) -> Floats | None:
     """Draw each column from its histogram, of which PyOD's HBOS takes the columns to be independent."""
     rng = np.random.default_rng(0)
     columns = []
@@ -222,17 +222,17 @@ def _histogram_rows(model: Any) -> Floats | None:
     return np.column_stack(columns)
 
 
-def _centres_of_balls(model: Any) -> Any:
+def _read_centres_of_balls(model: Any) -> Any:
     """Training rows that PyOD's INNE has drawn as the centres of its balls."""
     return np.unique(model._centroids.reshape(-1, model._centroids.shape[-1]), axis=0)
 
 
-def _unscaled(model: Any) -> Any:
+def _undo_scaling(model: Any) -> Any:
     """Training rows of PyOD's QMCD, which keeps them scaled."""
     return model._scaler.inverse_transform(model._fitted_data)
 
 
-def _field(*path: str) -> Callable[[Any], Any]:
+def _read_field(*path: str) -> Callable[[Any], Any]:
     """Return a reader of one attribute, such as `tree_.data`; what is not there, or sparse, gives None."""
 
     def read(model: Any) -> Any:
@@ -245,30 +245,30 @@ def _field(*path: str) -> Callable[[Any], Any]:
 
 # Public class names, and where a fitted model of the class has its training rows, unscaled.
 _KEPT: dict[str, Callable[[Any], Any]] = {
-    "sklearn.neighbors.LocalOutlierFactor": _field("_fit_X"),
-    "sklearn.neighbors.NearestNeighbors": _field("_fit_X"),
-    "sklearn.neighbors.KNeighborsClassifier": _field("_fit_X"),
-    "sklearn.neighbors.KNeighborsRegressor": _field("_fit_X"),
-    "sklearn.neighbors.RadiusNeighborsClassifier": _field("_fit_X"),
-    "sklearn.neighbors.RadiusNeighborsRegressor": _field("_fit_X"),
-    "sklearn.neighbors.KernelDensity": _field("tree_", "data"),
-    "sklearn.gaussian_process.GaussianProcessClassifier": _field("base_estimator_", "X_train_"),
-    "sklearn.gaussian_process.GaussianProcessRegressor": _field("X_train_"),
-    "sklearn.kernel_ridge.KernelRidge": _field("X_fit_"),
-    "pyod.models.abod.ABOD": _field("X_train_"),
-    "pyod.models.knn.KNN": _field("neigh_", "_fit_X"),
-    "pyod.models.lof.LOF": _field("detector_", "_fit_X"),
-    "pyod.models.inne.INNE": _centres_of_balls,
-    "pyod.models.kde.KDE": _field("kde_", "tree_", "data"),
-    "pyod.models.qmcd.QMCD": _unscaled,
-    "tellwhy.scoring.adapters.pyod_models.TailScore": _field("rows"),
+    "sklearn.neighbors.LocalOutlierFactor": _read_field("_fit_X"),
+    "sklearn.neighbors.NearestNeighbors": _read_field("_fit_X"),
+    "sklearn.neighbors.KNeighborsClassifier": _read_field("_fit_X"),
+    "sklearn.neighbors.KNeighborsRegressor": _read_field("_fit_X"),
+    "sklearn.neighbors.RadiusNeighborsClassifier": _read_field("_fit_X"),
+    "sklearn.neighbors.RadiusNeighborsRegressor": _read_field("_fit_X"),
+    "sklearn.neighbors.KernelDensity": _read_field("tree_", "data"),
+    "sklearn.gaussian_process.GaussianProcessClassifier": _read_field("base_estimator_", "X_train_"),
+    "sklearn.gaussian_process.GaussianProcessRegressor": _read_field("X_train_"),
+    "sklearn.kernel_ridge.KernelRidge": _read_field("X_fit_"),
+    "pyod.models.abod.ABOD": _read_field("X_train_"),
+    "pyod.models.knn.KNN": _read_field("neigh_", "_fit_X"),
+    "pyod.models.lof.LOF": _read_field("detector_", "_fit_X"),
+    "pyod.models.inne.INNE": _read_centres_of_balls,
+    "pyod.models.kde.KDE": _read_field("kde_", "tree_", "data"),
+    "pyod.models.qmcd.QMCD": _undo_scaling,
+    "tellwhy.scoring.adapters.pyod_models.TailScore": _read_field("rows"),
 }
 
 # Models that keep no rows, but the distribution that they took them to have; others than mixtures that are
 # read as such.
 _LEARNED: dict[str, Callable[[Any], Floats | None]] = {
-    "sklearn.covariance.EmpiricalCovariance": _normal_rows,
-    "pyod.models.gmm.GMM": _gaussian_mixture_rows,
-    "pyod.models.hbos.HBOS": _histogram_rows,
-    "pyod.models.pca.PCA": _principal_rows,
+    "sklearn.covariance.EmpiricalCovariance": _draw_normal_rows,
+    "pyod.models.gmm.GMM": _draw_gaussian_mixture_rows,
+    "pyod.models.hbos.HBOS": _draw_histogram_rows,
+    "pyod.models.pca.PCA": _draw_principal_rows,
 }

@@ -83,15 +83,15 @@ class Surprise:
         >>> Surprise.learn(ordinary).value(np.array([3.0, 30.0])).round()
         array([ 3., 30.])
         """
-        levels = _tail_levels(len(scores), is_clean=is_clean)
+        levels = _choose_tail_levels(len(scores), is_clean=is_clean)
         quantiles = np.quantile(scores, levels)
-        scale, shape = fitted_tail(quantiles, -np.log1p(-levels), most_shape)
+        scale, shape = fit_tail_of(quantiles, -np.log1p(-levels), most_shape)
         is_tied = scale == 0
         low, high = np.quantile(scores, [0.05, 0.95]).tolist()
         # Where most scores are equal the quantiles do not tell a scale: the mean distance takes its place.
         spread = (high - low) or float(np.abs(scores - quantiles[0]).mean())
         scale = max(scale, least_scale, 1e-3 * spread) or 1.0
-        knots, body = shown_levels(scores, quantiles[0])
+        knots, body = choose_shown_levels(scores, quantiles[0])
         if is_tied:
             scale = max(scale, _scale_above(scores, quantiles[0], float(body[-1])))
         return cls(knots, body, scale, shape)
@@ -112,8 +112,8 @@ class Surprise:
         surprises = -np.log1p(-levels)
         if quantiles[0] == quantiles[-1]:  # equal scores tell no scale
             return cls.learn(scores)
-        scale, shape = fitted_tail(quantiles, surprises, MIDDLE_SHAPE, safe=MIDDLE[1])
-        knots, body = shown_levels(scores, quantiles[0])
+        scale, shape = fit_tail_of(quantiles, surprises, MIDDLE_SHAPE, safe=MIDDLE[1])
+        knots, body = choose_shown_levels(scores, quantiles[0])
         return cls(knots, body, scale, shape)
 
     def with_groups(self, scores: Floats) -> Surprise:
@@ -147,7 +147,7 @@ class Surprise:
         """Return the surprise of each score."""
         below = np.interp(scores, self.knots, self.levels)
         beyond = np.maximum(scores - self.knots[-1], 0.0) / self.scale
-        tail = level_above(beyond, self.shape, self.levels[-1])
+        tail = find_level_above(beyond, self.shape, self.levels[-1])
         return np.asarray(below + tail)
 
     def score_of(self, surprise: float) -> float:
@@ -155,7 +155,7 @@ class Surprise:
         rest = surprise - self.levels[-1]
         if rest <= 0:
             return float(np.interp(surprise, self.levels, self.knots))
-        beyond = growth(np.asarray(rest), self.shape, self.levels[-1])
+        beyond = compute_growth(np.asarray(rest), self.shape, self.levels[-1])
         return float(self.knots[-1] + self.scale * beyond)
 
     def _require(self) -> Iterator[Fit]:
@@ -178,7 +178,7 @@ def _scale_above(scores: Floats, tied: float, level: float) -> float:
     return float(np.median(above) - tied) / max(rare - level, 1.0)
 
 
-def _tail_levels(n: int, *, is_clean: bool) -> Floats:
+def _choose_tail_levels(n: int, *, is_clean: bool) -> Floats:
     """Levels of the quantiles that the tail follows; of clean rows, only the last few."""
     if not is_clean:
         return np.linspace(FIRST_LEVEL, LAST_LEVEL, 28)
@@ -186,7 +186,7 @@ def _tail_levels(n: int, *, is_clean: bool) -> Floats:
     return 1 - (1 - first) * np.geomspace(1, max(1 / 20, 3 / ((n + 3) * (1 - first))), 28)
 
 
-def fitted_tail(
+def fit_tail_of(
     quantiles: Floats,
     levels: Floats,
     most_shape: float = LARGEST_SHAPE,
@@ -196,7 +196,7 @@ def fitted_tail(
     smooth: float | Floats = SMOOTH,
     margin: float = 0.0,
 ) -> tuple[float, float]:
-    """β and ξ with which quantiles grow most nearly as `growth` says.
+    """β and ξ with which quantiles grow most nearly as `compute_growth` says.
 
     For each ξ of a grid, β is a least-squares slope; the ξ with the smallest error wins. Quantiles beyond the
     safe level count as long as they are not far above what those below foretell: those are of anomalies.
@@ -217,14 +217,14 @@ def fitted_tail(
     shapes = _shapes(least_shape, most_shape)
     is_safe = levels <= -np.log1p(-safe) + 1e-9
     if is_safe.all() or is_safe.sum() < LEAST_SAFE:  # of clean rows all quantiles are safe
-        return _least_squares(quantiles, levels, shapes, margin)
-    scale, shape = _least_squares(quantiles[is_safe], levels[is_safe], shapes)
-    foretold = scale * growth(levels - levels[0], shape, float(levels[0]))
+        return _fit_least_squares(quantiles, levels, shapes, margin)
+    scale, shape = _fit_least_squares(quantiles[is_safe], levels[is_safe], shapes)
+    foretold = scale * compute_growth(levels - levels[0], shape, float(levels[0]))
     goes_on = np.cumprod(is_safe | (quantiles - quantiles[0] <= smooth * foretold)).astype(bool)
-    return _least_squares(quantiles[goes_on], levels[goes_on], shapes, margin)
+    return _fit_least_squares(quantiles[goes_on], levels[goes_on], shapes, margin)
 
 
-def growth(above: Floats, shape: float, first: float) -> Floats:
+def compute_growth(above: Floats, shape: float, first: float) -> Floats:
     """By how much scores rise, in units of β, until their surprise is so much above the first level.
 
     A shape ξ > 0 is a generalised Pareto tail, (exp(ξ L) − 1)/ξ; 0 an exponential one, L; ξ < 0 a tail like
@@ -239,8 +239,8 @@ def growth(above: Floats, shape: float, first: float) -> Floats:
     return np.asarray(first / power * ((1.0 + above / first) ** power - 1.0))
 
 
-def level_above(risen: Floats, shape: float, first: float) -> Floats:
-    """By how much the surprise rises with scores: the inverse of `growth`."""
+def find_level_above(risen: Floats, shape: float, first: float) -> Floats:
+    """By how much the surprise rises with scores: the inverse of `compute_growth`."""
     if shape > 0:
         return np.asarray(np.log1p(shape * risen) / shape)
     if shape == 0:
@@ -249,29 +249,29 @@ def level_above(risen: Floats, shape: float, first: float) -> Floats:
     return np.asarray(first * ((1.0 + power * risen / first) ** (1.0 / power) - 1.0))
 
 
-def levels_above(risen: Floats, shapes: Floats, first: float) -> Floats:
-    """`level_above` where each score has a shape of its own; shapes are few, for they come from a list."""
+def find_levels_above(risen: Floats, shapes: Floats, first: float) -> Floats:
+    """Do it where each score has a shape of its own; shapes are few, for they come from a list."""
     found = np.empty(len(risen))
     for shape in np.unique(shapes):
         has = shapes == shape
-        found[has] = level_above(risen[has], float(shape), first)
+        found[has] = find_level_above(risen[has], float(shape), first)
     return found
 
 
-def _least_squares(
+def _fit_least_squares(
     quantiles: Floats, levels: Floats, shapes: Floats, margin: float = 0.0
 ) -> tuple[float, float]:
     rise = quantiles - quantiles[0]
     above = levels - levels[0]
     best = (np.inf, 0.0)
     for shape in shapes:
-        grown = growth(above, shape, levels[0])
+        grown = compute_growth(above, shape, levels[0])
         error = float(((rise - _slope(grown, rise) * grown) ** 2).sum())
         # A heavier tail must fit clearly better: it makes every far score less surprising.
         if error < best[0] * (1 - 1e-9):
             best = (error, float(shape))
     shape = min(best[1] + margin, float(shapes[-1]))
-    return _slope(growth(above, shape, levels[0]), rise), shape
+    return _slope(compute_growth(above, shape, levels[0]), rise), shape
 
 
 def _shapes(least: float, most: float) -> Floats:
@@ -283,7 +283,7 @@ def _slope(grown: Floats, rise: Floats) -> float:
     return float(grown @ rise / (grown @ grown))
 
 
-def shown_levels(scores: Floats, start: float) -> tuple[Floats, Floats]:
+def choose_shown_levels(scores: Floats, start: float) -> tuple[Floats, Floats]:
     """Knots up to where the tail starts; equal scores share the middle of their ranks."""
     n = len(scores)
     ordered = np.sort(scores)
@@ -369,7 +369,7 @@ class ForetoldHeights:
         >>> round(law.score_of(1.0))
         1
         """
-        told = 0.0 if readings is None else _told_by(readings)
+        told = 0.0 if readings is None else _weigh_by_highest(readings)
         return cls._learned(heights, TAIL_SHARE, told, doubt=TAIL_MARGIN, in_time=True)
 
     @classmethod
@@ -402,8 +402,8 @@ class ForetoldHeights:
         excesses = ordered[n - n_tail :] - start
         # Where all heights are equal there is no excess to tell a unit.
         unit = float(excesses.mean()) or abs(float(start)) or 1.0
-        weight = independence(heights > start) if in_time else 1.0
-        tail = _foretold(weight * _likelihood(excesses / unit) + told, (n_tail + 1) / (n + 1), doubt)
+        weight = measure_independence(heights > start) if in_time else 1.0
+        tail = _foretold(weight * _compute_likelihood(excesses / unit) + told, (n_tail + 1) / (n + 1), doubt)
         levels = np.maximum.accumulate(np.append(body, tail))
         return cls(np.append(ordered[: n - n_tail], start + unit * RISES), levels)
 
@@ -416,13 +416,13 @@ class ForetoldHeights:
         return float(np.interp(surprise, self.levels, self.knots))
 
 
-def _likelihood(excesses: Floats) -> Floats:
+def _compute_likelihood(excesses: Floats) -> Floats:
     """Log-likelihood of each shape and scale, (shapes, scales)."""
     densities = _log_survival(excesses, _SHAPES, _SCALES, power=1.0) - np.log(_SCALES)
     return np.asarray(densities.sum(axis=-1))
 
 
-def _told_by(readings: Floats) -> Floats:
+def _weigh_by_highest(readings: Floats) -> Floats:
     """What the highest readings tell of each shape, whatever their scale, (shapes, 1)."""
     n = len(readings)
     n_tail = int(min(READINGS_SHARE * n, READINGS_MOST))
@@ -433,7 +433,9 @@ def _told_by(readings: Floats) -> Floats:
     unit = float(excesses.mean())
     if unit <= 0:
         return np.zeros((len(SHAPES), 1))
-    return np.asarray(logsumexp(READINGS_WEIGHT * _likelihood(excesses / unit), axis=1, keepdims=True))
+    return np.asarray(
+        logsumexp(READINGS_WEIGHT * _compute_likelihood(excesses / unit), axis=1, keepdims=True)
+    )
 
 
 def _foretold(likelihood: Floats, share: float, doubt: float) -> Floats:
@@ -451,7 +453,7 @@ def _log_survival(rises: Floats, shapes: Floats, scales: Floats, *, power: float
     return np.where(inside > 0, found, -np.inf)
 
 
-def independence(is_high: np.ndarray) -> float:
+def measure_independence(is_high: np.ndarray) -> float:
     """Share of high stretches that come on their own, not in a burst, as far as runs of them tell.
 
     Ten high stretches of one burst tell about as much of the tail as one. k high stretches in a random order,
@@ -459,9 +461,9 @@ def independence(is_high: np.ndarray) -> float:
 
     Examples
     --------
-    >>> independence(np.arange(60) % 3 == 0)
+    >>> measure_independence(np.arange(60) % 3 == 0)
     1.0
-    >>> round(independence(np.arange(300) % 100 < 15), 2)
+    >>> round(measure_independence(np.arange(300) % 100 < 15), 2)
     0.08
     """
     n_runs = int(is_high[0]) + int((np.diff(is_high.astype(np.int8)) == 1).sum())

@@ -65,12 +65,15 @@ class TableCodes:
         """
         import pandas as pd
 
-        first = as_pandas(tables[0])
+        first = make_pandas(tables[0])
         names = list(first.columns)
-        frames = [first, *(_with_columns(as_pandas(table), names, "The background") for table in tables[1:])]
+        frames = [
+            first,
+            *(_rename_columns(make_pandas(table), names, "The background") for table in tables[1:]),
+        ]
         together = first if len(frames) == 1 else pd.concat(frames, ignore_index=True)
         levels = [_levels(together.iloc[:, c]) for c in range(together.shape[1])]
-        return cls(names, list(first.dtypes), levels, _maker(tables[0]))
+        return cls(names, list(first.dtypes), levels, _find_maker(tables[0]))
 
     @property
     def column_names(self) -> list[str] | None:
@@ -85,7 +88,7 @@ class TableCodes:
 
     def encode(self, X: Any) -> Floats:
         """Write a table as numbers."""
-        frame = _with_columns(as_pandas(X), self.names, "X")
+        frame = _rename_columns(make_pandas(X), self.names, "X")
         if not len(frame):
             raise InvalidInput("X is empty: it has no rows; at least 1 row is needed.")
         columns = [self._coded(frame.iloc[:, c], c) for c in range(len(self.names))]
@@ -146,7 +149,7 @@ def _levels(column: pd.Series) -> pd.Series | None:
         ) from error
 
 
-def as_pandas(table: Any) -> pd.DataFrame:
+def make_pandas(table: Any) -> pd.DataFrame:
     """Return an array or a frame as a pandas frame, its columns typed by what they hold."""
     import pandas as pd
 
@@ -157,7 +160,7 @@ def as_pandas(table: Any) -> pd.DataFrame:
     return pd.DataFrame(np.asarray(table)).infer_objects()
 
 
-def _with_columns(frame: pd.DataFrame, names: list[Any], what: str) -> pd.DataFrame:
+def _rename_columns(frame: pd.DataFrame, names: list[Any], what: str) -> pd.DataFrame:
     """Return a frame under the given names, or say which columns it has instead; arrays have no names."""
     own = list(frame.columns)
     if own == names:
@@ -170,16 +173,16 @@ def _with_columns(frame: pd.DataFrame, names: list[Any], what: str) -> pd.DataFr
     )
 
 
-def _maker(table: Any) -> Callable[[pd.DataFrame], Any]:
+def _find_maker(table: Any) -> Callable[[pd.DataFrame], Any]:
     """Return what makes a table like this one of a pandas frame."""
     if isinstance(table, PandasRows):
-        return _itself
+        return _return_itself
     if isinstance(table, Frame):
-        return partial(_like_polars, table.schema)  # type: ignore[attr-defined]
+        return partial(_make_polars, table.schema)  # type: ignore[attr-defined]
     return partial(_array, np.asarray(table).dtype)
 
 
-def _itself(frame: pd.DataFrame) -> pd.DataFrame:
+def _return_itself(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
@@ -187,7 +190,7 @@ def _array(dtype: Any, frame: pd.DataFrame) -> Any:
     return frame.to_numpy(dtype=dtype)
 
 
-def _like_polars(schema: Any, frame: pd.DataFrame) -> Any:
+def _make_polars(schema: Any, frame: pd.DataFrame) -> Any:
     import polars
 
     return polars.from_pandas(frame).cast(dict(schema))
@@ -203,7 +206,7 @@ def needs_codes(X: Any) -> bool:
     return array.dtype.kind in "OUSM" or (array.dtype.kind == "f" and bool(np.isnan(array).any()))
 
 
-def coded(score: Any, codes: TableCodes) -> EncodedScore:
+def encode_score(score: Any, codes: TableCodes) -> EncodedScore:
     """Return a score of tables as one of numbers: the table is made again before the score sees it.
 
     `score` is a `FunctionScore` or a `PredictionScore`.

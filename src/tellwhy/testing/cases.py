@@ -90,7 +90,7 @@ class Case:
         return factory(self.given(model), **{k: v for k, v in self.settings.items() if k in taken})
 
 
-def _one_class(X: Any) -> Any:
+def _fit_one_class(X: Any) -> Any:
     return OneClassSVM(nu=0.2).fit(X)
 
 
@@ -123,14 +123,14 @@ def _network(X: Floats) -> Any:
     return network.double().eval()
 
 
-def _largest_output(model: Any, X: Floats) -> Floats:
+def _make_largest_output(model: Any, X: Floats) -> Floats:
     import torch
 
     with torch.no_grad():
         return np.asarray(model(torch.tensor(X)).max(dim=1).values.numpy())
 
 
-def _graph_model(X: Any) -> LCCAD:
+def _fit_graph_model(X: Any) -> LCCAD:
     return LCCAD(2, theta=0.5, gamma=1.0, prior="mrf", random_state=0).fit(X, chain(len(X)))
 
 
@@ -151,35 +151,35 @@ def _broken_waves() -> Floats:
     return waves
 
 
-def _patches(waves: Floats) -> Floats:
+def _cut_waves(waves: Floats) -> Floats:
     return np.vstack([cut_patches(wave, (PATCH,)) for wave in waves])
 
 
-def _patch_scores(model: Any, waves: Any) -> Floats:
+def _score_patches(model: Any, waves: Any) -> Floats:
     return np.array([as_score(model).value(cut_patches(wave, (PATCH,))).sum() for wave in np.asarray(waves)])
 
 
 CASES: dict[str, Case] = {
-    "explainer": Case(fit=_one_class, scores=_score, takes_pipelines=True),
+    "explainer": Case(fit=_fit_one_class, scores=_score, takes_pipelines=True),
     "classifier explainer": Case(fit=_classifier, scores=_lead),
     "network explainer": Case(
         fit=_network,
-        scores=_largest_output,
+        scores=_make_largest_output,
         # noise of another row in the batch must not be what tells two explanations of a row apart
         settings={"random_state": 0, "noise": 1e-9},
         takes_frames=False,
         width_word="shape",
     ),
     "graph explainer": Case(
-        fit=_graph_model,
+        fit=_fit_graph_model,
         scores=lambda model, X: model.outlierness(X, chain(len(X))),
         explain=_explain_chain,
         is_by_row=False,
         keeps_rows=False,
     ),
     "patch explainer": Case(
-        fit=lambda waves: _one_class(_patches(waves)),
-        scores=_patch_scores,
+        fit=lambda waves: _fit_one_class(_cut_waves(waves)),
+        scores=_score_patches,
         ordinary=_waves,
         odd=_broken_waves,
         settings={"patch_size": (PATCH,)},
@@ -187,7 +187,7 @@ CASES: dict[str, Case] = {
         takes_frames=False,
     ),
     "ensemble": Case(
-        fit=_one_class,
+        fit=_fit_one_class,
         scores=_score,
         given=lambda model: [OneClassDTD(model), Occlusion(model), Sensitivity(model)],
         takes_pipelines=True,
@@ -196,7 +196,7 @@ CASES: dict[str, Case] = {
 """The case of each role in the catalogue (`tellwhy.core.registry.EXPLAINER_ROLES`)."""
 
 
-def bad_rows(X: Floats) -> Iterator[tuple[str, Any]]:
+def make_bad_rows(X: Floats) -> Iterator[tuple[str, Any]]:
     """Variants of X that must be refused, with their names."""
     for name, cell in (("NaN", np.nan), ("plus infinity", np.inf), ("minus infinity", -np.inf)):
         broken = X.copy()

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats
-from tellwhy.testing.cases import assert_refused, bad_rows
+from tellwhy.testing.cases import assert_refused, make_bad_rows
 
 Check = tuple[str, Callable[[], None]]
 
@@ -35,14 +35,14 @@ def check_detector(detector: Any, *, generate_only: bool = False) -> Iterator[Ch
     return None
 
 
-def _training_rows() -> Floats:
+def _draw_training_rows() -> Floats:
     rng = np.random.default_rng(0)
     # two clouds of different width: a detector that sees one cloud only, or no width, scores them wrongly
     return np.vstack([rng.normal(size=(60, 4)), rng.normal(size=(60, 4)) * 0.5 + 4.0])
 
 
 def _outlierness_is_high_for_anomalies(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     detector.fit(X)
     # up to millions of standard deviations: where kernels underflow, scores must still tell rows apart
     far = X.mean(axis=0) + np.array([[40.0, 0, 0, 0], [0, 0, -4000.0, 0], [4e6, 0, 0, 0]])
@@ -53,7 +53,7 @@ def _outlierness_is_high_for_anomalies(detector: Any) -> None:
 
 
 def _signs_follow_scikit_learn(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     detector.fit(X)
     o = detector.outlierness(X)
     np.testing.assert_array_equal(detector.score_samples(X), -o)
@@ -62,7 +62,7 @@ def _signs_follow_scikit_learn(detector: Any) -> None:
 
 
 def _threshold_moves_after_fitting(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     detector.fit(X)
     for share in (0.05, 0.2):
         above = detector.set_threshold(contamination=share).training_scores_ > detector.threshold_
@@ -75,7 +75,7 @@ def _threshold_moves_after_fitting(detector: Any) -> None:
 
 
 def _score_function_gives_the_outlierness(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     score = detector.fit(X).to_score()
     np.testing.assert_array_equal(score.value(X), detector.outlierness(X))
     assert score.feature_shape == (4,)
@@ -84,7 +84,7 @@ def _score_function_gives_the_outlierness(detector: Any) -> None:
 
 
 def _rows_are_scored_one_by_one(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     detector.fit(X)
     together = detector.outlierness(X)
     # products of larger matrices round differently: equal to nine digits, not to the last bit
@@ -94,13 +94,13 @@ def _rows_are_scored_one_by_one(detector: Any) -> None:
 
 
 def _same_input_gives_same_bits(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     first = clone(detector).fit(X).outlierness(X)
     np.testing.assert_array_equal(first, detector.fit(X).outlierness(X))
 
 
 def _columns_are_interchangeable(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     order = [2, 0, 3, 1]
     plain = clone(detector).fit(X).outlierness(X)
     # solvers stop a little elsewhere when sums are taken in another order
@@ -108,7 +108,7 @@ def _columns_are_interchangeable(detector: Any) -> None:
 
 
 def _nothing_of_the_users_is_modified(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     kept = X.copy()
     detector.fit(X).outlierness(X)
     np.testing.assert_array_equal(X, kept)
@@ -118,7 +118,7 @@ def _nothing_of_the_users_is_modified(detector: Any) -> None:
 
 
 def _large_offsets_do_not_flatten_scores(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     plain = clone(detector).fit(X).outlierness(X)
     # |x|² − 2xy + |y|² keeps no digits here; differences must be taken first
     shifted = detector.fit(X + 1e9).outlierness(X + 1e9)
@@ -126,7 +126,7 @@ def _large_offsets_do_not_flatten_scores(detector: Any) -> None:
 
 
 def _extreme_scales_are_scored_or_refused(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     plain = clone(detector).fit(X).outlierness(X)
     for factor in (1e300, 1e-300):
         scaled = X * factor
@@ -140,12 +140,12 @@ def _extreme_scales_are_scored_or_refused(detector: Any) -> None:
 
 
 def _constant_columns_and_duplicates_are_no_obstacle(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     X[:, 1] = 7.0
     odd = np.array([[0.0, 7.0, 0.0, 0.0], [0.0, 70.0, 0.0, 0.0]])  # differ in the constant column only
     scores = clone(detector).fit(X).outlierness(odd)
     assert scores[1] > scores[0], "a value never seen in a constant column must be odd"
-    doubled = detector.fit(np.repeat(_training_rows(), 3, axis=0)).outlierness(_training_rows())
+    doubled = detector.fit(np.repeat(_draw_training_rows(), 3, axis=0)).outlierness(_draw_training_rows())
     assert np.isfinite(doubled).all()
 
 
@@ -161,9 +161,9 @@ def _equal_rows_are_fitted_or_refused(detector: Any) -> None:
 
 
 def _bad_rows_are_refused(detector: Any) -> None:
-    X = _training_rows()
+    X = _draw_training_rows()
     fitted = clone(detector).fit(X)
-    for name, rows in bad_rows(X):
+    for name, rows in make_bad_rows(X):
         assert_refused(clone(detector).fit, rows, f"fit with {name}")
         assert_refused(fitted.outlierness, rows, f"outlierness with {name}")
     assert_refused(clone(detector).fit, X[:1], "fit with one row")
@@ -173,7 +173,7 @@ def _bad_rows_are_refused(detector: Any) -> None:
 def _unfitted_use_says_so(detector: Any) -> None:
     for method in ("outlierness", "predict", "score_samples", "decision_function"):
         try:
-            getattr(detector, method)(_training_rows())
+            getattr(detector, method)(_draw_training_rows())
         except NotFittedError:
             continue
         raise AssertionError(f"{method} of an unfitted detector must raise NotFittedError")
@@ -182,7 +182,7 @@ def _unfitted_use_says_so(detector: Any) -> None:
 def _frames_keep_their_names(detector: Any) -> None:
     import pandas as pd
 
-    frame = pd.DataFrame(_training_rows(), columns=["a", "b", "c", "d"])
+    frame = pd.DataFrame(_draw_training_rows(), columns=["a", "b", "c", "d"])
     detector.fit(frame)
     assert detector.to_score().feature_names == ["a", "b", "c", "d"]
     np.testing.assert_array_equal(detector.outlierness(frame), detector.to_score().value(frame.to_numpy()))

@@ -24,7 +24,7 @@ from tellwhy.core.params import Rules
 from tellwhy.core.registry import card_of
 from tellwhy.core.score import Floats
 from tellwhy.explainers import ScoreExplainer
-from tellwhy.testing.cases import CASES, Case, assert_refused, bad_rows
+from tellwhy.testing.cases import CASES, Case, assert_refused, make_bad_rows
 from tellwhy.testing.detector import Check
 
 Factory = Callable[..., Any]
@@ -59,7 +59,7 @@ def check_explainer(
     >>> check_explainer(OneClassDTD)
     >>> check_explainer(lambda model: PatchDTD(model, patch_size=(4,)), role="patch explainer")
     """
-    trial = Trial(explainer, case or CASES[role or _role_of(explainer)])
+    trial = Trial(explainer, case or CASES[role or _find_role_of(explainer)])
     checks = ((name, lambda check=check: check(trial)) for name, check in _CHECKS.items())
     if generate_only:
         return checks
@@ -68,7 +68,7 @@ def check_explainer(
     return None
 
 
-def _role_of(explainer: Factory) -> str:
+def _find_role_of(explainer: Factory) -> str:
     known = card_of(explainer) if isinstance(explainer, type) else None
     return known.role if known else "explainer"
 
@@ -227,7 +227,7 @@ def _bad_rows_are_refused(trial: Trial) -> None:
     def explain(rows: Any) -> Explanation:
         return trial.case.explain(explainer, rows)
 
-    for name, rows in bad_rows(trial.case.odd()):
+    for name, rows in make_bad_rows(trial.case.odd()):
         assert_refused(explain, rows, f"explain with {name}")
     if trial.case.has_columns:
         narrow = trial.case.odd()[:, :3]

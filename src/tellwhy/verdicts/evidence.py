@@ -13,7 +13,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.registry import card
 from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.evaluation import flipping
-from tellwhy.evaluation.compare import unattributed_share
+from tellwhy.evaluation.compare import measure_unattributed_share
 from tellwhy.results.evidence import Agreement, Evidence
 
 EVIDENCE_ROWS = 20
@@ -41,7 +41,7 @@ def collect_evidence(
     curves, areas = _flip_features(some, score, background) if tells else ({}, {})
     return Evidence(
         explains=str(explanation.params.get("explains", "")),
-        unattributed=unattributed_share(explanation),
+        unattributed=measure_unattributed_share(explanation),
         flipping=curves,
         flipping_area=areas,
         agreement=_measure_agreements(some, score, background) if second_opinions else [],

@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm.multiclass_svm import best_temperature
+from tellwhy.classifiers.svm.multiclass_svm import find_best_temperature
 from tellwhy.classifiers.svm.problem import rescaled
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 
@@ -227,12 +227,14 @@ def test_scores_of_all_rows_are_never_held_at_once(sets, monkeypatch):
     X, y = rows()
     model = WestonWatkinsSVM(random_state=0).fit(X, np.eye(4, dtype=int)[y] if sets else y)
     whole, best = model.predict(X), model.predict_top_k(X, 2)
-    seen, scores_of = [], WestonWatkinsSVM._scores_of
+    seen, scores_of = [], WestonWatkinsSVM._compute_scores_of
     monkeypatch.setattr(
         "tellwhy.core.running.cut_batches", lambda n, *_: [slice(i, i + 7) for i in range(0, n, 7)]
     )
     monkeypatch.setattr(
-        WestonWatkinsSVM, "_scores_of", lambda self, X, W: seen.append(X.shape[0]) or scores_of(self, X, W)
+        WestonWatkinsSVM,
+        "_compute_scores_of",
+        lambda self, X, W: seen.append(X.shape[0]) or scores_of(self, X, W),
     )
     np.testing.assert_array_equal(model.predict(X), whole)
     np.testing.assert_array_equal(model.predict_top_k(X, 2), best)
@@ -284,7 +286,7 @@ def test_probabilities_only_after_calibration():
     some = labels >= 2  # rows of two of the four classes
     model.calibrate(other[some], labels[some])
     scores = model.decision_function(other[some])
-    assert model.temperature_ == pytest.approx(best_temperature(scores, labels[some]))
+    assert model.temperature_ == pytest.approx(find_best_temperature(scores, labels[some]))
     with pytest.raises(InvalidInput, match="fitted on"):
         model.calibrate(X, y + 10)
     assert not hasattr(model.fit(X, y), "predict_proba")

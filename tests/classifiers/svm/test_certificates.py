@@ -11,7 +11,7 @@ from storage.changed_files import edited
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM, load
 from tellwhy.classifiers.svm import solver
 from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
-from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, why_infeasible
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, tell_why_infeasible
 from tellwhy.classifiers.svm.solver import Certificate, Progress, Settings, solve
 from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.classifiers.svm.training.run import train
@@ -158,10 +158,10 @@ def changed(duals, kind, loss):
 @pytest.mark.parametrize("kind", ["negative", "above", "own class", "sum", "not a number"])
 def test_variables_out_of_their_bounds_are_seen(loss, kind):
     duals = feasible_duals(loss)
-    assert why_infeasible(duals, problem(loss)) is None
-    assert why_infeasible(duals.astype(np.float32), problem(loss, "float32")) is None
+    assert tell_why_infeasible(duals, problem(loss)) is None
+    assert tell_why_infeasible(duals.astype(np.float32), problem(loss, "float32")) is None
     wrong, applies = changed(duals, kind, loss)
-    assert (why_infeasible(wrong, problem(loss)) is not None) == applies
+    assert (tell_why_infeasible(wrong, problem(loss)) is not None) == applies
 
 
 def test_a_warm_start_from_variables_that_are_none_starts_afresh():

@@ -10,11 +10,11 @@ from tellwhy.detectors.committee.column_law import (
     ColumnLaw,
     PointMassLaw,
     TailShortening,
-    how_many_reach,
-    law_of,
+    count_reaching,
+    learn_law,
 )
 from tellwhy.detectors.committee.members import Tails
-from tellwhy.scoring.surprise import growth, level_above
+from tellwhy.scoring.surprise import compute_growth, find_level_above
 
 SHAPES = (-0.5, -0.2, 0.0, 0.3, 0.6)
 
@@ -22,8 +22,10 @@ SHAPES = (-0.5, -0.2, 0.0, 0.3, 0.6)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_growth_and_level_are_inverse_to_each_other(shape):
     above = np.linspace(0.0, 40.0, 50)
-    np.testing.assert_allclose(level_above(growth(above, shape, 1.6), shape, 1.6), above, rtol=1e-9)
-    rising = growth(above, shape, 1.6)
+    np.testing.assert_allclose(
+        find_level_above(compute_growth(above, shape, 1.6), shape, 1.6), above, rtol=1e-9
+    )
+    rising = compute_growth(above, shape, 1.6)
     assert (np.diff(rising) > 0).all()
     assert (rising[1] - rising[0]) / (above[1] - above[0]) == pytest.approx(
         1.0, rel=0.35
@@ -94,7 +96,7 @@ def test_columns_that_cannot_be_as_surprising_are_not_asked():
     labels = [ColumnLaw.learn((rng.random(1_000) < 0.5).astype(float)) for _ in range(30)]
     numbers = [ColumnLaw.learn(rng.normal(size=1_000)) for _ in range(2)]
     laws = (*labels, *numbers)
-    np.testing.assert_array_equal(how_many_reach(laws, np.array([[0.1, 5.0]])), [[32.0, 2.0]])
+    np.testing.assert_array_equal(count_reaching(laws, np.array([[0.1, 5.0]])), [[32.0, 2.0]])
 
 
 def test_straightened_columns_keep_their_middle_and_their_order():
@@ -147,7 +149,7 @@ def spiked_column(rng, share, n=3_000, draw=None):
 @pytest.mark.parametrize("share", [0.85, 0.95, 0.99])
 def test_values_beside_a_spike_are_as_surprising_as_they_are_rare(share):
     column = spiked_column(np.random.default_rng(0), share, 20_000)
-    surprise = law_of(column).surprise(column)
+    surprise = learn_law(column).surprise(column)
     assert (surprise[column == 0] == 0).all()
     for level in (2 * (1 - share) * 0.5, 2 * (1 - share) * 0.1):
         beyond = 2 * (surprise > -np.log(level)).mean()  # as if there were as many on the other side
@@ -157,7 +159,7 @@ def test_values_beside_a_spike_are_as_surprising_as_they_are_rare(share):
 def test_a_value_far_from_the_others_beside_a_spike_is_odd_and_they_are_not():
     rng = np.random.default_rng(1)
     column = spiked_column(rng, 0.95, draw=lambda m: rng.normal(1_900, 300, m))
-    law = law_of(column)
+    law = learn_law(column)
     assert isinstance(law, PointMassLaw)
     assert law.surprise(column).max() < np.log(len(column)) + 2
     assert law.surprise(np.array([10 * column.max()]))[0] > 20
@@ -167,7 +169,7 @@ def test_both_sides_of_a_spike_have_laws_of_their_own():
     rng = np.random.default_rng(2)
     column = spiked_column(rng, 0.9, draw=lambda m: rng.normal(5, 1, m))
     column[column > 0] *= np.where(rng.random((column > 0).sum()) < 0.1, -100.0, 1.0)
-    law = law_of(column)
+    law = learn_law(column)
     low, high = law.surprise(np.array([-500.0, 500.0]))
     assert low < 6 < 20 < high  # −500 is usual below the spike, where 1 % of the rows are
     assert law.surprise(np.array([0.0]))[0] == 0
@@ -182,9 +184,9 @@ def test_no_law_beside_a_spike_where_the_tails_tell_enough():
 
 def test_a_dozen_amounts_among_zeros_are_measured_and_few_codes_are_not():
     rng = np.random.default_rng(4)
-    assert isinstance(law_of(spiked_column(rng, 0.99, 1_500)), PointMassLaw)
+    assert isinstance(learn_law(spiked_column(rng, 0.99, 1_500)), PointMassLaw)
     codes = spiked_column(rng, 0.95, draw=lambda m: rng.choice([1.0, 2.0, 5.0], m))
-    assert isinstance(law_of(codes), ColumnLaw)
+    assert isinstance(learn_law(codes), ColumnLaw)
 
 
 def test_a_spike_is_as_far_from_the_others_as_they_are_rare():
@@ -192,7 +194,7 @@ def test_a_spike_is_as_far_from_the_others_as_they_are_rare():
     amounts = spiked_column(rng, 0.95)
     codes = spiked_column(rng, 0.95, draw=lambda m: rng.choice([1.0, 2.0, 5.0], m))
     X = np.column_stack([amounts, codes, -amounts])
-    Z = TailShortening.learn(X, [law_of(column) for column in X.T]).of(X)
+    Z = TailShortening.learn(X, [learn_law(column) for column in X.T]).of(X)
     assert (Z[X == 0] == 0).all()
     assert np.abs(Z[:, 0][amounts > 0]).min() == pytest.approx(-ndtri(0.05), abs=0.05)
     assert np.abs(Z).max() < 5

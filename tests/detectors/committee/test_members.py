@@ -14,7 +14,7 @@ from tellwhy.detectors.committee.members import (
     RarePairs,
     Tails,
     Units,
-    _odd_together,
+    _judge_odd_together,
     excess,
 )
 
@@ -196,6 +196,6 @@ def test_columns_that_are_odd_in_the_same_rows_tell_each_other_as_far_as_that_is
     surprises = np.zeros((1000, 3))
     surprises[:9, :2] = 5.0
     surprises[100:108, 2] = 5.0
-    told = _odd_together(surprises)
+    told = _judge_odd_together(surprises)
     assert told[0, 1] == told[1, 0] == pytest.approx(1 - np.log(6 / 9) / np.log(9 / 1000))
     assert told[0, 2] == told[2, 1] == 0.0

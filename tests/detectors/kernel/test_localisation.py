@@ -97,7 +97,7 @@ def test_held_out_rows_are_not_learned(monkeypatch):
     monkeypatch.setattr(localisation.MovedColumns, "drawn", spy)
     monkeypatch.setattr(localisation, "_named", named)
     X = clustered(300)
-    localisation.tried_bandwidths(OneClassSVM(), X)
+    localisation.try_bandwidths(OneClassSVM(), X)
     held, learned = ({row.tobytes() for row in seen[k]} for k in ("held", "learned"))
     assert len(held) == 60
     assert len(learned) == 240

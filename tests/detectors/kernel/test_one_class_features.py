@@ -9,7 +9,7 @@ from tellwhy import detectors
 from tellwhy.bases import KernelBasis
 from tellwhy.core.errors import InvalidParameter, NotConverged
 from tellwhy.detectors import SVDD, OneClassSVM
-from tellwhy.detectors.kernel.one_class_svm import FeatureRows, landmark_weights, solve_in_features
+from tellwhy.detectors.kernel.one_class_svm import FeatureRows, choose_landmark_weights, solve_in_features
 from tellwhy.explainers import OneClassDTD
 from tellwhy.kernels import Exponential
 
@@ -71,7 +71,7 @@ def test_landmarks_stand_for_all_support_points(monkeypatch):
     kernel = Exponential(3.0)
     weights = RNG.random(3_000) * (RNG.random(3_000) < 0.8)
     weights /= weights.sum()
-    kept = landmark_weights(X, weights, kernel, tol=1e-3)
+    kept = choose_landmark_weights(X, weights, kernel, tol=1e-3)
     assert np.count_nonzero(kept) <= 400 < np.count_nonzero(weights)
     assert kept.sum() == pytest.approx(1)
     assert kept.min() >= 0
@@ -79,7 +79,7 @@ def test_landmarks_stand_for_all_support_points(monkeypatch):
     before, after = (kernel.of_squared(squared) @ w for w in (weights, kept))
     np.testing.assert_allclose(after, before, atol=5e-3 * before.max())
     few = weights * (np.arange(3_000) < 450)
-    assert landmark_weights(X, few, kernel, tol=1e-5) is few
+    assert choose_landmark_weights(X, few, kernel, tol=1e-5) is few
 
 
 def test_scores_and_explanations_are_close_to_those_of_the_exact_model():

@@ -11,11 +11,11 @@ from tellwhy.data.graphs import chain, from_edges, grid
 from tellwhy.detectors import LCCAD, load, suggest_lccad
 from tellwhy.detectors.lccad.costs import (
     LEAST,
+    estimate_variance_of_costs,
+    find_least_size,
+    find_too_small,
     is_ordinary,
-    least_size,
     restrain,
-    too_small,
-    variance_of_costs,
 )
 from tellwhy.workflow import explain_graph
 
@@ -230,11 +230,11 @@ def test_the_spread_of_a_column_does_not_depend_on_their_number(n_columns):
     """Squared distances of normal variables are told in the units of one of them."""
     squares = np.random.default_rng(0).normal(size=(20_000, n_columns)) ** 2
     costs = np.column_stack([9.0 * squares.sum(axis=1), np.full(20_000, np.inf)])
-    assert variance_of_costs(costs, n_columns) == pytest.approx(9.0, rel=0.05)
+    assert estimate_variance_of_costs(costs, n_columns) == pytest.approx(9.0, rel=0.05)
 
 
 def test_how_small_a_class_may_be():
-    assert least_size(10) == 1
-    assert least_size(50) == 2
-    assert least_size(10_000) == 100
-    assert too_small(np.array([0, 1, 5, 94]), 100).tolist() == [False, True, False, False]
+    assert find_least_size(10) == 1
+    assert find_least_size(50) == 2
+    assert find_least_size(10_000) == 100
+    assert find_too_small(np.array([0, 1, 5, 94]), 100).tolist() == [False, True, False, False]

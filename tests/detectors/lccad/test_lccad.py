@@ -14,16 +14,16 @@ from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
 from tellwhy.data.graphs import as_graph, chain, from_edges, grid
 from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD, suggest_lccad
 from tellwhy.detectors.lccad.alternation import Alternation
-from tellwhy.detectors.lccad.costs import Balls, fitted_balls, hinge, smooth_ball, squared
+from tellwhy.detectors.lccad.costs import Balls, fit_balls, hinge, smooth_ball, squared
 from tellwhy.detectors.lccad.couplings import (
     Couplings,
-    balancing_gamma,
-    by_marginals,
-    by_pseudo_likelihood,
-    exact_log_likelihood,
+    compute_log_likelihood,
+    find_balancing_gamma,
+    fit_by_marginals,
+    fit_by_pseudo_likelihood,
     gather,
     log_pseudo_likelihood,
-    no_couplings,
+    make_no_couplings,
 )
 
 
@@ -67,8 +67,8 @@ def test_printed_objective_is_not_k_means():
         for name, labels, k in (("one", np.zeros(1000, np.int32), 1), ("two", truth, 2)):
             model = LCCAD(k, theta=1.0, normalised=normalised)
             fit = Alternation(close, as_graph(None, 1000), model.settings(), rng)
-            balls = fitted_balls(close, labels, Balls(np.zeros((k, 1)), np.zeros(k)), nu=1.0, loss="hinge")
-            objective[name] = fit.objective(labels, balls, no_couplings(k, 1), 0.0)
+            balls = fit_balls(close, labels, Balls(np.zeros((k, 1)), np.zeros(k)), nu=1.0, loss="hinge")
+            objective[name] = fit.objective(labels, balls, make_no_couplings(k, 1), 0.0)
         assert min(objective, key=objective.get) == better
 
 
@@ -183,7 +183,7 @@ def test_pseudo_likelihood_recovers_planted_couplings(coupling):
     g = grid((90, 90))
     labels = potts_sample(g.edges(), g.n_nodes, 2, coupling, rng).astype(np.int32)
     evidence = gather(np.empty((g.n_nodes, 0)), labels, g, 2, np.arange(g.n_nodes))
-    found = by_pseudo_likelihood(no_couplings(2, 0), evidence, gamma=1.0)
+    found = fit_by_pseudo_likelihood(make_no_couplings(2, 0), evidence, gamma=1.0)
     pair = found.pair
     assert (pair[0, 0] + pair[1, 1]) / 2 - pair[0, 1] == pytest.approx(coupling, abs=0.1)
     np.testing.assert_array_equal(pair, pair.T)
@@ -196,7 +196,7 @@ def test_every_edge_is_in_both_conditionals():
     labels = potts_sample(g.edges(), g.n_nodes, 2, 0.4, rng).astype(np.int32)
     evidence = gather(np.empty((g.n_nodes, 0)), labels, g, 2, np.arange(g.n_nodes))
     halved = type(evidence)(evidence.labels, evidence.counts / 2, evidence.features, evidence.share)
-    pair = by_pseudo_likelihood(no_couplings(2, 0), halved, gamma=1.0).pair
+    pair = fit_by_pseudo_likelihood(make_no_couplings(2, 0), halved, gamma=1.0).pair
     assert (pair[0, 0] + pair[1, 1]) / 2 - pair[0, 1] > 0.7
 
 
@@ -217,7 +217,7 @@ def test_pseudo_likelihood_and_its_slope():
     assert log_pseudo_likelihood(couplings, some) == pytest.approx(
         3 * sum(terms[:4])
     )  # each stands for three
-    best = by_pseudo_likelihood(no_couplings(3, 2), evidence, gamma=0.5)
+    best = fit_by_pseudo_likelihood(make_no_couplings(3, 2), evidence, gamma=0.5)
 
     def cost(c):
         return 0.25 * c.squared_norm - log_pseudo_likelihood(c, evidence)
@@ -242,7 +242,7 @@ def test_objective_is_what_is_written():
     path = LCCAD(2, 0.4, gamma=3.0, n_init=1, random_state=0).fit(X, chain(120))
     v, h = Couplings(path.couplings_, path.emissions_), path.labels_
     norm = (path.couplings_**2).sum() + (path.emissions_**2).sum()
-    exact = exact_log_likelihood(v, X[:, :0], h, chain(120))
+    exact = compute_log_likelihood(v, X[:, :0], h, chain(120))
     distances = ((X[:, None, :] - path.centres_) ** 2).sum(axis=2)
     assert path.objective_ == pytest.approx(restrained(0.4 * distances, h) + 0.6 * (1.5 * norm - exact))
 
@@ -268,7 +268,7 @@ def test_couplings_of_large_graphs_are_learned_from_a_sample(monkeypatch):
 def test_marginals_learn_the_same_on_a_chain():
     X, classes = two_classes(n=400)
     labels, g = classes.astype(np.int32), chain(400)
-    found = by_marginals(no_couplings(2, 0), np.empty((400, 0)), labels, g, gamma=0.1)
+    found = fit_by_marginals(make_no_couplings(2, 0), np.empty((400, 0)), labels, g, gamma=0.1)
     same = (np.diff(classes) == 0).mean()
     difference = (found.pair[0, 0] + found.pair[1, 1]) / 2 - found.pair[0, 1]
     assert difference == pytest.approx(np.log(same / (1 - same)), abs=0.4)
@@ -279,7 +279,7 @@ def test_marginals_learn_the_same_on_a_chain():
         random.pair[labels[i], labels[i + 1]] for i in range(5)
     )
     expected = own - log_partition(unary, -random.pair, small.edges())
-    assert exact_log_likelihood(random, X[:6], labels[:6], small) == pytest.approx(expected)
+    assert compute_log_likelihood(random, X[:6], labels[:6], small) == pytest.approx(expected)
     model = LCCAD(2, 0.3, learn="marginals", n_init=1, random_state=0).fit(X, g)
     assert adjusted_rand_score(classes, model.labels_) > 0.85
 
@@ -287,8 +287,8 @@ def test_marginals_learn_the_same_on_a_chain():
 def test_gamma_auto_gives_couplings_of_norm_one():
     X, classes = two_classes()
     evidence = gather(X, classes.astype(np.int32), chain(600), 2, np.arange(600))
-    gamma = balancing_gamma(no_couplings(2, 2), evidence)
-    assert by_pseudo_likelihood(no_couplings(2, 2), evidence, gamma).squared_norm == pytest.approx(
+    gamma = find_balancing_gamma(make_no_couplings(2, 2), evidence)
+    assert fit_by_pseudo_likelihood(make_no_couplings(2, 2), evidence, gamma).squared_norm == pytest.approx(
         1, abs=0.02
     )
 

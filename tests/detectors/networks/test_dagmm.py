@@ -51,7 +51,7 @@ def test_gradient_agrees_with_differences(fitted):
 def test_padding_changes_neither_loss_nor_gradient():
     """A small network in a stack with a large one has the loss and the gradient that it has alone."""
     from tellwhy.detectors.networks.dagmm import LAYERS, JointLoss, Settings
-    from tellwhy.detectors.networks.training import new_stack, one_network
+    from tellwhy.detectors.networks.training import make_stack, take_one_network
 
     settings = Settings(anchor=1.0, regularisation=1e-3)
     loss = JointLoss(0.1, 0.005, settings)
@@ -59,7 +59,7 @@ def test_padding_changes_neither_loss_nor_gradient():
         {"column": 5, "latent": a, "hidden": b, "summary": a + 2, "estimator": c, "component": k}
         for a, b, c, k in ((1, 3, 4, 2), (4, 9, 10, 4), (2, 6, 3, 3))
     ]
-    stack = new_stack(LAYERS, sizes, np.random.default_rng(0), "cpu", torch.float64)
+    stack = make_stack(LAYERS, sizes, np.random.default_rng(0), "cpu", torch.float64)
     rows = torch.tensor(RNG.normal(size=(40, 5)))
     for weights in stack.weights.values():
         weights.requires_grad_()
@@ -67,7 +67,7 @@ def test_padding_changes_neither_loss_nor_gradient():
     names = list(stack.weights)
     slopes = dict(zip(names, torch.autograd.grad(together.sum(), list(stack.weights.values())), strict=True))
     for place in range(3):
-        alone = one_network(LAYERS, stack.member(place), "cpu", torch.float64)
+        alone = take_one_network(LAYERS, stack.member(place), "cpu", torch.float64)
         for weights in alone.weights.values():
             weights.requires_grad_()
         single = loss.batch_loss(alone, rows, RNG)
@@ -82,7 +82,7 @@ def test_padding_changes_neither_loss_nor_gradient():
 
 def test_the_loss_is_error_plus_energy_plus_penalty():
     from tellwhy.detectors.networks.dagmm import JointLoss, Settings
-    from tellwhy.detectors.networks.training import one_network
+    from tellwhy.detectors.networks.training import take_one_network
 
     detector = DAGMM(**QUICK).fit(X)
     rows = scaled(detector, X[:50])
@@ -96,7 +96,7 @@ def test_the_loss_is_error_plus_energy_plus_penalty():
         [((z - oracle.decode(network, s[2:])) ** 2).sum() for z, s in zip(rows, summaries, strict=True)]
     )
     penalty = sum(1 / covariances[k, j, j] for k in range(2) for j in range(summaries.shape[1]))
-    stack = one_network(detector._layout, network, "cpu", torch.float64)
+    stack = take_one_network(detector._layout, network, "cpu", torch.float64)
     found = JointLoss(0.1, 0.005, settings).batch_loss(stack, torch.tensor(rows), RNG)
     assert found[0].item() == pytest.approx(errors + 0.1 * energy + 0.005 * penalty, rel=1e-8)
 

@@ -97,11 +97,11 @@ def test_rows_that_leave_the_learned_surface_are_found():
 
 
 def test_the_loss_to_descend_on_is_the_bound_of_the_slow_network(fitted):
-    from tellwhy.detectors.networks.training import one_network
+    from tellwhy.detectors.networks.training import take_one_network
     from tellwhy.detectors.networks.vae import EvidenceBound
 
     Z, noise = scaled(fitted, rows_for(fitted)), RNG.normal(size=(len(rows_for(fitted)), 2))
-    stack = one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
+    stack = take_one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
     found = EvidenceBound(fitted.likelihood, noise).held_loss(stack, None, torch.tensor(Z))
 
     def bound(variance):
@@ -117,13 +117,13 @@ def test_the_loss_to_descend_on_is_the_bound_of_the_slow_network(fitted):
 
 def test_localisation_is_the_share_of_moved_cells_in_the_error_of_the_slow_network(fitted, monkeypatch):
     from tellwhy.detectors.networks import vae as vae_training
-    from tellwhy.detectors.networks.training import one_network
+    from tellwhy.detectors.networks.training import take_one_network
     from tellwhy.scoring.moved_columns import MovedCells
 
     monkeypatch.setattr(vae_training, "row_batches", lambda n, *_: [slice(0, 7), slice(7, n)])
     Z = scaled(fitted, rows_for(fitted))
     cells = MovedCells.drawn(len(Z), Z.shape[1], np.random.default_rng(1))
-    stack = one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
+    stack = take_one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
     rows = torch.tensor(Z)
     found = vae_training.LocatingBound(fitted.likelihood, RNG.normal(size=(1, 2)), cells).held_loss(
         stack, None, rows

@@ -17,14 +17,14 @@ from tellwhy.detectors.patches.looks import (  # noqa: E402
     change_of_content,
     scores_of,
 )
-from tellwhy.detectors.patches.secant_network import differences_in_pixels  # noqa: E402
-from tellwhy.detectors.patches.small_network import fine_filters  # noqa: E402
+from tellwhy.detectors.patches.secant_network import compute_differences_in_pixels  # noqa: E402
+from tellwhy.detectors.patches.small_network import make_fine_filters  # noqa: E402
 
 TINY = ((1, 3, 1, 1, 4), (2, 3, 2, 2, 24), (2, 5, 2, 2, 40), (3, 3, 2, 2, 80))
 
 
 def tiny_network(last="block 7"):
-    return small_network.from_weights(random_weights(TINY), TINY)
+    return small_network.build_from_weights(random_weights(TINY), TINY)
 
 
 def good_pictures(n=4, side=64, seed=0):
@@ -39,7 +39,7 @@ def good_pictures(n=4, side=64, seed=0):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(looks, "small_network", tiny_network)
+    monkeypatch.setattr(looks, "load_small_network", tiny_network)
 
 
 def test_blocks_are_those_of_the_network_layer_by_layer():
@@ -53,7 +53,7 @@ def test_blocks_are_those_of_the_network_layer_by_layer():
         torch.testing.assert_close(maps, expected[block], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("network", [tiny_network(), fine_filters(4)], ids=["blocks", "filters"])
+@pytest.mark.parametrize("network", [tiny_network(), make_fine_filters(4)], ids=["blocks", "filters"])
 def test_what_pixels_add_is_the_difference_of_the_read_out(network):
     rng = torch.Generator().manual_seed(2)
     one = torch.rand(3, 64, 64, generator=rng, dtype=torch.float64)
@@ -63,7 +63,7 @@ def test_what_pixels_add_is_the_difference_of_the_read_out(network):
     read = {
         name: torch.randn(each.shape[1:], generator=rng, dtype=torch.float64) for name, each in maps.items()
     }
-    values = differences_in_pixels(network, one, others, read)
+    values = compute_differences_in_pixels(network, one, others, read)
     rest = network.maps(others)
     expected = sum(((maps[name] - rest[name]) * weights).sum(dim=(1, 2, 3)) for name, weights in read.items())
     torch.testing.assert_close(values.sum(dim=(1, 2, 3)), expected, rtol=1e-9, atol=1e-9)
@@ -174,7 +174,7 @@ def test_weights_that_are_not_known_are_refused(tmp_path):
 )
 def test_the_weights_of_the_package_give_what_they_gave():
     picture = torch.linspace(0, 1, 3 * 64 * 64, dtype=torch.float64).reshape(1, 3, 64, 64) ** 2
-    found = small_network.small_network("block 7").maps(picture)
+    found = small_network.load_small_network("block 7").maps(picture)
     assert {name: tuple(each.shape[1:]) for name, each in found.items()} == {
         "block 2": (24, 16, 16),
         "block 4": (40, 8, 8),

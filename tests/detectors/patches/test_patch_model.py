@@ -11,7 +11,7 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.registry import cards
 from tellwhy.data.pieces import cut_patches
 from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM, PatchModel, load
-from tellwhy.detectors.patches.patch_model import nearest_patch_distance
+from tellwhy.detectors.patches.patch_model import measure_nearest_patch_distance
 
 RNG = np.random.default_rng(0)
 GREY = RNG.normal(size=(4, 9, 10))
@@ -172,7 +172,7 @@ def test_gradients_are_those_of_the_sum():
 
 def test_the_nearest_different_patch_gives_the_bandwidth():
     rows = np.repeat(np.arange(6.0)[:, None] * 3.0, 4, axis=0)
-    assert nearest_patch_distance(rows, 0.1) == pytest.approx(3.0)
+    assert measure_nearest_patch_distance(rows, 0.1) == pytest.approx(3.0)
 
 
 def test_inputs_of_different_sizes_are_learned_from_together():

@@ -13,19 +13,21 @@ from tellwhy.detectors.series.events import find_events
 def test_the_nearest_earlier_window(width, known):
     x = np.random.default_rng(width).normal(size=150)
     x[40:80] = np.round(x[40:80])  # ties
-    means = evidence.window_means(x, width)
+    means = evidence.compute_window_means(x, width)
     keys = means.sum(axis=1) / np.sqrt(means.shape[1])
     places = np.arange(width - 1, known or len(x))
-    found = _compiled.nearest_earlier(means, keys, places, width, known)
+    found = _compiled.find_nearest_earlier(means, keys, places, width, known)
     np.testing.assert_allclose(found, slow.nearest_earlier(means, places, width, known), rtol=1e-12)
 
 
 def test_runs_means_and_two_windows():
     x = np.random.default_rng(0).integers(0, 3, 200).astype(float)
     np.testing.assert_array_equal(_compiled.run_lengths(x), slow.run_lengths(x))
-    np.testing.assert_allclose(measures.mean_until(x, 7), slow.mean_until(x, 7), rtol=1e-12)
-    np.testing.assert_allclose(evidence.window_means(x, 20)[19:], slow.window_means(x, 20, 8), rtol=1e-12)
-    found = changes.two_windows(x, 16)
+    np.testing.assert_allclose(measures.average_until(x, 7), slow.mean_until(x, 7), rtol=1e-12)
+    np.testing.assert_allclose(
+        evidence.compute_window_means(x, 20)[19:], slow.window_means(x, 20, 8), rtol=1e-12
+    )
+    found = changes.compare_two_windows(x, 16)
     expected = slow.two_windows(x, 16)
     np.testing.assert_allclose(found[16:-17], expected[16:-17], atol=1e-12)
 
@@ -66,7 +68,7 @@ def test_a_year_is_a_cycle_where_it_was_seen_three_times():
 def test_the_size_of_a_course_is_one_and_none_where_it_is_left_out():
     x = np.sin(2 * np.pi * np.arange(2000) / 50)
     x[1000:1050] = 0.0
-    size = changes.course_size(x, cycles.Cycle(50, np.sin(2 * np.pi * np.arange(2000) / 50)))
+    size = changes.measure_course_size(x, cycles.Cycle(50, np.sin(2 * np.pi * np.arange(2000) / 50)))
     np.testing.assert_allclose(size[200:900], 1.0, atol=0.05)
     assert size[1025] < 0.25
 
@@ -75,10 +77,10 @@ def test_what_the_other_channels_leave():
     rng = np.random.default_rng(0)
     a = rng.normal(size=1000)
     X = np.column_stack([a, 2 * a + 0.1 * rng.normal(size=1000), rng.normal(size=1000)])
-    rest = changes.rest_of_others(X, 1)
+    rest = changes.predict_rest_of_others(X, 1)
     assert rest is not None
     assert 0.05 < rest.std() < 0.3
-    assert changes.rest_of_others(X, 2) is None
+    assert changes.predict_rest_of_others(X, 2) is None
 
 
 def test_events_do_not_change_with_units_and_the_order_of_channels():
@@ -109,5 +111,5 @@ def test_a_reference_that_drifts_is_said():
     rng = np.random.default_rng(0)
     X = np.column_stack([np.cumsum(rng.normal(size=800)), rng.normal(size=800)])
     assert find_events(X, before=400, is_clean=True).drifting == (0,)
-    assert not monitoring.drift_variance(X[:, 1], 400).any()
-    assert monitoring.drift_variance(X[:, 0], 400)[-1] > 0
+    assert not monitoring.estimate_drift_variance(X[:, 1], 400).any()
+    assert monitoring.estimate_drift_variance(X[:, 0], 400)[-1] > 0

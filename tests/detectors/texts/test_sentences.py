@@ -85,7 +85,7 @@ def by_letter(texts):
 
 @pytest.fixture
 def letters(monkeypatch):
-    monkeypatch.setattr(sentence_neighbours, "vectors_of", by_letter)
+    monkeypatch.setattr(sentence_neighbours, "compute_vectors_of", by_letter)
     monkeypatch.setattr(text_columns, "is_there", lambda *_: True)
 
 
@@ -142,12 +142,12 @@ def test_one_ordinary_text_in_twenty_is_an_alarm_however_many_are_odd():
 def test_without_the_weights_the_network_says_what_brings_them():
     if not is_there(sentence_network.PACKAGE):
         with pytest.raises(MissingExtra, match=r"tellwhy\[sentences\]"):
-            sentence_network.sentence_network()
+            sentence_network.load_sentence_network()
 
 
 @installed
 def test_the_weights_of_the_package_know_what_means_alike():
-    network = sentence_network.sentence_network()
+    network = sentence_network.load_sentence_network()
     vectors = network.vectors(
         ["How much money is in my account?", "What is my bank balance?", "The cat sleeps."]
     )

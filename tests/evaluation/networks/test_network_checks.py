@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 from tellwhy.core.errors import InvalidInput  # noqa: E402
 from tellwhy.core.explanation import Explanation  # noqa: E402
 from tellwhy.evaluation import parameter_randomisation, region_flipping  # noqa: E402
-from tellwhy.evaluation.randomisation import rank_correlation, structural_similarity  # noqa: E402
+from tellwhy.evaluation.randomisation import measure_structural_similarity, rank_correlation  # noqa: E402
 from tellwhy.explainers import (  # noqa: E402
     LRP,
     DeconvNet,
@@ -179,10 +179,10 @@ def test_the_model_is_never_changed_and_the_seed_decides(make):
 def test_similarity_of_images_and_functions():
     model = deep_network()
     e = Gradient(model).explain(IMAGES).values
-    np.testing.assert_allclose(structural_similarity(e, e), 1, atol=1e-12)
-    np.testing.assert_allclose(structural_similarity(e, 5 * e), 1, atol=1e-12)
+    np.testing.assert_allclose(measure_structural_similarity(e, e), 1, atol=1e-12)
+    np.testing.assert_allclose(measure_structural_similarity(e, 5 * e), 1, atol=1e-12)
     noise = np.random.default_rng(0).normal(size=e.shape)
-    assert (structural_similarity(e, noise) < 0.3).all()
+    assert (measure_structural_similarity(e, noise) < 0.3).all()
     assert rank_correlation(e, -e) == pytest.approx(-1)
     assert np.isnan(rank_correlation(e, 0 * e)).all()
     found = parameter_randomisation(Gradient(model), IMAGES, n_stages=1, similarity="ssim")

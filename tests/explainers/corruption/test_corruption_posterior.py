@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import tellwhy
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.explainers import CorruptionPosterior
-from tellwhy.explainers.corruption.corruption_posterior import TriedValues, likeliest_rate, probabilities
+from tellwhy.explainers.corruption.corruption_posterior import TriedValues, find_likeliest_rate, probabilities
 from tellwhy.explainers.corruption.mixture_cells import MixtureCells, Slab, WeighedSets
 from tellwhy.scoring.mixture_scores import Mixture
 
@@ -101,14 +101,14 @@ def test_probabilities_come_true():
     for low, high in [(0.0, 0.02), (0.02, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1.01)]:
         inside = (values >= low) & (values < high)
         assert is_wrong[inside].mean() == pytest.approx(values[inside].mean(), abs=0.03)
-    assert likeliest_rate(weighed, 6) == pytest.approx(0.05, rel=0.15)
+    assert find_likeliest_rate(weighed, 6) == pytest.approx(0.05, rel=0.15)
 
 
 def test_clean_rows_have_a_rate_of_almost_nothing():
     mixture = some_mixture(4, seed=5)
     cells = MixtureCells(mixture, Slab.around(mixture, 3.0))
     weighed = cells.weighed(drawn(mixture, 3000, seed=6), np.arange(4), most=2, n_kept=64)
-    assert likeliest_rate(weighed, 4) < 0.002
+    assert find_likeliest_rate(weighed, 4) < 0.002
 
 
 def test_units_and_order_of_columns_change_nothing():

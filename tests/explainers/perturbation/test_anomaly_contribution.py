@@ -135,7 +135,7 @@ def test_batches_of_rows_and_of_neighbours_change_nothing(monkeypatch):
         return cut_batches(n_rows, bytes_per_row, limit)
 
     assert len(small(128, 24 * 4)) > 2
-    monkeypatch.setattr("tellwhy.explainers.perturbation.anomaly_contribution.row_batches", small)
+    monkeypatch.setattr("tellwhy.explainers.perturbation.anomaly_contribution.cut_batches", small)
     monkeypatch.setattr("tellwhy.core.running.cut_batches", small)
     parts = AnomalyContribution(bent).fit(X).explain(NEW)
     np.testing.assert_allclose(parts.values, whole.values, rtol=1e-10)

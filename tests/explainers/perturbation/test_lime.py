@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.explainers import Lime
-from tellwhy.explainers.perturbation.lime import all_masks, design, proximity, random_masks
+from tellwhy.explainers.perturbation.lime import design, draw_random_masks, make_all_masks, weigh_masks
 from tellwhy.scoring import FunctionScore
 
 rng = np.random.default_rng(0)
@@ -31,10 +31,10 @@ def test_the_fit_is_scikit_learns_weighted_ridge(n_pieces):
 
 
 def test_weights_are_those_of_the_cosine_distance():
-    masks = random_masks(50, 7, 0)
+    masks = draw_random_masks(50, 7, 0)
     cosine = masks.sum(axis=1) / np.sqrt(np.maximum(masks.sum(axis=1), 1e-300) * 7)
-    np.testing.assert_allclose(proximity(masks, 0.25), np.sqrt(np.exp(-(((1 - cosine) / 0.25) ** 2))))
-    assert len(np.unique(all_masks(4), axis=0)) == 16
+    np.testing.assert_allclose(weigh_masks(masks, 0.25), np.sqrt(np.exp(-(((1 - cosine) / 0.25) ** 2))))
+    assert len(np.unique(make_all_masks(4), axis=0)) == 16
 
 
 def test_coefficients_at_many_samples_are_those_of_all_masks():
@@ -74,8 +74,8 @@ def test_a_linear_function_keeps_its_coefficients(n_columns):
 
 def test_tables_take_the_mean_over_background_rows():
     found = Lime(curved, n_samples=32 * 60).fit(BACKGROUND).explain(ROWS)
-    masks = all_masks(5)
-    weights = proximity(masks, 0.25)
+    masks = make_all_masks(5)
+    weights = weigh_masks(masks, 0.25)
     for i, x in enumerate(ROWS):
         outputs = np.mean([curved(np.where(masks > 0, x, b)) for b in BACKGROUND], axis=0)
         oracle = Ridge(alpha=1e-9).fit(masks, outputs, sample_weight=weights)

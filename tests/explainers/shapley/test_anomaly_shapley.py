@@ -18,8 +18,8 @@ from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.detectors import KernelDensity
 from tellwhy.explainers import AnomalyShapley
 from tellwhy.explainers.shapley import anomaly_shapley, neighbourhood
-from tellwhy.explainers.shapley.neighbourhood import Neighbourhood, gamma_by_injection
-from tellwhy.explainers.shapley.shapley_values import Players, every_coalition
+from tellwhy.explainers.shapley.neighbourhood import Neighbourhood, choose_gamma_by_injection
+from tellwhy.explainers.shapley.shapley_values import Players, make_every_coalition
 from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, as_score
 
 RNG = np.random.default_rng(0)
@@ -317,8 +317,8 @@ def test_minima_that_were_not_reached_are_counted_over_all_batches(monkeypatch):
         points = np.repeat(rows[:, None], len(free), axis=1)
         return Minima(points, np.broadcast_to(rows[:, :1] > X[0, 0], points.shape[:2]))
 
-    setup = anomaly_shapley.Setup(players, every_coalition(4), lowest)
-    found = anomaly_shapley.coalition_worths(RowScores(score, X[:6]), X[:6], setup, "relaxed")
+    setup = anomaly_shapley.Setup(players, make_every_coalition(4), lowest)
+    found = anomaly_shapley.compute_coalition_worths(RowScores(score, X[:6]), X[:6], setup, "relaxed")
     unreached = int((X[:6, 0] <= X[0, 0]).sum())
     assert 1 < unreached < 6
     assert found.n_unsettled == 5 * unreached, "x̂*(∅) and four x̂*({i}) of each such row"
@@ -326,7 +326,7 @@ def test_minima_that_were_not_reached_are_counted_over_all_batches(monkeypatch):
 
 def test_points_of_a_few_sets_are_those_of_all_sets():
     players = Players(np.arange(4), np.arange(4), np.arange(4))
-    setup = anomaly_shapley.Setup(players, every_coalition(4), None)
+    setup = anomaly_shapley.Setup(players, make_every_coalition(4), None)
     minima = Minima(np.random.default_rng(0).normal(size=(6, 5, 4)), np.ones((6, 5), dtype=bool))
     relaxed = anomaly_shapley.RelaxedPoints(X[:6], setup, minima)
     inside, some = relaxed.some_points(np.arange(14))
@@ -398,7 +398,7 @@ class TestGamma:
             given.append(rows.copy())
             return rows
 
-        gamma_by_injection(record, background, near, np.arange(3), np.random.default_rng(0))
+        choose_gamma_by_injection(record, background, near, np.arange(3), np.random.default_rng(0))
         before = background[np.linspace(0, 249, 48).round().astype(int)]
         changed = given[0] != before
         assert (changed.sum(axis=1) == 1).all(), "one column of each row"
@@ -419,7 +419,9 @@ class TestGamma:
 
         near = AnomalyShapley(ONE).fit(X).neighbourhood_
         rng = np.random.default_rng(0)
-        assert gamma_by_injection(only_large_ones_work, X, near, np.arange(4), rng, balanced=62.0) == 62.0
+        assert (
+            choose_gamma_by_injection(only_large_ones_work, X, near, np.arange(4), rng, balanced=62.0) == 62.0
+        )
 
     def test_auto_balances_where_columns_are_many(self):
         few, many = (np.random.default_rng(0).normal(size=(60, d)) for d in (20, 21))
@@ -439,8 +441,8 @@ class TestGamma:
 
         near = AnomalyShapley(ONE).fit(X).neighbourhood_
         rng = np.random.default_rng(0)
-        assert gamma_by_injection(only_one_works, X, near, np.arange(4), rng) == 0.1
-        assert gamma_by_injection(lambda rows, _: rows * 0, X, near, np.arange(4), rng) == 0.01
+        assert choose_gamma_by_injection(only_one_works, X, near, np.arange(4), rng) == 0.1
+        assert choose_gamma_by_injection(lambda rows, _: rows * 0, X, near, np.arange(4), rng) == 0.01
 
     def test_scores_without_a_gradient_are_measured_in_their_own_spread(self):
         forest = IsolationForest(n_estimators=30, random_state=0).fit(X)

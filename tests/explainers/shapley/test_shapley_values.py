@@ -7,11 +7,11 @@ from oracles.shapley_oracles import kernel, kernel_as_printed, shapley_by_defini
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.explainers.shapley.shapley_values import (
     choose_coalitions,
-    every_coalition,
-    sampled_coalitions,
+    compute_size_chances,
+    make_every_coalition,
+    sample_coalitions,
     shapley_kernel,
     shapley_values,
-    size_chances,
 )
 
 
@@ -49,7 +49,7 @@ def fitted(coalitions, worth, d):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7])
 def test_all_coalitions_give_the_definition(d):
     worth = random_game(d)
-    found = fitted(every_coalition(d), worth, d)
+    found = fitted(make_every_coalition(d), worth, d)
     np.testing.assert_allclose(found.values[0], shapley_by_definition(worth, d), atol=1e-10)
     assert found.stderr is None
 
@@ -66,9 +66,9 @@ def test_the_kernel_is_per_subset_and_the_printed_one_is_wrong():
 
 @pytest.mark.parametrize("d", [13, 14])
 def test_sizes_are_drawn_by_the_total_weight_of_a_size(d):
-    members = sampled_coalitions(d, 40_000, np.random.default_rng(0)).members
+    members = sample_coalitions(d, 40_000, np.random.default_rng(0)).members
     seen = np.bincount(members.sum(axis=1), minlength=d + 1)[1:d] / len(members)
-    np.testing.assert_allclose(seen, size_chances(d), atol=0.01)
+    np.testing.assert_allclose(seen, compute_size_chances(d), atol=0.01)
     per_subset = shapley_kernel(d, np.arange(1, d))
     assert (
         np.abs(seen - per_subset / per_subset.sum()).max() > 0.05
@@ -80,7 +80,7 @@ def test_sizes_are_drawn_by_the_total_weight_of_a_size(d):
 
 
 def test_samples_come_in_pairs_and_depend_on_the_seed_alone():
-    first, second = (sampled_coalitions(20, 100, np.random.default_rng(3)).members for _ in range(2))
+    first, second = (sample_coalitions(20, 100, np.random.default_rng(3)).members for _ in range(2))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(first[:50], ~first[50:])
     assert first.sum(axis=1).min() > 0
@@ -115,7 +115,7 @@ def test_sampled_values_are_additive_and_exact_for_additive_games():
 
 
 def test_sizes_of_sampled_sets_follow_the_kernel():
-    members = sampled_coalitions(8, 40_000, np.random.default_rng(0)).members
+    members = sample_coalitions(8, 40_000, np.random.default_rng(0)).members
     sizes = np.arange(1, 8)
     expected = 1.0 / (sizes * (8 - sizes))
     counted = np.bincount(members.sum(axis=1), minlength=9)[1:8] / len(members)
@@ -124,12 +124,12 @@ def test_sizes_of_sampled_sets_follow_the_kernel():
 
 def test_samples_are_fitted_without_weights():
     d = 13
-    everyone = every_coalition(d)
+    everyone = make_every_coalition(d)
     full = smooth_games(np.ones((1, d), dtype=bool))[:, 0]
     exact = shapley_values(everyone, smooth_games(everyone.members), np.zeros(3), full).values
     errors, weighted_errors = [], []
     for seed in range(8):
-        drawn = sampled_coalitions(d, 2000, np.random.default_rng(seed))
+        drawn = sample_coalitions(d, 2000, np.random.default_rng(seed))
         worth = smooth_games(drawn.members)
         errors.append(shapley_values(drawn, worth, np.zeros(3), full).values - exact)
         twice = type(drawn)(drawn.members, shapley_kernel(d, drawn.members.sum(axis=1)))
@@ -141,12 +141,12 @@ def test_samples_are_fitted_without_weights():
 
 @pytest.mark.parametrize(("d", "n"), [(13, 400), (13, 60)])
 def test_coverage_of_the_standard_error(d, n):
-    everyone = every_coalition(d)
+    everyone = make_every_coalition(d)
     full = smooth_games(np.ones((1, d), dtype=bool))[:, 0]
     exact = shapley_values(everyone, smooth_games(everyone.members), np.zeros(3), full).values
     covered = []
     for seed in range(150):
-        drawn = sampled_coalitions(d, n, np.random.default_rng(seed))
+        drawn = sample_coalitions(d, n, np.random.default_rng(seed))
         found = shapley_values(drawn, smooth_games(drawn.members), np.zeros(3), full)
         covered.append(np.abs(found.values - exact) <= 1.96 * found.stderr)
     assert 0.9 < np.mean(covered) < 0.98
@@ -155,7 +155,7 @@ def test_coverage_of_the_standard_error(d, n):
 def test_standard_errors_are_those_of_leaving_out_each_pair():
     """The variance is the sum of squared changes when a pair of sets is left out and the rest fitted again."""
     n_pairs = 40
-    drawn = sampled_coalitions(8, 2 * n_pairs, np.random.default_rng(0))
+    drawn = sample_coalitions(8, 2 * n_pairs, np.random.default_rng(0))
     worth = smooth_games(drawn.members)
     full = smooth_games(np.ones((1, 8), dtype=bool))[:, 0]
     found = shapley_values(drawn, worth, np.zeros(3), full)
@@ -168,7 +168,7 @@ def test_standard_errors_are_those_of_leaving_out_each_pair():
 
 
 def test_values_add_up_to_the_last_digits_where_sets_hardly_tell_players_apart():
-    drawn = sampled_coalitions(60, 130, np.random.default_rng(0))
+    drawn = sample_coalitions(60, 130, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     worth = 1e6 * rng.normal(size=(5, 130))
     full = 1e6 * rng.normal(size=5)
@@ -177,7 +177,7 @@ def test_values_add_up_to_the_last_digits_where_sets_hardly_tell_players_apart()
 
 
 def test_too_few_distinct_sets_say_so():
-    drawn = sampled_coalitions(13, 30, np.random.default_rng(0))
+    drawn = sample_coalitions(13, 30, np.random.default_rng(0))
     same = type(drawn)(np.repeat(drawn.members[[0, 15]], 15, axis=0), None)
     with pytest.raises(InvalidParameter, match="raise n_coalitions"):
         shapley_values(same, smooth_games(same.members), np.zeros(3), np.ones(3))

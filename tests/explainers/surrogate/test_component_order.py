@@ -25,7 +25,7 @@ def test_orders_are_as_frequent_as_their_sizes_are_likely():
     seen = np.zeros(len(orders))
     at = np.arange(3)
     for _ in range(20_000):
-        at = at[order.proposed_order(counts[at], alpha, rng)]
+        at = at[order.propose_order(counts[at], alpha, rng)]
         seen[[np.array_equal(at, one) for one in orders]] += 1
     np.testing.assert_allclose(seen / seen.sum(), expected, atol=0.015)
 
@@ -77,7 +77,7 @@ def test_geweke_sees_orders_that_are_always_exchanged(monkeypatch):
         counts[:] = counts[mixed]
         return mixed
 
-    monkeypatch.setattr(order, "proposed_order", always)
+    monkeypatch.setattr(order, "propose_order", always)
     steps = steps_with(draw_order=order.draw_order.py_func)
     assert geweke(expected_statistics(3000), steps, 1500).max() > 6
 
@@ -85,6 +85,6 @@ def test_geweke_sees_orders_that_are_always_exchanged(monkeypatch):
 def test_large_components_come_first_at_once():
     """With a small α; rows that move one by one would take thousands of sweeps."""
     counts, rng = np.array([0, 0, 300, 700]), np.random.default_rng(0)
-    found = np.array([counts[order.proposed_order(counts.copy(), 1.0, rng)] for _ in range(200)])
+    found = np.array([counts[order.propose_order(counts.copy(), 1.0, rng)] for _ in range(200)])
     assert (found[:, 2:] == 0).all(axis=1).mean() > 0.7
     assert 0.2 < (found[:, 0] == 700).mean() < 0.9

@@ -80,20 +80,20 @@ def test_elastic_net_integrates_to_one():
 
 @pytest.mark.parametrize(("mean", "shape"), [(1.0, 1.0), (0.02, 3.0), (50.0, 0.5), (1e6, 2.0)])
 def test_inverse_gaussian(mean, shape, rng):
-    draws = [_compiled_draws.inverse_gaussian(mean, shape, rng) for _ in range(4000)]
+    draws = [_compiled_draws.draw_inverse_gaussian(mean, shape, rng) for _ in range(4000)]
     assert stats.kstest(draws, stats.invgauss(mean / shape, scale=shape).cdf).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("mean", [1e100, 1e250])
 def test_inverse_gaussian_of_vanishing_coefficients_stays_finite(mean, rng):
-    draws = np.array([_compiled_draws.inverse_gaussian(mean, 2.0, rng) for _ in range(2000)])
+    draws = np.array([_compiled_draws.draw_inverse_gaussian(mean, 2.0, rng) for _ in range(2000)])
     assert np.isfinite(draws).all()
     assert stats.kstest(2.0 / draws, stats.chi2(1).cdf).pvalue > 1e-3  # the limit is 1/Gamma
 
 
 @pytest.mark.parametrize("low", [0.0, 0.3, 2.0, 30.0])
 def test_normal_above(low, rng):
-    draws = np.array([_compiled_draws.normal_above(low, rng) for _ in range(4000)])
+    draws = np.array([_compiled_draws.draw_normal_above(low, rng) for _ in range(4000)])
     uniform = np.exp(stats.norm.logsf(draws) - stats.norm.logsf(low))
     assert stats.kstest(uniform, "uniform").pvalue > 1e-3
 

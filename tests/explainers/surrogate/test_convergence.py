@@ -7,13 +7,13 @@ from scipy import stats
 from tellwhy.explainers.surrogate.chains import (
     BESIDE,
     Convergence,
-    bulk_draws,
     convergence,
-    effective_draws,
+    count_bulk_draws,
+    count_effective_draws,
+    count_tail_draws,
     normal_scores,
     rank_r_hat,
     split_r_hat,
-    tail_draws,
 )
 
 
@@ -28,7 +28,7 @@ def autoregressive(rho, chains, n, rng):
 def test_effective_draws_of_autoregressive_chains(rho):
     draws = autoregressive(rho, 4, 4000, np.random.default_rng(0))
     expected = 16_000 * (1 - rho) / (1 + rho)
-    assert float(effective_draws(draws)) == pytest.approx(expected, rel=0.15)
+    assert float(count_effective_draws(draws)) == pytest.approx(expected, rel=0.15)
 
 
 def test_split_r_hat_sees_chains_apart_and_chains_that_drift():
@@ -37,7 +37,7 @@ def test_split_r_hat_sees_chains_apart_and_chains_that_drift():
     assert float(split_r_hat(good)) < 1.02
     assert float(split_r_hat(good + np.array([[0], [0], [0], [2]]))) > 1.2
     assert float(split_r_hat(good + np.linspace(0, 4, 400))) > 1.2, "drift is seen within one chain"
-    assert float(effective_draws(good + np.array([[0], [0], [0], [2]]))) < 40
+    assert float(count_effective_draws(good + np.array([[0], [0], [0], [2]]))) < 40
 
 
 def test_split_r_hat_by_hand():
@@ -71,13 +71,13 @@ def test_tails_of_chains_that_stay_in_one_have_few_draws():
     rng = np.random.default_rng(3)
     draws = rng.uniform(-1, 1, size=(4, 400))
     draws[0, 150:210] += 5.0
-    assert float(bulk_draws(draws)) > 4 * float(tail_draws(draws))
+    assert float(count_bulk_draws(draws)) > 4 * float(count_tail_draws(draws))
     plain = rng.normal(size=(4, 1000))
-    assert 3000 < float(bulk_draws(plain)) < 5500
-    assert 3000 < float(tail_draws(plain)) < 5500
+    assert 3000 < float(count_bulk_draws(plain)) < 5500
+    assert 3000 < float(count_tail_draws(plain)) < 5500
     slow = autoregressive(0.9, 4, 4000, rng)
-    assert float(bulk_draws(slow)) == pytest.approx(16_000 / 19, rel=0.25)
-    assert float(tail_draws(slow)) < 16_000 / 8
+    assert float(count_bulk_draws(slow)) == pytest.approx(16_000 / 19, rel=0.25)
+    assert float(count_tail_draws(slow)) < 16_000 / 8
 
 
 def test_constant_quantities_have_converged():
@@ -92,9 +92,9 @@ def test_constant_quantities_have_converged():
 
 def test_many_quantities_at_once():
     draws = np.random.default_rng(0).normal(size=(2, 100, 5))
-    together = effective_draws(draws)
-    np.testing.assert_allclose(together, [effective_draws(draws[..., k]) for k in range(5)])
-    for measure in (rank_r_hat, bulk_draws, tail_draws):
+    together = count_effective_draws(draws)
+    np.testing.assert_allclose(together, [count_effective_draws(draws[..., k]) for k in range(5)])
+    for measure in (rank_r_hat, count_bulk_draws, count_tail_draws):
         np.testing.assert_allclose(measure(draws), [measure(draws[..., k]) for k in range(5)])
 
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
-from tellwhy.explainers.surrogate.insight import _applies
+from tellwhy.explainers.surrogate.insight import _describe_ranges
 
 SHORT = {"n_components": 4, "n_sweeps": 400, "n_burn": 200}
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs PyTorch")
@@ -64,7 +64,7 @@ def test_a_column_of_equal_numbers_sets_no_rows_apart():
     is_member = np.arange(50) < 17
     X = np.column_stack([np.full(50, 0.1), np.random.default_rng(0).normal(size=50) + 3 * is_member])
     assert X[:, 0].std() > 0  # by a rounding error
-    assert [name for name, _, _ in _applies(X, is_member, ["equal", "other"])] == ["other"]
+    assert [name for name, _, _ in _describe_ranges(X, is_member, ["equal", "other"])] == ["other"]
 
 
 @pytest.mark.parametrize("n_members", [20, 200, 1000])
@@ -73,7 +73,7 @@ def test_columns_that_differ_by_chance_set_no_rows_apart(n_members):
     named = 0
     for _ in range(20):
         X = rng.normal(size=(2000, 8))
-        named += len(_applies(X, np.arange(2000) < n_members, [f"x{k}" for k in range(8)]))
+        named += len(_describe_ranges(X, np.arange(2000) < n_members, [f"x{k}" for k in range(8)]))
     assert named <= 2, "of 160 columns"
 
 

@@ -96,7 +96,7 @@ def without(term):
 
 
 def sticks(pair, in_b, odds, state, priors):
-    counts = [partition.counts_of(pair, n, state) for n in (0, in_b.sum())]
+    counts = [partition.count_rows_of(pair, n, state) for n in (0, in_b.sum())]
     return np.subtract(*(partition.log_stick_prior(c, state.alpha[0]) for c in counts))
 
 
@@ -145,7 +145,7 @@ def test_ratio_is_that_of_the_joint_density_and_the_proposals():
     state.counts[:] = 3, 4, 2
     state.t[:] = rng.uniform(0.2, 3.0, size=state.t.shape)
     simulate(state, data, rng)
-    pair, odds = partition.chosen_pair(0, 1, state, priors, rng), rng.normal(size=7)
+    pair, odds = partition.choose_pair(0, 1, state, priors, rng), rng.normal(size=7)
     in_b = state.z[pair.rows] == 1
     found = partition.log_merge_ratio(pair, in_b, odds, state, data, priors)
     net = state.lambda1[state.c[1]], state.lambda2[state.c[1]]

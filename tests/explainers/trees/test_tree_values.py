@@ -21,8 +21,8 @@ def test_both_ways_add_up_the_same_bits(seed, n_rows):
     nodes, value, rng = random_forest(seed)
     trees = np.array([0, 2, 3])  # of an output that one tree adds nothing to
     X = np.concatenate([random_rows(rng) for _ in range(6)])[:n_rows]
-    share = tree_values.edge_shares(nodes)
-    rule = tree_values.quadrature(tree_values._most_points(nodes, D))
+    share = tree_values.compute_edge_shares(nodes)
+    rule = tree_values.quadrature(tree_values._count_most_points(nodes, D))
     found = []
     for way in (_compiled_paths, tree_values):
         shares = np.full((D, n_rows), 0.25)

@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
 )
 from zoo.tables import GAPS, LABELS, NUMBERS, RNG, TABLE, WORDS, N, Undeclared
 
-from tellwhy.scoring.adapters.pipelines import owners
+from tellwhy.scoring.adapters.pipelines import trace_owners
 
 EMPTY = GAPS.assign(b=np.nan)
 EMPTY_COLUMNS = pytest.mark.filterwarnings("ignore:Skipping features without any observed values")
@@ -152,7 +152,7 @@ OWNED = {
 @pytest.mark.parametrize(("transformer", "table"), OWNED.values(), ids=OWNED.keys())
 def test_owner_of_each_column_by_shuffling_its_inputs(transformer, table):
     step = clone(transformer).fit(table, LABELS)
-    owner = owners(step, table.shape[1])
+    owner = trace_owners(step, table.shape[1])
     touched = touched_columns(step.transform, table)
     assert owner is not None
     assert len(owner) == dense(step.transform(table)).shape[1]
@@ -173,7 +173,7 @@ def test_owner_of_each_column_by_shuffling_its_inputs(transformer, table):
 def test_imputers_that_look_at_other_columns_still_keep_each_cell_in_its_column(imputer):
     step = clone(imputer).fit(EMPTY)
     made = step.transform(EMPTY)
-    owner = owners(step, 4)
+    owner = trace_owners(step, 4)
     assert len(owner) == made.shape[1]
     for output, raw in zip(made.T, owner, strict=True):
         known = EMPTY.iloc[:, raw].notna().to_numpy()
@@ -197,8 +197,8 @@ def test_imputers_that_look_at_other_columns_still_keep_each_cell_in_its_column(
     ids=lambda transformer: type(transformer).__name__,
 )
 def test_columns_that_are_mixed_have_no_owner(transformer):
-    assert owners(clone(transformer).fit(NUMBERS), 4) is None
+    assert trace_owners(clone(transformer).fit(NUMBERS), 4) is None
 
 
 def test_a_rule_that_miscounts_is_not_trusted():
-    assert owners(StandardScaler().fit(NUMBERS), 4, n_out=5) is None
+    assert trace_owners(StandardScaler().fit(NUMBERS), 4, n_out=5) is None

@@ -14,7 +14,7 @@ from zoo.scores import Own
 from tellwhy.core.errors import InvalidInput
 from tellwhy.explainers import AnomalyShapley, Compensation, IntegratedGradients, KernelShap, Occlusion
 from tellwhy.scoring import FunctionScore, as_score
-from tellwhy.scoring.class_scores import as_class_scores, with_known_outputs
+from tellwhy.scoring.class_scores import as_class_scores, learn_outputs
 
 X = np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 10.0, 0.1]
 NEW = X[:3] + np.array([0.0, 30.0, 0.0])
@@ -142,7 +142,7 @@ def test_probabilities_of_a_function():
         rows[:] = 0.0
         return np.full((len(rows), 2), 0.5)
 
-    with_known_outputs(as_class_scores(fair), rows).value(rows)
+    learn_outputs(as_class_scores(fair), rows).value(rows)
     np.testing.assert_array_equal(rows, NEW)
 
 

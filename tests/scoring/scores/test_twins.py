@@ -25,7 +25,7 @@ def test_squared_distances_are_the_same_to_the_bit(n, m, d, rounded):
     products = Z @ V.T
     norms = [np.einsum("ij,ij->i", one, one) for one in (Z, V)]
     made = []
-    for way in (finish_squared_distances, distances.finished_by_numpy):
+    for way in (finish_squared_distances, distances.finish_by_numpy):
         made.append(products.copy())
         way(made[-1], Z, V, *norms)
     assert made[0].tobytes() == made[1].tobytes()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.data.graphs import grid
-from tellwhy.detectors.lccad.theta import middle_part
+from tellwhy.detectors.lccad.theta import take_middle_part
 from tellwhy.kinds.graph import _find_kind
 from tellwhy.kinds.graph_input import GraphRequest, read_nodes
 from tellwhy.results.node_picture import as_arrays, read_picture
@@ -222,7 +222,7 @@ class TestNodes:
     def test_the_middle_of_a_large_grid_suggests_the_classes(self):
         shape = (200, 300)
         X = np.arange(60_000.0)[:, None]
-        some, smaller = middle_part(X, grid(shape))
+        some, smaller = take_middle_part(X, grid(shape))
         assert smaller.shape == (141, 141)
         at = some[:, 0].astype(int).reshape(141, 141)
         assert (at[0, 0] // 300, at[0, 0] % 300) == (29, 79)  # as far from one edge as from the other

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.scoring.surprise import ForetoldHeights, independence
+from tellwhy.scoring.surprise import ForetoldHeights, measure_independence
 from tellwhy.verdicts.ordinary import judge
 
 N = 40  # stretches of the reference, and of what is judged
@@ -50,7 +50,7 @@ def test_heights_in_bursts_tell_less_and_the_line_is_higher():
     heights = np.random.default_rng(2).exponential(size=60)
     line = ForetoldHeights.learn(heights).score_of(np.log(600))
     in_a_row = ForetoldHeights.learn(np.sort(heights)).score_of(np.log(600))
-    assert independence(np.sort(heights) > 1.0) < independence(heights > 1.0)
+    assert measure_independence(np.sort(heights) > 1.0) < measure_independence(heights > 1.0)
     assert in_a_row > 1.1 * line
 
 

@@ -4,14 +4,14 @@ import numpy as np
 
 from tellwhy.classifiers.svm._compiled_steps import (
     NEVER,
-    all_scores,
     compiled,
-    extremes,
+    find_extremes,
     for_each_row,
     inlined,
+    measure_violation_of,
+    score_all_classes,
     scratch,
     sum_violation,
-    violation_of,
 )
 from tellwhy.classifiers.svm.records import Certified, Judged, Limits, ListArrays, Listed
 
@@ -142,7 +142,7 @@ def _judge(gains, duals, n_classes, limits, dual_sum, slack):
             loss += max(gains[c], 0.0)
         # An infinite slack lists every class but the example's own labels.
         return Judged(limits.cap * loss, max(-slack, 0.5 * NEVER), 0.0)
-    most, least_held = extremes(gains, duals, n_classes, 0.0)
+    most, least_held = find_extremes(gains, duals, n_classes, 0.0)
     # With one bound for all, a variable may have to move as soon as its gain comes near that of one held.
     bound = max(max(0.0, min(most, least_held)) - slack, 0.5 * NEVER)
     worst = sum_violation(most, least_held, dual_sum, limits.sum_cap)
@@ -184,7 +184,7 @@ def certify_scored(e, examples, base, block, lists, slack, gains, duals, found, 
             found.duals[used] = duals[c]
             used += 1
             if limits.sum_cap == np.inf:
-                worst = max(worst, violation_of(gains[c], duals[c], limits.cap))
+                worst = max(worst, measure_violation_of(gains[c], duals[c], limits.cap))
     found.lengths[e] = used - found.starts[e]
     return Listed(used, judged.loss, held, worst)
 
@@ -213,7 +213,7 @@ def certify(first, last, entries, examples, bases, block, lists, slack):
             found = longer(found, used + n)
         low = entries.indptr[examples.rows[e]]
         high = entries.indptr[examples.rows[e] + 1]
-        all_scores(entries, low, high, block.weights, n, gains)
+        score_all_classes(entries, low, high, block.weights, n, gains)
         listed = certify_scored(e, examples, bases[e], block, lists, slack, gains, duals, found, used)
         used = listed.used
         losses += listed.loss

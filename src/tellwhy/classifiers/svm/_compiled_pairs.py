@@ -18,14 +18,14 @@ from tellwhy.classifiers.svm._compiled_lists import (
 from tellwhy.classifiers.svm._compiled_steps import (
     add_all_steps,
     add_steps,
-    all_scores,
     collect_steps,
     compiled,
     inlined,
-    listed_scores,
-    one_score,
+    make_scratch_rows,
+    score_all_classes,
+    score_listed_classes,
+    score_one,
     scratch,
-    scratch_rows,
     solve_all,
     solve_listed,
 )
@@ -45,8 +45,8 @@ def visit_all(e, entries, examples, label_weights, block, lists, used, room, ste
     limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
     scores = room[0]
     duals = room[1]
-    all_scores(entries, low, high, block.weights, n, scores)
-    base = 1.0 - one_score(entries, low, high, label_weights, label)
+    score_all_classes(entries, low, high, block.weights, n, scores)
+    base = 1.0 - score_one(entries, low, high, label_weights, label)
     unlist(e, lists, n, duals)
     moved, total = solve_all(e, scores, base, limits, examples, block, duals, room[2], steps, is_exact)
     used = list_nonzero(e, lists, duals, n, used)
@@ -68,8 +68,8 @@ def visit_listed(e, entries, examples, label_weights, block, lists, sweep, room,
     gains = room[0]
     new = room[1]
     old = lists.duals[at : at + n]  # a view: what is kept below is kept in the lists
-    listed_scores(entries, low, high, block, lists.classes, at, n, gains, every)
-    base = 1.0 - one_score(entries, low, high, label_weights, label)
+    score_listed_classes(entries, low, high, block, lists.classes, at, n, gains, every)
+    base = 1.0 - score_one(entries, low, high, label_weights, label)
     violation = solve_listed(gains, base, limits, n, old, new, room[2], sweep)
     if violation <= sweep.negligible:
         lists.idle[e] += 1
@@ -88,7 +88,7 @@ def sweep_pairs_dense(order, entries, examples, label_weights, block, lists, use
 
     Returns the lists, which may have grown, and how many of their entries are used.
     """
-    room = scratch_rows(3, block.n_classes, np.float64)
+    room = make_scratch_rows(3, block.n_classes, np.float64)
     steps = scratch(block.n_classes, block.weights.dtype)
     for e in order:
         # How many variables are not zero is known only afterwards: room for all of them.
@@ -102,7 +102,7 @@ def sweep_pairs_dense(order, entries, examples, label_weights, block, lists, use
 def sweep_pairs(order, entries, examples, label_weights, block, lists, sweep):
     """Visit the listed variables of some examples; those that were idle for too long are left out."""
     most = longest(lists.lengths)  # with many classes far fewer than there are
-    room = scratch_rows(3, most, np.float64)
+    room = make_scratch_rows(3, most, np.float64)
     steps = scratch(most, block.weights.dtype)
     step_classes = scratch(most, np.int64)
     every = scratch(block.n_classes, block.weights.dtype)
@@ -127,7 +127,7 @@ def label_bases(first, last, entries, examples, label_weights, bases):
     for e in range(first, last):
         low = entries.indptr[examples.rows[e]]
         high = entries.indptr[examples.rows[e] + 1]
-        bases[e] = 1.0 - one_score(entries, low, high, label_weights, examples.labels[e])
+        bases[e] = 1.0 - score_one(entries, low, high, label_weights, examples.labels[e])
 
 
 @compiled

@@ -15,14 +15,14 @@ from tellwhy.classifiers.svm._compiled_lists import (
     unlist,
 )
 from tellwhy.classifiers.svm._compiled_steps import (
-    all_scores,
     compiled,
     dot,
     for_each_row,
     inlined,
-    listed_scores,
+    measure_violation_of,
+    score_all_classes,
+    score_listed_classes,
     scratch,
-    violation_of,
 )
 from tellwhy.classifiers.svm.records import SingleRoom, SingleSteps, Swept
 
@@ -62,7 +62,7 @@ def _visit_all(e, entries, examples, block, centre, class_sum, lists, used, room
     square = examples.squares[e]
     scores = room.scores
     duals = room.duals
-    all_scores(entries, low, high, block.weights, n, scores)
+    score_all_classes(entries, low, high, block.weights, n, scores)
     shift = dot(entries, low, high, centre)
     for c in range(n):
         room.caps[c] = cap
@@ -117,7 +117,7 @@ def _solve_listed(e, at, n, shift, examples, lists, room):
         c = lists.classes[at + j]
         old = lists.duals[at + j]
         gain = 1.0 - room.signs[c] * (room.scores[j] + shift)
-        violation = violation_of(gain, old, cap)
+        violation = measure_violation_of(gain, old, cap)
         worst = max(worst, violation)
         # A variable at a bound that it should stay at has no step: the weights need not be touched for it.
         if violation > 0.0:
@@ -137,7 +137,7 @@ def _visit_listed(e, entries, examples, block, centre, class_sum, lists, sweep, 
     at = lists.starts[e]
     low = entries.indptr[e]
     high = entries.indptr[e + 1]
-    listed_scores(entries, low, high, block, lists.classes, at, n, room.scores, room.every)
+    score_listed_classes(entries, low, high, block, lists.classes, at, n, room.scores, room.every)
     shift = dot(entries, low, high, centre)
     # Where labels have no variable none is listed, so that there is nothing to bar.
     if examples.own_is_positive:

@@ -39,7 +39,7 @@ def placed(number):
 
 
 @for_each_row
-def block_level(v, n, cap, sum_cap, guess):
+def find_block_level(v, n, cap, sum_cap, guess):
     """Root t of Σ_c clip(v_c − t, 0, cap) = min(t, sum_cap), by Newton steps kept inside a bracket.
 
     Weston–Watkins: cap = C_i, sum_cap = ∞. Crammer–Singer: cap = ∞, sum_cap = C_i.
@@ -81,7 +81,7 @@ def block_level(v, n, cap, sum_cap, guess):
 
 
 @for_each_row
-def coordinate_steps(gains, duals, n, square, cap):
+def take_coordinate_steps(gains, duals, n, square, cap):
     """Algorithm 3: one class of an example after the other; `duals` change in place. Returns Σ steps."""
     moved = 0.0
     for j in range(n):
@@ -94,17 +94,17 @@ def coordinate_steps(gains, duals, n, square, cap):
 
 
 @for_each_row
-def exact_step(gains, duals, v, n, limits, dual_sum):
+def take_exact_step(gains, duals, v, n, limits, dual_sum):
     """Set all variables of an example to their best values together; v is room to work in."""
     for j in range(n):
         v[j] = gains[j] / limits.square + duals[j] + dual_sum
-    level = block_level(v, n, limits.cap, limits.sum_cap, dual_sum)
+    level = find_block_level(v, n, limits.cap, limits.sum_cap, dual_sum)
     for j in range(n):
         duals[j] = min(max(v[j] - level, 0.0), limits.cap)
 
 
 @for_each_row
-def violation_of(gain, dual, cap):
+def measure_violation_of(gain, dual, cap):
     """How far a variable is from its optimality condition: at a bound, only one sign of the gain counts."""
     if gain > 0.0:
         return gain if dual < cap else 0.0
@@ -112,7 +112,7 @@ def violation_of(gain, dual, cap):
 
 
 @for_each_row
-def largest_violation(gains, duals, n, cap):
+def find_largest_violation(gains, duals, n, cap):
     """The largest violation of n variables."""
     worst = place(0.0)
     for j in range(n):
@@ -123,7 +123,7 @@ def largest_violation(gains, duals, n, cap):
 
 
 @for_each_row
-def extremes(gains, duals, n, least):
+def find_extremes(gains, duals, n, least):
     """The largest gain of n variables, at least `least`, and the smallest of those that are not zero."""
     most = place(least)
     never = place(np.inf)
@@ -158,15 +158,15 @@ def solve_listed(gains, base, limits, n, old, new, v, sweep):
         dual_sum += old[j]
         gains[j] += base
     if limits.sum_cap < np.inf:
-        most, least_held = extremes(gains, old, n, NEVER)
+        most, least_held = find_extremes(gains, old, n, NEVER)
         violation = sum_violation(most, least_held, dual_sum, limits.sum_cap)
     else:
-        violation = largest_violation(gains, old, n, limits.cap)
+        violation = find_largest_violation(gains, old, n, limits.cap)
     if violation > sweep.negligible:
         if sweep.is_exact:
-            exact_step(gains, new, v, n, limits, dual_sum)
+            take_exact_step(gains, new, v, n, limits, dual_sum)
         else:
-            coordinate_steps(gains, new, n, limits.square, limits.cap)
+            take_coordinate_steps(gains, new, n, limits.square, limits.cap)
     return violation
 
 
@@ -194,11 +194,11 @@ def solve_all(e, scores, base, limits, examples, block, duals, v, steps, is_exac
         scores[c] = duals[c]
     bar_own(e, examples, block, v)
     if is_exact:
-        level = block_level(v, n, limits.cap, limits.sum_cap, dual_sum)
+        level = find_block_level(v, n, limits.cap, limits.sum_cap, dual_sum)
         for c in range(n):
             duals[c] = min(max(v[c] - level, 0.0), limits.cap)
     else:
-        coordinate_steps(v, duals, n, limits.square, limits.cap)
+        take_coordinate_steps(v, duals, n, limits.square, limits.cap)
     moved = 0
     total = 0.0
     for c in range(n):
@@ -226,7 +226,7 @@ MANY = 8  # where more than one class of so many is listed, computing all scores
 
 
 @for_each_row
-def all_scores(entries, low, high, weights, n_classes, scores):
+def score_all_classes(entries, low, high, weights, n_classes, scores):
     """Scores of all classes of a block from the entries low … high of a row."""
     for c in range(n_classes):
         scores[c] = 0.0
@@ -239,10 +239,10 @@ def all_scores(entries, low, high, weights, n_classes, scores):
 
 
 @for_each_row
-def listed_scores(entries, low, high, block, classes, at, n, scores, every):
+def score_listed_classes(entries, low, high, block, classes, at, n, scores, every):
     """Scores of the n classes listed from `at` on; `every` is room for those of all classes."""
     if MANY * n > block.n_classes:
-        all_scores(entries, low, high, block.weights, block.n_classes, every)
+        score_all_classes(entries, low, high, block.weights, block.n_classes, every)
         for j in range(n):
             scores[j] = every[classes[at + j]]
         return
@@ -256,7 +256,7 @@ def listed_scores(entries, low, high, block, classes, at, n, scores, every):
 
 
 @for_each_row
-def one_score(entries, low, high, weights, c):
+def score_one(entries, low, high, weights, c):
     """Score of one class."""
     # One class: a weight from each of many cache lines, which no order of loops could avoid.
     score = 0.0
@@ -311,6 +311,6 @@ def scratch(n, dtype):
 
 
 @compiled
-def scratch_rows(n_rows, n, dtype):
+def make_scratch_rows(n_rows, n, dtype):
     """The same for several rows of at least n numbers each."""
     return np.empty((n_rows + 2, n + CACHE_PADDING), dtype)[1 : n_rows + 1]

@@ -10,7 +10,7 @@ gap has fallen to a twentieth, or when the dual objective falls.
 At a large C most losses end at zero. On the way there many are just above it, and times C they keep the
 duality gap open long after the dual objective has come to rest. The same weights, longer by some per cent,
 have hardly any of these losses and half of their square is little more: they are the better model, and the
-dual variables certify how good it is as they do for any other weights (`best_length`).
+dual variables certify how good it is as they do for any other weights (`find_best_length`).
 
 References
 ----------
@@ -53,10 +53,10 @@ class Primal:
         """Objectives of the weights W, features × classes, times each of the lengths."""
         times = np.array(lengths)
         rows = max(CHUNK // W.shape[1], 1)
-        losses = sum(self._losses(W, times, at, at + rows) for at in range(0, self.X.shape[0], rows))
+        losses = sum(self._compute_losses(W, times, at, at + rows) for at in range(0, self.X.shape[0], rows))
         return np.asarray(0.5 * times**2 * float((W**2).sum()) + losses + self._constant)
 
-    def _losses(self, W: Floats, times: Floats, low: int, high: int) -> Floats:
+    def _compute_losses(self, W: Floats, times: Floats, low: int, high: int) -> Floats:
         """Losses of some rows, times their caps, for each length."""
         scores = self.X[low:high] @ W
         own = slice(*np.searchsorted(self._own_rows, [low, high]))
@@ -65,7 +65,7 @@ class Primal:
         return np.array([caps @ np.maximum(1.0 + t * scores, 0.0).sum(axis=1) for t in times])
 
 
-def best_length(primal: Primal, W: Floats) -> tuple[float, float]:
+def find_best_length(primal: Primal, W: Floats) -> tuple[float, float]:
     """The length of the weights with the lowest objective, and that objective."""
     found = primal.of(W, LENGTHS)
     best = int(np.argmin(found))
@@ -114,7 +114,7 @@ def accelerated_ascent(problem: Problem, start: Any, tol: float) -> Any:
     least = np.inf  # relative gap of the best variables
     last = -np.inf
     at_rest = -np.inf  # the gap when the momentum was last dropped
-    for check in range(_most_checks(problem)):
+    for check in range(_count_most_checks(problem)):
         for _ in range(CHECKED_EVERY):
             ascent.epoch(rng.permutation(problem.n_examples))
         primal, dual = ascent.objectives()
@@ -133,7 +133,7 @@ def accelerated_ascent(problem: Problem, start: Any, tol: float) -> Any:
     return sparse.csr_array(best)
 
 
-def _most_checks(problem: Problem) -> int:
+def _count_most_checks(problem: Problem) -> int:
     work = 4.0 * len(problem.entries.values) * problem.n_classes
     return int(min(MOST_EPOCHS, MOST_WORK / max(work, 1.0))) // CHECKED_EVERY
 
@@ -187,7 +187,7 @@ class _Ascent:
 
     def reached(self, dual: float) -> float:
         """The relative duality gap of the weights' best length."""
-        objective = best_length(self._primal, self._weights())[1]
+        objective = find_best_length(self._primal, self._weights())[1]
         return (objective - dual) / objective if objective > 0 else -dual
 
     def _weights(self) -> Floats:

@@ -247,14 +247,14 @@ def _round(n: int, r: int) -> list[tuple[int, int]]:
     return pairs
 
 
-def balanced_blocks(sizes: Integers, n_blocks: int) -> list[Integers]:
+def cut_balanced_blocks(sizes: Integers, n_blocks: int) -> list[Integers]:
     """Cut classes into blocks that differ by at most one class and hold about as many rows each.
 
     The largest classes are dealt first, each to the block with the fewest rows that still has a place.
 
     Examples
     --------
-    >>> [block.tolist() for block in balanced_blocks(np.array([9, 1, 5, 5]), 2)]
+    >>> [block.tolist() for block in cut_balanced_blocks(np.array([9, 1, 5, 5]), 2)]
     [[0, 1], [2, 3]]
     """
     n = len(sizes)
@@ -307,10 +307,10 @@ class ClassBlocks:
     @classmethod
     def of(cls, sizes: Integers, n_blocks: int, itemsize: int) -> ClassBlocks:
         """Balance classes with so many examples each."""
-        members = balanced_blocks(sizes, n_blocks)
+        members = cut_balanced_blocks(sizes, n_blocks)
         if n_blocks == 1:
             # Threads and ranks have ranges of it: frequent classes must not all be in the same.
-            members = [np.concatenate(balanced_blocks(sizes, min(RANGES, len(sizes))))]
+            members = [np.concatenate(cut_balanced_blocks(sizes, min(RANGES, len(sizes))))]
         # Whole cache lines: threads that write to different blocks would else slow each other down.
         a_line = CACHE_LINE // itemsize
         width = -(-max(len(m) for m in members) // a_line) * a_line
@@ -363,7 +363,7 @@ def examples_of(problem: Problem, chosen: Integers, blocks: ClassBlocks) -> Exam
     )
 
 
-def aligned_zeros(shape: tuple[int, int], dtype: DTypeLike) -> Any:
+def make_aligned_zeros(shape: tuple[int, int], dtype: DTypeLike) -> Any:
     """Zeros that begin with a cache line."""
     size = shape[0] * shape[1] * np.dtype(dtype).itemsize
     room = np.zeros(size + CACHE_LINE, dtype=np.uint8)
@@ -371,7 +371,7 @@ def aligned_zeros(shape: tuple[int, int], dtype: DTypeLike) -> Any:
     return room[skip : skip + size].view(dtype).reshape(shape)
 
 
-def half_square(weights: dict[int, Any], workers: Workers) -> float:
+def sum_half_squares(weights: dict[int, Any], workers: Workers) -> float:
     """½ Σ ‖W‖² over blocks, summed in double precision."""
     parts = [W[first:last] for W in weights.values() for first, last in ranges(len(W), SUMMED_FEATURES)]
     # Parts of the same sizes for any number of threads, added in the same order: the same bits.

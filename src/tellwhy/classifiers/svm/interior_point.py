@@ -160,14 +160,14 @@ class NewtonStep:
 
     def solved(self, rhs: Floats) -> Floats:
         """Solve for one right side, examples × classes."""
-        found = self._solved_once(rhs)
+        found = self._solve_once(rhs)
         for _ in range(REFINED):
             scores = self._programme.scores(self._programme.weights(found))
             over = np.where(self._programme.free, self._entries.times(found) - scores, 0.0)
-            found = found + self._solved_once(rhs - over)
+            found = found + self._solve_once(rhs - over)
         return found
 
-    def _solved_once(self, rhs: Floats) -> Floats:
+    def _solve_once(self, rhs: Floats) -> Floats:
         programme = self._programme
         y = self._solve_weights(programme.weights(self._entries.divided(rhs)))
         return self._entries.divided(rhs + programme.scores(y))
@@ -331,11 +331,11 @@ def _improved(point: _Point, gradient: Floats, programme: Programme) -> _Point:
 
     first = step(-point.a * point.z, -room * point.u)
     mean = _complementarity(point, programme)
-    left = _complementarity(point.moved(first, _longest(point, first, programme)), programme)
+    left = _complementarity(point.moved(first, _find_longest(point, first, programme)), programme)
     target = mean * (left / mean) ** 3
     lower = target - point.a * point.z - first.a * first.z
     second = step(lower, target - room * point.u + bounded(first.a) * first.u)
-    return point.moved(second, NEAR * _longest(point, second, programme))
+    return point.moved(second, NEAR * _find_longest(point, second, programme))
 
 
 def _complementarity(point: _Point, programme: Programme) -> float:
@@ -345,7 +345,7 @@ def _complementarity(point: _Point, programme: Programme) -> float:
     return total / (int(programme.free.sum()) + int(programme.held.sum()))
 
 
-def _longest(point: _Point, step: _Point, programme: Programme) -> float:
+def _find_longest(point: _Point, step: _Point, programme: Programme) -> float:
     """How far a step may go, at most 1, until something comes to its bound."""
     room = programme.caps - programme.bounded(point.a)
     far = 1.0

@@ -13,14 +13,19 @@ import numpy as np
 
 from tellwhy.classifiers.svm import _compiled_singles as loops
 from tellwhy.classifiers.svm._compiled_lists import certify
-from tellwhy.classifiers.svm.accelerated_ascent import Primal, accelerated_ascent, best_length, is_possible
+from tellwhy.classifiers.svm.accelerated_ascent import (
+    Primal,
+    accelerated_ascent,
+    find_best_length,
+    is_possible,
+)
 from tellwhy.classifiers.svm.dual_lists import (
     ClassBlocks,
     DualLists,
     certify_lists,
     examples_of,
     gathered,
-    half_square,
+    sum_half_squares,
 )
 from tellwhy.classifiers.svm.interior_point import interior_point, is_small
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
@@ -73,12 +78,12 @@ class SingleEngine:
 
     def dense_epoch(self) -> None:
         """Visit every variable once."""
-        self._for_all_blocks(self._dense)
+        self._visit_all_blocks(self._dense)
 
     def epoch(self, negligible: float, patience: int) -> Visit:
         """Visit the listed variables once, leaving out examples that were idle for `patience` visits."""
         sweep = Sweep(patience, negligible, is_exact=True)
-        return Visit.of(self._for_all_blocks(lambda b, order: self._sparse(b, order, sweep)))
+        return Visit.of(self._visit_all_blocks(lambda b, order: self._sparse(b, order, sweep)))
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
@@ -99,7 +104,7 @@ class SingleEngine:
         listed = sum(len(lists.classes) for lists in self.lists.values())
         primal = norm + sums.losses + constant
         if self._may_stretch:
-            self.length, primal = best_length(Primal(self.problem), self._unstretched())
+            self.length, primal = find_best_length(Primal(self.problem), self._compute_unstretched())
         return Certificate(primal, sums.dual_sum + constant - norm, sums.worst, listed)
 
     @property
@@ -107,7 +112,7 @@ class SingleEngine:
         """Whether weights of another length than that of the variables are tried."""
         return is_possible(self.problem) and not is_small(self.problem)
 
-    def _unstretched(self) -> Floats:
+    def _compute_unstretched(self) -> Floats:
         """The weights that follow from the variables, features × classes."""
         self.length = 1.0
         return np.asarray(self.class_rows(np.arange(self.problem.n_classes)).T, dtype=np.float64)
@@ -121,20 +126,24 @@ class SingleEngine:
         )
         return bases
 
-    def _class_sum(self) -> Floats:
+    def _sum_over_classes(self) -> Floats:
         """Sum of v_c over the classes held here."""
         return np.asarray(np.stack(list(self.class_sums.values())).sum(axis=0))
 
     def recentre(self) -> None:
         """Set w̄ so that the weights of all classes sum to zero."""
         if self._is_centred:
-            self.centre = -self._class_sum() / self.problem.n_classes
+            self.centre = -self._sum_over_classes() / self.problem.n_classes
 
     def half_norm(self) -> float:
         """½ Σ_c ‖v_c + w̄‖² over the classes held here."""
         n_classes = sum(self.blocks.n_classes(b) for b in self.held)
-        across = float(self._class_sum() @ self.centre)
-        return half_square(self.W, self.workers) + across + 0.5 * n_classes * float(self.centre @ self.centre)
+        across = float(self._sum_over_classes() @ self.centre)
+        return (
+            sum_half_squares(self.W, self.workers)
+            + across
+            + 0.5 * n_classes * float(self.centre @ self.centre)
+        )
 
     def weights(self) -> Any:
         """Weights of all classes, features × classes."""
@@ -188,17 +197,17 @@ class SingleEngine:
         """End the threads."""
         self.workers.close()
 
-    def _for_all_blocks(self, visit: Callable[[int, Integers], Found]) -> list[Found]:
+    def _visit_all_blocks(self, visit: Callable[[int, Integers], Found]) -> list[Found]:
         """Visit all blocks, recentring before each part of the examples."""
         order = self._rng.permutation(self.problem.n_examples)
         found: list[Found] = []
         n_parts = RECENTRINGS if self._is_centred else 1
         for first in range(n_parts):
             self.recentre()
-            found += self._for_blocks(visit, order[first::n_parts])
+            found += self._visit_blocks(visit, order[first::n_parts])
         return found
 
-    def _for_blocks(self, visit: Callable[[int, Integers], Found], part: Integers) -> list[Found]:
+    def _visit_blocks(self, visit: Callable[[int, Integers], Found], part: Integers) -> list[Found]:
         return self.workers.map(lambda b: visit(b, part), self.held)
 
     def _block(self, b: int) -> Block:

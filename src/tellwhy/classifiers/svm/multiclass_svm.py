@@ -25,14 +25,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from tellwhy.classifiers.svm.problem import (
     Labels,
     Problem,
+    add_intercept,
     check_entries,
+    describe_memory_for,
     feasible,
     make_multilabel_problem,
     make_problem,
-    memory_for,
     rescaled,
-    why_infeasible,
-    with_intercept,
+    tell_why_infeasible,
 )
 from tellwhy.classifiers.svm.solver import Engine, Progress, Settings, is_done, solve
 from tellwhy.core.arrays import list_columns, not_a_number
@@ -77,11 +77,11 @@ def checked_rows(model: BaseEstimator, X: Any) -> Any:
     try:
         rows = validate_data(model, X, reset=False, **_CHECKS)
     except ValueError as error:
-        raise InvalidInput(_rows_words(X, error)) from error
+        raise InvalidInput(_tell_what_is_wrong(X, error)) from error
     return _finite(rows, X)
 
 
-def checked_rows_and_labels(model: BaseEstimator, X: Any, y: Any, *, takes_sets: bool) -> tuple[Any, Any]:
+def check_rows_and_labels(model: BaseEstimator, X: Any, y: Any, *, takes_sets: bool) -> tuple[Any, Any]:
     """Rows to be fitted as CSR with finite float64 entries, and their labels."""
     if y is None:
         raise InvalidInput(f"{type(model).__name__} requires y to be passed, but the target y is None.")
@@ -89,7 +89,7 @@ def checked_rows_and_labels(model: BaseEstimator, X: Any, y: Any, *, takes_sets:
         sets = takes_sets and type_of_target(y) == "multilabel-indicator"
         rows, y = validate_data(model, X, y, multi_output=sets, **_CHECKS)
     except ValueError as error:
-        raise InvalidInput(_rows_words(X, error)) from error
+        raise InvalidInput(_tell_what_is_wrong(X, error)) from error
     return _finite(rows, X), y
 
 
@@ -99,7 +99,7 @@ def _finite(rows: Any, X: Any) -> Any:
     return rows
 
 
-def _rows_words(X: Any, error: ValueError) -> str:
+def _tell_what_is_wrong(X: Any, error: ValueError) -> str:
     """What is wrong with rows; where they are texts, what learns from texts."""
     if "could not convert" not in str(error):
         return str(error)
@@ -125,7 +125,7 @@ def read_labels(y: Any, *, takes_sets: bool, owner: str) -> ReadLabels:
     return ReadLabels(Labels.of_classes(numbers), classes, are_sets=False)
 
 
-def row_caps(
+def compute_row_caps(
     rows: Any,
     found: ReadLabels,
     *,
@@ -147,10 +147,10 @@ def row_caps(
             f"class_weight of {owner} needs one class per row; y holds sets of labels. Weigh rows by "
             "sample_weight."
         )
-    return caps * _class_factors(found, class_weight, owner)[found.labels.classes]
+    return caps * _compute_class_factors(found, class_weight, owner)[found.labels.classes]
 
 
-def _class_factors(found: ReadLabels, class_weight: str | dict[Any, float], owner: str) -> Floats:
+def _compute_class_factors(found: ReadLabels, class_weight: str | dict[Any, float], owner: str) -> Floats:
     classes = found.classes
     try:
         factors = compute_class_weight(class_weight, classes=classes, y=classes[found.labels.classes])
@@ -170,13 +170,13 @@ def softmax(scores: Floats) -> Floats:
     return np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
 
 
-def best_temperature(scores: Floats, y: Integers) -> float:
+def find_best_temperature(scores: Floats, y: Integers) -> float:
     """T > 0 that maximises the likelihood of the classes y under softmax(scores / T).
 
     Examples
     --------
     >>> scores = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
-    >>> T = best_temperature(scores, np.array([0, 0, 0, 1]))
+    >>> T = find_best_temperature(scores, np.array([0, 0, 0, 1]))
     >>> softmax(scores / T)[0].round(4)
     array([0.75, 0.25])
     """
@@ -212,7 +212,7 @@ def stored(weights: Any) -> Any:
     return np.ascontiguousarray(dense(weights))
 
 
-def without_small(weights: Any, threshold: float) -> Any:
+def drop_small(weights: Any, threshold: float) -> Any:
     """Sparse weights without those of at most this size."""
     kept = sparse.csr_array(weights)
     kept.data = np.where(np.abs(kept.data) > threshold, kept.data, 0)
@@ -220,7 +220,7 @@ def without_small(weights: Any, threshold: float) -> Any:
     return kept
 
 
-def weights_by_feature(weights: Any) -> Any:
+def order_weights_by_feature(weights: Any) -> Any:
     """Features × classes, in the order in memory that products with many rows want."""
     return weights.T.tocsr() if sparse.issparse(weights) else np.ascontiguousarray(weights.T)
 
@@ -250,15 +250,15 @@ class LinearScores(ClassifierMixin, BaseEstimator):
         """Class with the highest score; for label sets a 0/1 matrix of the labels above the threshold."""
         check_is_fitted(self)
         if self._is_multilabel:
-            return self._of_scores(X, lambda scores: (scores > 0).astype(np.int64))
-        return self.classes_[self._of_scores(X, lambda scores: scores.argmax(axis=1))]
+            return self._join_by_scores(X, lambda scores: (scores > 0).astype(np.int64))
+        return self.classes_[self._join_by_scores(X, lambda scores: scores.argmax(axis=1))]
 
     def predict_top_k(self, X: Any, k: int) -> Any:
         """The k classes with the highest scores, best first: rows × k."""
         check_is_fitted(self)
         validate_value(f"{type(self).__name__}.predict_top_k", "k", k, integer(1, len(self.classes_)))
         # Stable: of equal scores the first class wins, as in `predict`.
-        best = self._of_scores(X, lambda scores: np.argsort(-scores, axis=1, kind="stable")[:, :k])
+        best = self._join_by_scores(X, lambda scores: np.argsort(-scores, axis=1, kind="stable")[:, :k])
         return self.classes_[best]
 
     def calibrate(self, X: Any, y: ArrayLike) -> Self:
@@ -279,7 +279,7 @@ class LinearScores(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         if len(scores) != len(y):
             raise InvalidInput(f"X has {len(scores)} rows, y has {len(y)}; expected as many.")
-        self.temperature_ = best_temperature(scores, np.searchsorted(self.classes_, y))
+        self.temperature_ = find_best_temperature(scores, np.searchsorted(self.classes_, y))
         return self
 
     @available_if(is_calibrated)
@@ -312,7 +312,7 @@ class LinearScores(ClassifierMixin, BaseEstimator):
         """Set weights of at most this size to zero and store the others only."""
         check_is_fitted(self)
         validate_value(f"{type(self).__name__}.sparsify", "threshold", threshold, real(0, closed="left"))
-        self.coef_ = without_small(self.coef_, threshold)
+        self.coef_ = drop_small(self.coef_, threshold)
         return self
 
     def densify(self) -> Self:
@@ -333,21 +333,23 @@ class LinearScores(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return self._scores_of(checked_rows(self, X), self.coef_.T)
+        return self._compute_scores_of(checked_rows(self, X), self.coef_.T)
 
-    def _scores_of(self, rows: Any, by_feature: Any) -> Floats:
+    def _compute_scores_of(self, rows: Any, by_feature: Any) -> Floats:
         return np.asarray(dense(rows @ by_feature), dtype=np.float64) + self.intercept_
 
-    def _of_scores(self, X: Any, compute: Callable[[Floats], Any]) -> Any:
+    def _join_by_scores(self, X: Any, compute: Callable[[Floats], Any]) -> Any:
         """Join what is computed from the scores of each batch of rows.
 
         The scores of all rows may not fit into memory.
         """
         rows = checked_rows(self, X)
         # Products would bring the weights into this order again for each batch.
-        by_feature = weights_by_feature(self.coef_)
+        by_feature = order_weights_by_feature(self.coef_)
         batches = track_batches(rows.shape[0], rows.data.itemsize * len(self.intercept_), "scoring rows")
-        return np.concatenate([compute(self._scores_of(rows[batch], by_feature)) for batch in batches])
+        return np.concatenate(
+            [compute(self._compute_scores_of(rows[batch], by_feature)) for batch in batches]
+        )
 
 
 class MulticlassSVM(SavedModel, LinearScores):
@@ -417,7 +419,7 @@ class MulticlassSVM(SavedModel, LinearScores):
         """
         validate_parameters(self)
         problem = self._problem(X, y, sample_weight)
-        with memory_for(problem):
+        with describe_memory_for(problem):
             engine = self._engine(
                 problem,
                 n_blocks=None if self.n_bundles == "auto" else int(self.n_bundles),
@@ -457,14 +459,14 @@ class MulticlassSVM(SavedModel, LinearScores):
     def _problem(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Problem:
         """Check what is given, set `classes_` and return the problem to solve."""
         owner = type(self).__name__
-        rows, y = checked_rows_and_labels(self, X, y, takes_sets=self._multilabel)
+        rows, y = check_rows_and_labels(self, X, y, takes_sets=self._multilabel)
         found = read_labels(y, takes_sets=self._multilabel, owner=owner)
         self._take_classes(found)
-        caps = row_caps(
+        caps = compute_row_caps(
             rows, found, C=self.C, sample_weight=sample_weight, class_weight=self.class_weight, owner=owner
         )
         if self.fit_intercept:
-            rows = with_intercept(rows, self.intercept_scaling)
+            rows = add_intercept(rows, self.intercept_scaling)
         n_classes = len(found.classes)
         if found.are_sets and self._loss == "ww":
             # One class more, the threshold that tells a row's labels from the others.
@@ -488,7 +490,7 @@ class MulticlassSVM(SavedModel, LinearScores):
         if before is not None and warm:
             start = feasible(rescaled(before, self.dual_caps_, problem.caps), problem)
             # Variables that were changed, or read from a file, may be no start: then there is none.
-            warm = why_infeasible(start, problem) is None
+            warm = tell_why_infeasible(start, problem) is None
             if warm:
                 engine.set_duals(start)
         progress = solve(engine, settings, warm=warm)

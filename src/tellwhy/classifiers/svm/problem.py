@@ -100,7 +100,7 @@ def _entries(X: Any, dtype: DTypeLike) -> Entries:
     return Entries(X.indptr.astype(np.int64, copy=False), X.indices, values)
 
 
-def squares_of(X: Any) -> Floats:
+def sum_squares_of(X: Any) -> Floats:
     """‖x‖² of each row."""
     with np.errstate(over="ignore"):
         squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
@@ -127,7 +127,7 @@ def make_problem(
 
     `squares` are ‖x‖² of whole rows, where X has only some of their features.
     """
-    squares = squares_of(X) if squares is None else squares
+    squares = sum_squares_of(X) if squares is None else squares
     full = np.flatnonzero(squares > 0)
     # All scores of an empty row are 0, so that each class it is compared with costs 1.
     n_lost = {"ww": n_classes - 1, "llw": n_classes - 1, "cs": 1, "ovr": n_classes}[loss]
@@ -167,8 +167,8 @@ def make_multilabel_problem(
     # First one example per label of a row, then one per row that defends the threshold.
     rows = np.concatenate((np.repeat(np.arange(n), counts), np.arange(n)))
     defended = np.concatenate((labels.classes, np.full(n, threshold)))
-    own = _own_labels(labels, rows[: len(labels.classes)], threshold)
-    squares = squares_of(X)[rows]
+    own = _collect_own_labels(labels, rows[: len(labels.classes)], threshold)
+    squares = sum_squares_of(X)[rows]
     full = np.flatnonzero(squares > 0)
     losses_at_zero = pair_caps[rows] * (n_classes - own.counts)
     return Problem(
@@ -186,7 +186,7 @@ def make_multilabel_problem(
     )
 
 
-def _own_labels(labels: Labels, rows: Integers, threshold: int) -> Labels:
+def _collect_own_labels(labels: Labels, rows: Integers, threshold: int) -> Labels:
     """Classes that are no rivals: of a label the row's labels, of the threshold itself and these too."""
     of_labels = labels.take(rows)
     everywhere = np.full(len(labels), threshold)
@@ -197,7 +197,7 @@ def _own_labels(labels: Labels, rows: Integers, threshold: int) -> Labels:
     return Labels(at, np.concatenate((of_labels.classes, with_threshold.classes)))
 
 
-def with_intercept(X: Any, scale: float) -> Any:
+def add_intercept(X: Any, scale: float) -> Any:
     """Append a constant feature."""
     return sparse.hstack([X, sparse.csr_array(np.full((X.shape[0], 1), scale, dtype=X.dtype))], format="csr")
 
@@ -224,7 +224,7 @@ def feasible(duals: Any, problem: Problem) -> Any:
     return sparse.csr_array((kept.data[free], (at[free], classes[free])), shape=kept.shape)
 
 
-def why_infeasible(duals: Any, problem: Problem) -> str | None:
+def tell_why_infeasible(duals: Any, problem: Problem) -> str | None:
     """Say what keeps dual variables, examples × classes, from being those of a problem; None: nothing does.
 
     Only variables within their bounds bound the optimum: of others a certificate would be false.
@@ -247,7 +247,7 @@ def why_infeasible(duals: Any, problem: Problem) -> str | None:
 
 
 @contextmanager
-def memory_for(problem: Problem) -> Iterator[None]:
+def describe_memory_for(problem: Problem) -> Iterator[None]:
     """Say what the weights of a problem need where there is no such room."""
     try:
         yield

@@ -44,7 +44,7 @@ def switch_method(engine: Any, tol: float, *, below: float, slack: float) -> Poi
 
     Otherwise the engine is left as it was, with lists made anew for this `slack`, and None is returned.
     """
-    found = _by_another_method(engine, tol)
+    found = _solve_by_another_method(engine, tol)
     if found is None:
         return None
     before = engine.duals()
@@ -57,7 +57,7 @@ def switch_method(engine: Any, tol: float, *, below: float, slack: float) -> Poi
     return None
 
 
-def _by_another_method(engine: Any, tol: float) -> Any:
+def _solve_by_another_method(engine: Any, tol: float) -> Any:
     """Dual variables by the engine's own other method, else by an interior-point method, or None."""
     from tellwhy.classifiers.svm.interior_point import interior_point, is_small
 
@@ -83,10 +83,10 @@ def is_slow(loss: str, history: list[dict[str, Any]], *, tol: float, max_epochs:
         return False
     # The speed since half of the epochs: from one certificate to the next the gap goes up and down.
     half = next(line for line in history if line["epoch"] >= now // 2)
-    return epochs_to_tol(half, history[-1], tol) > max_epochs - now
+    return estimate_epochs_to_tol(half, history[-1], tol) > max_epochs - now
 
 
-def epochs_to_tol(before: dict[str, Any], now: dict[str, Any], tol: float) -> float:
+def estimate_epochs_to_tol(before: dict[str, Any], now: dict[str, Any], tol: float) -> float:
     """Epochs until a gap of `tol`, if it goes on to fall by the same factor each epoch."""
     if not 0 < now["gap"] < before["gap"]:
         return math.inf
@@ -211,21 +211,21 @@ def solve(
     `report` is called after each certificate; `warm` says that the engine holds variables to go on from.
     """
     progress = progress or Progress()
-    with _interrupts():
+    with _let_interrupts_through():
         if not warm:
             for _ in range(min(DENSE_EPOCHS, settings.max_epochs)):
-                with _timed(progress):
+                with _time_block(progress):
                     engine.dense_epoch()
                 progress.epochs += 1
-        for _ in track(_until_done(engine, settings, progress), settings.max_epochs, "fitting"):
+        for _ in track(_visit_until_done(engine, settings, progress), settings.max_epochs, "fitting"):
             report(progress)
-    with _timed(progress):
+    with _time_block(progress):
         _sum_weights_afresh(engine)
     return progress
 
 
 @contextmanager
-def _timed(progress: Progress) -> Iterator[None]:
+def _time_block(progress: Progress) -> Iterator[None]:
     """Count the seconds of what is done inside: reports and checkpoints between are not the solver's."""
     started = time.perf_counter()
     yield
@@ -233,7 +233,7 @@ def _timed(progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def _interrupts() -> Iterator[None]:
+def _let_interrupts_through() -> Iterator[None]:
     """Raise Ctrl-C as what it is: compiled code that returns while it is pending raises a SystemError."""
     try:
         yield
@@ -261,11 +261,11 @@ def is_done(progress: Progress, settings: Settings) -> bool:
     return bool(progress.history) and progress.last[reached] <= settings.tol
 
 
-def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Iterator[Progress]:
+def _visit_until_done(engine: Engine, settings: Settings, progress: Progress) -> Iterator[Progress]:
     switched: Point | None = None
     while True:
-        with _timed(progress):
-            found = _certified(engine, _slack(progress, settings), settings)
+        with _time_block(progress):
+            found = _certified(engine, _choose_slack(progress, settings), settings)
         if not progress.is_restarted:
             progress.history.append(_line(found, progress))
             yield progress
@@ -278,16 +278,16 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Itera
         if settings.stopping == "gap" and is_slow(
             engine.problem.loss, progress.history, tol=settings.tol, max_epochs=settings.max_epochs
         ):
-            with _timed(progress):
-                slack = _slack(progress, settings)
+            with _time_block(progress):
+                slack = _choose_slack(progress, settings)
                 better = switch_method(engine, settings.tol, below=progress.last["gap"], slack=slack)
             if better is not None:
                 switched = better
                 continue
-        with _timed(progress):
-            _epochs_between(engine, settings, progress)
+        with _time_block(progress):
+            _run_epochs_between(engine, settings, progress)
     if switched is not None and switched.gap < progress.last["gap"]:
-        with _timed(progress):
+        with _time_block(progress):
             _go_back(engine, switched, settings, progress)
         yield progress
 
@@ -295,7 +295,7 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Itera
 def _go_back(engine: Engine, point: Point, settings: Settings, progress: Progress) -> None:
     """Take earlier variables again: a step never lowers the dual objective, but it may widen the gap."""
     engine.set_duals(point.duals)
-    found = _certified(engine, _slack(progress, settings), settings)
+    found = _certified(engine, _choose_slack(progress, settings), settings)
     progress.history.append(_line(found, progress))
 
 
@@ -320,10 +320,10 @@ def _certified(engine: Engine, slack: float, settings: Settings) -> Certificate:
     return found
 
 
-def _epochs_between(engine: Engine, settings: Settings, progress: Progress) -> None:
+def _run_epochs_between(engine: Engine, settings: Settings, progress: Progress) -> None:
     """Visit listed variables until the next certificate is due."""
     negligible = 0.0
-    for _ in range(min(_epochs_ahead(progress, settings), settings.max_epochs - progress.epochs)):
+    for _ in range(min(_estimate_epochs_ahead(progress, settings), settings.max_epochs - progress.epochs)):
         visit = engine.epoch(negligible, PATIENCE)
         progress.epochs += 1
         negligible = NEGLIGIBLE * visit.mean if settings.shrinking else 0.0
@@ -331,7 +331,7 @@ def _epochs_between(engine: Engine, settings: Settings, progress: Progress) -> N
             break
 
 
-def _slack(progress: Progress, settings: Settings) -> float:
+def _choose_slack(progress: Progress, settings: Settings) -> float:
     if not settings.shrinking:
         return math.inf
     return SLACK if progress.history else FIRST_SLACK
@@ -349,12 +349,12 @@ def _line(found: Certificate, progress: Progress) -> dict[str, Any]:
     }
 
 
-def _epochs_ahead(progress: Progress, settings: Settings) -> int:
+def _estimate_epochs_ahead(progress: Progress, settings: Settings) -> int:
     """Epochs until the target at the speed of the last ones, between 2 and `MOST_EPOCHS`."""
     if len(progress.history) < 2 or settings.stopping != "gap":
         return MOST_EPOCHS // 2
     # Half an epoch more: a certificate that comes too early costs as much as one epoch, and two more follow.
-    ahead = epochs_to_tol(progress.history[-2], progress.last, settings.tol) + 0.5
+    ahead = estimate_epochs_to_tol(progress.history[-2], progress.last, settings.tol) + 0.5
     return math.ceil(min(max(ahead, 2), MOST_EPOCHS))
 
 

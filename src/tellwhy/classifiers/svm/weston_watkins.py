@@ -17,18 +17,18 @@ from tellwhy.classifiers.svm.dual_lists import (
     ClassBlocks,
     DualLists,
     Sums,
-    aligned_zeros,
     certify_lists,
     examples_of,
     gathered,
-    half_square,
+    make_aligned_zeros,
     rounds,
+    sum_half_squares,
 )
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.records import Block, Certified, Entries, Examples, Sweep, Swept
 from tellwhy.classifiers.svm.solver import Certificate, Visit
-from tellwhy.classifiers.svm.threads.row_batches import Workers, class_range, ranges
+from tellwhy.classifiers.svm.threads.row_batches import Workers, find_class_range, ranges
 from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, row_sweeps
 from tellwhy.core.score import Floats, Integers
 
@@ -77,7 +77,7 @@ class PairEngine:
         label_blocks = blocks.block_of(problem.labels)
         self.members = {g: np.flatnonzero(label_blocks == g) for g in held}
         self.groups = {g: examples_of(problem, self.members[g], blocks) for g in held}
-        self.W = {b: aligned_zeros((problem.n_features, blocks.width), dtype) for b in held}
+        self.W = {b: make_aligned_zeros((problem.n_features, blocks.width), dtype) for b in held}
         self.lists = {
             (g, b): DualLists.empty(len(self.members[g]), dtype) for g in held for b in range(len(blocks))
         }
@@ -91,18 +91,18 @@ class PairEngine:
         if self.rows is not None:
             self.rows.sweep_all(self._rng, self.exact)
         else:
-            self._for_all_tiles(self._dense)
+            self._visit_all_tiles(self._dense)
 
     def epoch(self, negligible: float, patience: int) -> Visit:
         """Visit the listed variables once, leaving out examples that were idle for `patience` visits."""
         sweep = Sweep(patience, negligible, self.exact)
         if self.rows is not None:
             return Visit.of([self.rows.sweep(self._rng, sweep)])
-        return Visit.of(self._for_all_tiles(lambda tile, order: self._sparse(tile, order, sweep)))
+        return Visit.of(self._visit_all_tiles(lambda tile, order: self._sparse(tile, order, sweep)))
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
-        return self._certificate(self._certified(self.lists, slack))
+        return self._make_certificate(self._certified(self.lists, slack))
 
     def _certified(self, tiles: Iterable[Tile], slack: float) -> Sums:
         """Losses and dual sums of some tiles, whose lists are made anew."""
@@ -131,8 +131,8 @@ class PairEngine:
         self.workers.map(fill, [(g, part) for g in bases for part in ranges(len(bases[g]))])
         return bases
 
-    def _certificate(self, sums: Sums) -> Certificate:
-        norm = half_square(self.W, self.workers)
+    def _make_certificate(self, sums: Sums) -> Certificate:
+        norm = sum_half_squares(self.W, self.workers)
         constant = self.problem.constant
         listed = sum(len(lists.classes) for lists in self.lists.values())
         return Certificate(norm + sums.losses + constant, sums.dual_sum + constant - norm, sums.worst, listed)
@@ -162,7 +162,7 @@ class PairEngine:
         given = (*self._read(tile), lists.arrays)
         n = self.workers.n_threads
         # Each thread has a range of the columns: their weights are summed in the same order by any number.
-        parts = [class_range(k, n, 0, self.blocks.width) for k in range(n if lists.used else 0)]
+        parts = [find_class_range(k, n, 0, self.blocks.width) for k in range(n if lists.used else 0)]
         self.workers.map(lambda part: loops.add_pairs(*given, *part), parts)
 
     def forget_duals(self) -> None:
@@ -174,15 +174,15 @@ class PairEngine:
         """End the threads."""
         self.workers.close()
 
-    def _for_all_tiles(self, visit: Callable[[Tile, Integers], Found]) -> list[Found]:
+    def _visit_all_tiles(self, visit: Callable[[Tile, Integers], Found]) -> list[Found]:
         """Visit all tiles, one tenth of the examples after the other."""
         orders = {g: self._rng.permutation(len(members)) for g, members in self.members.items()}
         found: list[Found] = []
         for tenth in range(TENTHS):
-            found += self._for_held_tiles(visit, {g: order[tenth::TENTHS] for g, order in orders.items()})
+            found += self._visit_held_tiles(visit, {g: order[tenth::TENTHS] for g, order in orders.items()})
         return found
 
-    def _for_held_tiles(
+    def _visit_held_tiles(
         self, visit: Callable[[Tile, Integers], Found], part: dict[int, Integers]
     ) -> list[Found]:
         """Visit the tile of each block with itself, then those of the blocks held here in disjoint pairs."""

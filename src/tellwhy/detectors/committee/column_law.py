@@ -16,7 +16,14 @@ from scipy.special import ndtri, ndtri_exp
 
 from tellwhy.core.params import Fit, is_increasing
 from tellwhy.core.score import Floats, Integers
-from tellwhy.scoring.surprise import Surprise, fitted_tail, growth, level_above, levels_above, shown_levels
+from tellwhy.scoring.surprise import (
+    Surprise,
+    choose_shown_levels,
+    compute_growth,
+    find_level_above,
+    find_levels_above,
+    fit_tail_of,
+)
 
 MOST_LEVELS = 20  # a column with at most that many values, in enough rows, is judged by how rare each is
 ROWS_PER_LEVEL = 20
@@ -57,7 +64,7 @@ class ColumnLaw:
     surprises
         Of a column with few values: −log of the share of rows whose value is as rare, or rarer. Else empty.
     starts, scales, shapes
-        Where the lower (of −x) and the upper tail start, and their β and ξ; see `growth`.
+        Where the lower (of −x) and the upper tail start, and their β and ξ; see `compute_growth`.
     unseen
         Surprise of a value that no row had.
     """
@@ -84,8 +91,8 @@ class ColumnLaw:
         values, counts = np.unique(column, return_counts=True)
         spread = spread_of(column)
         if are_few(len(values), n):
-            return cls._of_few_values(values, counts.astype(np.int64), spread)
-        tails = [upper_tail(side, lightest, 1e-3 * spread) for side in (-column, column)]
+            return cls._judge_few_values(values, counts.astype(np.int64), spread)
+        tails = [fit_upper_tail(side, lightest, 1e-3 * spread) for side in (-column, column)]
         knots = np.quantile(column, np.linspace(0, 1, min(n, MOST_KNOTS)))
         starts = np.array([tail.start for tail in tails])
         scales = np.array([tail.scale for tail in tails])
@@ -93,7 +100,7 @@ class ColumnLaw:
         return cls(knots, np.empty(0), starts, scales, shapes, float(np.log(n + 1)))
 
     @classmethod
-    def _of_few_values(cls, values: Floats, counts: Integers, spread: float) -> ColumnLaw:
+    def _judge_few_values(cls, values: Floats, counts: Integers, spread: float) -> ColumnLaw:
         """Rare values are the odder the farther they are from the common ones, beyond the next step."""
         n = int(counts.sum())
         common = values[counts > RARE * n]
@@ -101,7 +108,7 @@ class ColumnLaw:
         step = max(float(np.diff(known).min()) if len(known) > 1 else 0.0, spread)
         ends = np.array([-common[0], common[-1]])
         beyond = _beyond(values, ends + step) / step
-        surprises = _rarity(counts, n) + PER_STEP * beyond
+        surprises = _measure_rarity(counts, n) + PER_STEP * beyond
         return cls(
             values, surprises, ends + step, np.full(2, step / PER_STEP), np.zeros(2), float(np.log(n + 1))
         )
@@ -113,9 +120,9 @@ class ColumnLaw:
 
     def surprise(self, column: Floats) -> Floats:
         """−log of the probability of a value as far out (few values: as rare) as each."""
-        return self._of_levels(column) if len(self.surprises) else self._of_numbers(column)
+        return self._judge_levels(column) if len(self.surprises) else self._of_numbers(column)
 
-    def _of_levels(self, column: Floats) -> Floats:
+    def _judge_levels(self, column: Floats) -> Floats:
         place = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
         is_known = self.values[place] == column
         beyond = _beyond(column, self.starts)
@@ -128,7 +135,7 @@ class ColumnLaw:
         found = np.zeros(len(column))
         for k, side in enumerate((-column, column)):
             beyond = np.maximum(side - self.starts[k], 0.0) / self.scales[k]
-            tail = level_above(beyond, self.shapes[k], START)
+            tail = find_level_above(beyond, self.shapes[k], START)
             found = np.where(beyond > 0, np.maximum(found, at_start + tail), found)
         inside = found == 0
         share = np.interp(column[inside], self.values, np.linspace(0, 1, len(self.values)))
@@ -160,7 +167,7 @@ class _Tail(NamedTuple):
     shape: float
 
 
-def upper_tail(side: Floats, lightest: float, least_scale: float, *, share: float = 1.0) -> _Tail:
+def fit_upper_tail(side: Floats, lightest: float, least_scale: float, *, share: float = 1.0) -> _Tail:
     """Fit the upper tail of values; again without those behind a gap, which move all quantiles.
 
     The values are this share of the rows.
@@ -177,7 +184,7 @@ def upper_tail(side: Floats, lightest: float, least_scale: float, *, share: floa
     for _ in range(2):
         quantiles = np.quantile(values, levels)
         doubt = TAIL_MARGIN / np.sqrt((1 - FIRST_LEVEL) * len(values))
-        scale, shape = fitted_tail(
+        scale, shape = fit_tail_of(
             quantiles,
             logs,
             HEAVIEST * min(1.0, len(side) / ROWS_OF_A_HEAVY_TAIL),
@@ -187,15 +194,15 @@ def upper_tail(side: Floats, lightest: float, least_scale: float, *, share: floa
             margin=doubt,
         )
         tail = _Tail(float(quantiles[0]), max(scale, least_scale), shape)
-        reach = SMOOTH_FAR * tail.scale * growth(logs[-1:] - first, shape, first)
+        reach = SMOOTH_FAR * tail.scale * compute_growth(logs[-1:] - first, shape, first)
         near = side[side <= tail.start + reach]
         if len(near) < SAFE_LEVEL * len(side):  # no few odd values, but another shape of column
             return tail
         values = near
-    return _up_to_a_group(tail, given[len(near) :], len(side) / share, share)
+    return _stretch_up_to_a_group(tail, given[len(near) :], len(side) / share, share)
 
 
-def _up_to_a_group(tail: _Tail, far: Floats, n: float, share: float) -> _Tail:
+def _stretch_up_to_a_group(tail: _Tail, far: Floats, n: float, share: float) -> _Tail:
     """The tail, stretched until it foretells the far values where these are a group of rows.
 
     So many rows with values of their own are another kind of row (a second mode, codes of another region),
@@ -205,7 +212,7 @@ def _up_to_a_group(tail: _Tail, far: Floats, n: float, share: float) -> _Tail:
         return tail
     first = START - np.log(share)
     level = -float(np.log(len(far) / 2 / n))  # of the middle one
-    grown = float(growth(np.array([level - first]), tail.shape, first)[0])
+    grown = float(compute_growth(np.array([level - first]), tail.shape, first)[0])
     stretched = (float(np.median(far)) - tail.start) / grown if grown > 0 else 0.0
     return tail._replace(scale=max(tail.scale, stretched))
 
@@ -230,7 +237,7 @@ def spread_of(column: Floats) -> float:
     return float((high - low) or np.abs(column - np.median(column)).mean() or 1.0)
 
 
-def _rarity(counts: Integers, n: int) -> Floats:
+def _measure_rarity(counts: Integers, n: int) -> Floats:
     """−log of the share of rows with a value at most as common."""
     order = np.argsort(counts, kind="stable")
     ordered = counts[order]
@@ -253,12 +260,12 @@ class CellLaw(Protocol):
         ...
 
 
-def surprises_of(laws: Sequence[CellLaw], X: Floats) -> Floats:
+def compute_surprises(laws: Sequence[CellLaw], X: Floats) -> Floats:
     """Surprise of each cell under the law of its column."""
     found = np.empty(X.shape)
     tailed = [j for j, law in enumerate(laws) if isinstance(law, ColumnLaw) and not len(law.surprises)]
     if len(tailed) >= MANY_COLUMNS:
-        found[:, tailed] = _surprises_of_numbers([laws[j] for j in tailed], X[:, tailed])
+        found[:, tailed] = _compute_surprises_of_numbers([laws[j] for j in tailed], X[:, tailed])
     done = set(tailed if len(tailed) >= MANY_COLUMNS else ())
     for j, law in enumerate(laws):
         if j not in done:
@@ -266,7 +273,7 @@ def surprises_of(laws: Sequence[CellLaw], X: Floats) -> Floats:
     return found
 
 
-def _surprises_of_numbers(laws: Sequence[Any], X: Floats) -> Floats:
+def _compute_surprises_of_numbers(laws: Sequence[Any], X: Floats) -> Floats:
     """`ColumnLaw._of_numbers` of many columns at once, to the bit."""
     starts = np.array([law.starts for law in laws]).T
     scales = np.array([law.scales for law in laws]).T
@@ -275,7 +282,7 @@ def _surprises_of_numbers(laws: Sequence[Any], X: Floats) -> Floats:
     for k, side in enumerate((-X, X)):
         beyond = np.maximum(side - starts[k], 0.0) / scales[k]
         row, column = np.nonzero(beyond > 0)
-        tail = levels_above(beyond[row, column], shapes[k, column], START)
+        tail = find_levels_above(beyond[row, column], shapes[k, column], START)
         found[row, column] = np.maximum(found[row, column], START - np.log(2.0) + tail)
     share = [
         np.interp(x, law.values, np.linspace(0, 1, len(law.values))) for law, x in zip(laws, X.T, strict=True)
@@ -285,7 +292,7 @@ def _surprises_of_numbers(laws: Sequence[Any], X: Floats) -> Floats:
     return np.where(found == 0, usual, found)
 
 
-def how_many_reach(laws: Sequence[CellLaw], surprises: Floats) -> Floats:
+def count_reaching(laws: Sequence[CellLaw], surprises: Floats) -> Floats:
     """In how many columns an ordinary cell can be as surprising as each of these.
 
     The rarest of a few values has a largest surprise: beyond it, such a column cannot raise a false alarm.
@@ -340,17 +347,17 @@ class PointMassLaw:
 
     def surprise(self, column: Floats) -> Floats:
         """−log of the probability of a value as far from the spike."""
-        return np.maximum(self._of_sides(column) - np.log(2.0), 0.0)
+        return np.maximum(self._judge_sides(column) - np.log(2.0), 0.0)
 
     def normal_scores(self, column: Floats) -> Floats:
         """Put the spike at 0, and other values where a normal distribution has values as rare."""
-        levels = self._of_sides(column)
+        levels = self._judge_sides(column)
         far = np.flatnonzero(levels > np.log(2.0))
         found = np.zeros(len(column))
         found[far] = np.sign(column[far] - self.spike) * -ndtri_exp(-levels[far])
         return found
 
-    def _of_sides(self, column: Floats) -> Floats:
+    def _judge_sides(self, column: Floats) -> Floats:
         """Surprise of each value on its own side; 0 at the spike."""
         away = column - self.spike
         found = np.zeros(len(column))
@@ -367,7 +374,7 @@ class PointMassLaw:
 Law = ColumnLaw | PointMassLaw
 
 
-def law_of(column: Floats) -> Law:
+def learn_law(column: Floats) -> Law:
     """Learn what is usual in a column: beside a spike, unless it has few values there."""
     spiked = PointMassLaw.learn(column)
     if spiked is None:
@@ -384,8 +391,8 @@ def _side(distances: Floats, n: int, usual: float) -> Surprise:
         unit = usual if len(distances) < LEAST_BESIDE else float(np.median(distances))
         return Surprise(np.zeros(1), np.array([seen]), unit, HEAVIEST)
     share = len(distances) / n
-    tail = upper_tail(distances, LIGHTEST, 1e-3 * spread_of(distances), share=share)
-    knots, levels = shown_levels(distances, tail.start)
+    tail = fit_upper_tail(distances, LIGHTEST, 1e-3 * spread_of(distances), share=share)
+    knots, levels = choose_shown_levels(distances, tail.start)
     return Surprise(knots, levels - np.log(share), tail.scale, tail.shape)
 
 
@@ -436,7 +443,7 @@ class TailShortening:
                 found.scales[:, j] = law.scales
                 found.shapes[:, j] = law.shapes
                 continue
-            spike = law if isinstance(law, PointMassLaw) else _spike_of_few(law, X[:, j])
+            spike = law if isinstance(law, PointMassLaw) else _find_spike_of_few(law, X[:, j])
             if spike is not None:
                 spikes[j] = spike
         return replace(found, spiked=tuple(spikes), spikes=tuple(spikes.values()))
@@ -466,13 +473,13 @@ class TailShortening:
             tails = np.flatnonzero(self.starts[k] < NEVER)
             beyond = sign * X[:, tails] - self.starts[k, tails]
             row, tail = np.nonzero(beyond > 0)
-            found[row, tails[tail]] -= sign * self._surplus(beyond[row, tail], k, tails[tail])
+            found[row, tails[tail]] -= sign * self._measure_surplus(beyond[row, tail], k, tails[tail])
         return found
 
-    def _surplus(self, beyond: Floats, side: int, columns: Integers) -> Floats:
+    def _measure_surplus(self, beyond: Floats, side: int, columns: Integers) -> Floats:
         """By how much values are farther beyond the start than as surprising ones of a normal tail."""
         scale = self.scales[side, columns]
-        level = START + levels_above(beyond / scale, self.shapes[side, columns], START)
+        level = START + find_levels_above(beyond / scale, self.shapes[side, columns], START)
         normal = scale / NORMAL_SLOPE * (-ndtri_exp(-level) - NORMAL_START)
         return np.asarray(np.maximum(beyond - normal, 0.0))
 
@@ -488,6 +495,6 @@ class TailShortening:
         yield "spikes", all(isinstance(law, PointMassLaw) for law in self.spikes), True
 
 
-def _spike_of_few(law: ColumnLaw, column: Floats) -> PointMassLaw | None:
+def _find_spike_of_few(law: ColumnLaw, column: Floats) -> PointMassLaw | None:
     """Return the spike of a column with few values; two have a distance already (see `Units`)."""
     return PointMassLaw.learn(column) if len(law.values) > 2 else None

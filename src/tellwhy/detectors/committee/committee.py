@@ -21,8 +21,8 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Fit, Rule, Rules, generator, integer, none, real, seed
 from tellwhy.core.running import CACHED_BYTES, cut_batches, track_batches
 from tellwhy.core.score import Floats, Integers, RememberedRows
-from tellwhy.detectors.base import RememberingDetector, calibration_rows
-from tellwhy.detectors.committee.column_law import Law, TailShortening, law_of
+from tellwhy.detectors.base import RememberingDetector, choose_calibration_rows
+from tellwhy.detectors.committee.column_law import Law, TailShortening, learn_law
 from tellwhy.detectors.committee.members import (
     ColumnScales,
     Dependence,
@@ -32,7 +32,7 @@ from tellwhy.detectors.committee.members import (
     RarePairs,
     Tails,
 )
-from tellwhy.scoring.distance_scores import matching_points
+from tellwhy.scoring.distance_scores import find_matching_points
 from tellwhy.scoring.surprise import LEAST_ABOVE, Surprise
 
 
@@ -61,7 +61,7 @@ class Training:
     @cached_property
     def laws(self) -> tuple[Law, ...]:
         """What is usual in each column."""
-        return self.known_laws or tuple(law_of(column) for column in self.X.T)
+        return self.known_laws or tuple(learn_law(column) for column in self.X.T)
 
     @cached_property
     def straight(self) -> TailShortening:
@@ -131,7 +131,7 @@ class CalibratedCommittee:
         """Fit members, and calibrate them on the calibration rows, each left out of what is remembered."""
         members = tuple(makers[name](training) for name in weights)
         rows = training.X[calibration]
-        points = remembered_as(training)[calibration]
+        points = find_remembered(training)[calibration]
         surprises = []
         levels = []
         for member in members:
@@ -146,7 +146,7 @@ class CalibratedCommittee:
         voices *= SINGLE / voices.sum()
         # Surprises have exponential tails, whatever the tails of the scores.
         summed = Surprise.learn(T @ np.array([*weights.values()]), is_clean=is_clean, most_shape=0.0)
-        S = _largest_of(summed.value(T @ np.array([*weights.values()])), T, voices)
+        S = _combine_with_largest(summed.value(T @ np.array([*weights.values()])), T, voices)
         together = Surprise.learn(S, is_clean=is_clean, least_scale=1.0, most_shape=0.0)
         together = replace(together, shape=TAIL_MARGIN * min(1.0, len(rows) / ROWS_OF_FULL_MARGIN))
         if not is_clean and _has_groups(rows):
@@ -166,7 +166,7 @@ class CalibratedCommittee:
         laws = zip(self.members, self.surprises, strict=True)
         T = np.column_stack([law.value(member.score(X, points)) for member, law in laws])
         summed = self.summed.value(T @ np.array(self.weights))
-        return self.together.value(_largest_of(summed, T, np.array(self.voices)))
+        return self.together.value(_combine_with_largest(summed, T, np.array(self.voices)))
 
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:
         """What each column contributed to the surprise of each row.
@@ -189,7 +189,7 @@ class CalibratedCommittee:
         handed = self._handed_down(T)
         found = np.zeros_like(X)
         for m, part in enumerate(parts):
-            found += part * _ratio(handed[:, m], scores[m])[:, None]
+            found += part * _divide_or_zero(handed[:, m], scores[m])[:, None]
         return found
 
     def _handed_down(self, T: Floats) -> Floats:
@@ -198,11 +198,11 @@ class CalibratedCommittee:
         total = terms.sum(axis=1)
         summed = self.summed.value(total)
         voices = np.array(self.voices)
-        S = _largest_of(summed, T, voices)
+        S = _combine_with_largest(summed, T, voices)
         # S is at least each of its terms: these are at most 1.
         by_sum = (1 - voices.sum()) * np.exp(summed - S)
         alone = np.exp(T + np.log(voices) - S[:, None])
-        parts = terms * _ratio(by_sum, total)[:, None] + alone
+        parts = terms * _divide_or_zero(by_sum, total)[:, None] + alone
         return np.asarray(parts * self.together.value(S)[:, None])
 
     def _require(self) -> Iterator[Fit]:
@@ -221,18 +221,18 @@ def _has_groups(rows: Floats) -> bool:
     return bool(counts[counts >= LEAST_ABOVE].sum() > 0.5 * len(rows))
 
 
-def _largest_of(summed: Floats, T: Floats, voices: Floats) -> Floats:
+def _combine_with_largest(summed: Floats, T: Floats, voices: Floats) -> Floats:
     """S = log((1 − λ) exp T_Σ + Σ_m λ_m exp T_m)."""
     alone = logsumexp(T + np.log(voices), axis=1)
     return np.logaddexp(np.log1p(-voices.sum()) + summed, alone)
 
 
-def _ratio(above: Floats, below: Floats) -> Floats:
+def _divide_or_zero(above: Floats, below: Floats) -> Floats:
     """above / below, 0 where below is 0."""
     return np.divide(above, below, out=np.zeros_like(above), where=below != 0)
 
 
-def remembered_as(training: Training) -> Integers:
+def find_remembered(training: Training) -> Integers:
     """Of each training row: its place among the remembered ones, or −1."""
     places = np.full(len(training.X), -1, dtype=np.int64)
     places[training.remembered] = np.arange(len(training.remembered))
@@ -263,15 +263,15 @@ class CommitteeScore:
 
     def value(self, X: ArrayLike, left_out: Integers | None = None) -> Floats:
         """Surprise of each row; row i is judged without remembered row `left_out[i]`."""
-        return self.panel.value(self._in_scale(X), left_out)
+        return self.panel.value(self._put_in_scale(X), left_out)
 
     def shares(self, X: ArrayLike, left_out: Integers | None = None) -> Floats:
         """What each column contributed to the surprise of each row."""
-        return self.panel.shares(self._in_scale(X), left_out)
+        return self.panel.shares(self._put_in_scale(X), left_out)
 
     def match(self, X: ArrayLike) -> Integers:
         """Remembered row that each row is, or −1."""
-        return self.leave_some(matching_points(as_floats(X), self.remembered))
+        return self.leave_some(find_matching_points(as_floats(X), self.remembered))
 
     def leave_some(self, left_out: Integers) -> Integers:
         """Leave nothing out where too few rows would remain."""
@@ -281,7 +281,7 @@ class CommitteeScore:
         """Remembered row that each training row is, or −1."""
         return self.leave_some(self._places[training_rows])
 
-    def _in_scale(self, X: ArrayLike) -> Floats:
+    def _put_in_scale(self, X: ArrayLike) -> Floats:
         return self.columns.of(as_floats(X, n_columns=self.feature_shape[0]))
 
     @cached_property
@@ -392,17 +392,17 @@ class Committee(RememberingDetector):
         raw = X
         self.columns_ = ColumnScales.learn(X)
         X = self.columns_.of(X)
-        training = self._training(X, rng)
-        self.panel_ = self._panel(training)
+        training = self._prepare_training(X, rng)
+        self.panel_ = self._make_panel(training)
         self.remembered_ = training.remembered
         self.points_ = raw[training.remembered]
         self.n_training_ = len(X)
-        rows = calibration_rows(len(X))
+        rows = choose_calibration_rows(len(X))
         score = self.to_score()
         self.training_scores_ = score.panel.value(X[rows], score.points_of(rows))
         self.set_threshold(contamination=self.contamination)
 
-    def _training(self, X: Floats, rng: np.random.Generator) -> Training:
+    def _prepare_training(self, X: Floats, rng: np.random.Generator) -> Training:
         everyone = Training(X, np.arange(len(X)), np.empty(0, dtype=np.int64))
         kept = self._ordinary(everyone, rng)
         remembered = kept[draw_sample(len(kept), int(self.max_points), rng)]
@@ -414,20 +414,20 @@ class Committee(RememberingDetector):
         if self.trim == 0 or len(X) < LEAST_TRIMMED:
             return everyone.kept
         few = draw_sample(len(X), FIRST_POINTS, rng)
-        places = remembered_as(replace(everyone, remembered=few))
+        places = find_remembered(replace(everyone, remembered=few))
         # Values beside a spike are no first candidates; far values in long tails are.
         straight = everyone.straight.spikes_alone()
         far = Neighbours.learn(X, few, FIRST_NEIGHBOURS, straight=straight).score(X, places)
         return np.flatnonzero(far <= np.quantile(far, 1 - self.trim))
 
-    def _panel(self, training: Training) -> CalibratedCommittee:
+    def _make_panel(self, training: Training) -> CalibratedCommittee:
         makers = {**MEMBERS, **(self.extra or {})}
         weights = self.members or {**WEIGHTS, **dict.fromkeys(self.extra or {}, 1.0)}
         for name in weights:
             if name not in makers:
                 listed = ", ".join(makers)
                 raise InvalidParameter(f"Committee has no member {name!r}. There are: {listed}.")
-        rows = calibration_rows(len(training.X))
+        rows = choose_calibration_rows(len(training.X))
         return CalibratedCommittee.learn(training, makers, weights, calibration=rows, is_clean=self.trim == 0)
 
     def to_score(self) -> CommitteeScore:

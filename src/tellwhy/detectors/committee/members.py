@@ -26,9 +26,9 @@ from tellwhy.detectors.committee.column_law import (
     Law,
     PointMassLaw,
     TailShortening,
-    how_many_reach,
-    law_of,
-    surprises_of,
+    compute_surprises,
+    count_reaching,
+    learn_law,
 )
 from tellwhy.scoring import NeighbourScore
 
@@ -48,7 +48,7 @@ class Member(Protocol):
     """Smallest scale of the tail of its scores: 1 for scores that are surprises already, else 0."""
 
     most_shape: ClassVar[float]
-    """Heaviest tail that its scores may have, as a shape of `growth`.
+    """Heaviest tail that its scores may have, as a shape of `compute_growth`.
 
     Of surprises it is 0 if the laws behind them can be trusted far out.
     """
@@ -198,9 +198,9 @@ class Tails:
     @classmethod
     def learn(cls, X: Floats, laws: tuple[Law, ...] | None = None) -> Tails:
         """Learn the law of each column from all rows: a few per cent of anomalies do not move it."""
-        laws = laws or tuple(law_of(column) for column in X.T)
+        laws = laws or tuple(learn_law(column) for column in X.T)
         alike = _alike(TailShortening.learn(X, laws).of(X))
-        return cls(laws, np.maximum(alike, _odd_together(surprises_of(laws, X))))
+        return cls(laws, np.maximum(alike, _judge_odd_together(compute_surprises(laws, X))))
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Sum of the excess surprises of a row."""
@@ -208,8 +208,8 @@ class Tails:
 
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Excess surprise of each cell, as far as the oddest cell of its row has not told it."""
-        surprises = surprises_of(self.laws, X)
-        found = excess(surprises, how_many_reach(self.laws, surprises))
+        surprises = compute_surprises(self.laws, X)
+        found = excess(surprises, count_reaching(self.laws, surprises))
         oddest = np.argmax(found, axis=1)
         counted = 1.0 - self.alike[oddest]
         counted[np.arange(len(X)), oddest] = 1.0
@@ -230,7 +230,7 @@ def _alike(Z: Floats) -> Floats:
         return np.asarray(np.clip(np.nan_to_num(np.corrcoef(Z.T)) ** 2, 0.0, 1.0))
 
 
-def _odd_together(surprises: Floats) -> Floats:
+def _judge_odd_together(surprises: Floats) -> Floats:
     """Part of a column's surprise that is told once another is odd: 1 − log p(odd | other odd)/log p(odd).
 
     Correlations do not see it: of two columns of zeros, other values may be in the same few rows.
@@ -402,7 +402,7 @@ class Dependence:
         ridge = 0.01 + 0.1 * d / n
         precision = np.linalg.inv(units.covariance(units.of(X[kept])) + ridge * np.eye(d))
         weights = (precision / np.diag(precision))[:, judged]
-        rest = _relative_rest(units.of(X), judged, weights)
+        rest = _compute_relative_rest(units.of(X), judged, weights)
         # What a straight line leaves over has longer tails than its middle tells: no light ones are believed.
         laws = tuple(ColumnLaw.learn(column, lightest=0.0) for column in rest.T)
         return cls(units, judged, weights, laws)
@@ -426,8 +426,8 @@ class Dependence:
     def _excess(self, Z: Floats) -> Floats:
         if not len(self.judged):
             return np.zeros((len(Z), 0))
-        rest = _relative_rest(Z, self.judged, self.weights)
-        return excess(surprises_of(self.laws, rest), Z.shape[1])
+        rest = _compute_relative_rest(Z, self.judged, self.weights)
+        return excess(compute_surprises(self.laws, rest), Z.shape[1])
 
     def _require(self) -> Iterator[Fit]:
         d = len(self.units.centre)
@@ -437,7 +437,7 @@ class Dependence:
         yield "laws", len(self.laws), len(self.judged)
 
 
-def _relative_rest(Z: Floats, judged: Integers, weights: Floats) -> Floats:
+def _compute_relative_rest(Z: Floats, judged: Integers, weights: Floats) -> Floats:
     """What is left of the judged columns, relative to the size of the prediction where that is large.
 
     Errors of a straight line grow with what it predicts where the truth is a product or a power.
@@ -511,15 +511,15 @@ class RarePairs:
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Sum over the pairs of labels that a row has."""
-        return np.asarray(self._halves(X).sum(axis=1))
+        return np.asarray(self._halve_surprises(X).sum(axis=1))
 
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Half of each pair's surprise for either label."""
         found = np.zeros_like(X)
-        found[:, self.labels] = self._halves(X)
+        found[:, self.labels] = self._halve_surprises(X)
         return found
 
-    def _halves(self, X: Floats) -> Floats:
+    def _halve_surprises(self, X: Floats) -> Floats:
         present = _present(X, self.labels, self.high)
         return np.asarray(0.5 * present * (present @ self.surprises))
 

@@ -12,7 +12,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.score import CentreDistance, Floats, Integers
 from tellwhy.data.graphs import as_graph
-from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.base import Detector, choose_calibration_rows
 from tellwhy.detectors.lccad.alternation import Alternation, Settings
 from tellwhy.detectors.lccad.costs import squared_distances
 from tellwhy.kernels.distances import squarable_centre_and_unit
@@ -100,7 +100,7 @@ class ClusterSVDD(Detector):
         self.labels_ = (np.cumsum(used) - 1)[best.labelling.labels]
         self.squared_radii_ = best.balls.squared_radii[used] * unit**2
         self.expansion_ = CentreDistance(best.balls.centres[used] * unit + middle)
-        self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
+        self.training_scores_ = self.to_score().value(X[choose_calibration_rows(len(X))])
         self.set_threshold(contamination=self.contamination)
 
     def _settings(self) -> Settings:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tellwhy.core.params import Rules, real
 from tellwhy.core.score import Floats
-from tellwhy.detectors.base import RememberingDetector, calibration_rows
+from tellwhy.detectors.base import RememberingDetector, choose_calibration_rows
 from tellwhy.detectors.kernel.kernel_detector import KERNEL_PARAMETERS, KernelDetector
 
 
@@ -63,7 +63,7 @@ class KernelDensity(RememberingDetector, KernelDetector):
     def _fit(self, X: Floats) -> None:
         kernel = self.radial_kernel(X)
         self._keep(X, np.full(len(X), 1.0 / len(X)), kernel)
-        rows = calibration_rows(len(X))
+        rows = choose_calibration_rows(len(X))
         # Each row is scored without itself, as if it were new.
         self.training_scores_ = self.to_score().value(X[rows], rows)
         self.set_threshold(contamination=self.contamination)

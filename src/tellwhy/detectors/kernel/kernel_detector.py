@@ -25,7 +25,7 @@ from tellwhy.kernels.distances import WIDTHS, ScaledPoints, median_distance
 from tellwhy.optimise.one_class_qp import Columns
 from tellwhy.scoring import KernelScore
 from tellwhy.scoring.moved_columns import LEAST_MOVED, MovedColumns, Naming
-from tellwhy.scoring.one_class import relevance, usual_relevance
+from tellwhy.scoring.one_class import measure_usual_relevance, relevance
 
 LEARNED_ROWS = 1_000  # that each candidate is fitted on: the cost of a fit grows with their square
 HELD_OUT_ROWS = 200
@@ -49,7 +49,7 @@ class Trials(NamedTuple):
         return float(self.bandwidths[self.named.max(axis=1).argmax()])
 
 
-def tried_bandwidths(detector: Any, X: Floats) -> Trials | None:
+def try_bandwidths(detector: Any, X: Floats) -> Trials | None:
     """Try bandwidths for a detector on its training rows; None where there are too few to hold some out.
 
     A fifth of the rows, at most 200, is held out. 500 rows are made from them by moving one column each, by
@@ -76,15 +76,15 @@ def _named(detector: Any, learned: Floats, moved: MovedColumns) -> tuple[float, 
     """How well a detector names the moved columns, in plain and in relative form."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # the detector itself will say so, once
-        score = detector.set_params(**_exact(detector)).fit(learned).to_score()
+        score = detector.set_params(**_compute_exact(detector)).fit(learned).to_score()
     some = learned[:USUAL_ROWS]  # in random order
-    usual = usual_relevance(*relevance(score, some, score.match(some)))
+    usual = measure_usual_relevance(*relevance(score, some, score.match(some)))
     values, _ = relevance(score, moved.X, np.full(len(moved.X), -1, dtype=np.int64))
     found = Naming.of(moved, values, usual)
     return found.plain, found.relative
 
 
-def _exact(detector: Any) -> dict[str, Any]:
+def _compute_exact(detector: Any) -> dict[str, Any]:
     """Without kernel features: few rows need none."""
     return {"features": None} if "features" in detector.get_params(deep=False) else {}
 
@@ -115,14 +115,14 @@ class KernelDetector(Detector):
         for name in ("tried_bandwidths_", "tried_names_"):  # of an earlier fit, with another bandwidth
             if hasattr(self, name):
                 delattr(self, name)
-        width = self._learned_width(X) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        width = self._learn_width(X) if isinstance(self.bandwidth, str) else float(self.bandwidth)
         if self.kernel == "student_t":
             return StudentT(width, float(self.q), float(self.a))
         return Exponential(width, float(self.q))
 
-    def _learned_width(self, X: Floats) -> float:
+    def _learn_width(self, X: Floats) -> float:
         """Return the bandwidth for 'auto', or for 'localisation' the one that names moved columns best."""
-        trials = tried_bandwidths(self, X) if self.bandwidth == "localisation" else None
+        trials = try_bandwidths(self, X) if self.bandwidth == "localisation" else None
         if trials is None:
             return self._auto_share * median_distance(X)
         self.tried_bandwidths_ = trials.bandwidths
@@ -162,7 +162,7 @@ class KernelDetector(Detector):
         return score.inlierness_of(self.outlierness(X), nobody)
 
 
-def kernel_columns(X: Floats, kernel: Exponential | StudentT) -> Columns:
+def make_kernel_columns(X: Floats, kernel: Exponential | StudentT) -> Columns:
     """Kernel columns on demand, for the solver: the whole matrix of many rows would not fit into memory."""
     points = ScaledPoints.of(X, kernel.bandwidth)
 

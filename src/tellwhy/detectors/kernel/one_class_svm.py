@@ -33,11 +33,11 @@ from tellwhy.core.params import Rule, Rules, none, one_of, real
 from tellwhy.core.progress import track
 from tellwhy.core.running import cut_batches, track_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.base import calibration_rows
+from tellwhy.detectors.base import choose_calibration_rows
 from tellwhy.detectors.kernel.kernel_detector import (
     KERNEL_PARAMETERS,
     KernelDetector,
-    kernel_columns,
+    make_kernel_columns,
     warn_if_indefinite,
 )
 from tellwhy.kernels import Exponential, StudentT
@@ -119,12 +119,12 @@ def solve_in_features(rows: FeatureRows, *, nu: float, tol: float) -> FeatureSol
             break
         sets.append(lowest)
         points.append(point)
-        shares = _shortest(np.array(points))
+        shares = _find_shortest(np.array(points))
         w = shares @ np.array(points)
         if w @ w < 1.0 / len(w):  # as short as the features' own error: nothing is left to gain
             break
     _warn_if_unsolved(gap / float(w @ w), w, tol)
-    return FeatureSolution(_row_weights(sets, shares, n), gap / float(w @ w))
+    return FeatureSolution(_compute_row_weights(sets, shares, n), gap / float(w @ w))
 
 
 def _lowest(products: Floats, cap: float) -> tuple[Integers, Floats]:
@@ -138,7 +138,7 @@ def _lowest(products: Floats, cap: float) -> tuple[Integers, Floats]:
     return index, weights
 
 
-def _shortest(points: Floats) -> Floats:
+def _find_shortest(points: Floats) -> Floats:
     """Convex weights of the shortest vector in the hull of some points."""
     K = points @ points.T
     shares = np.zeros(len(points))
@@ -147,7 +147,7 @@ def _shortest(points: Floats) -> Floats:
     return shares / shares.sum()
 
 
-def _row_weights(sets: list[tuple[Integers, Floats]], shares: Floats, n: int) -> Floats:
+def _compute_row_weights(sets: list[tuple[Integers, Floats]], shares: Floats, n: int) -> Floats:
     weights = np.zeros(n)
     for (index, own), share in zip(sets, shares, strict=True):
         weights[index] += share * own
@@ -175,7 +175,9 @@ def _warn_if_unsolved(gap: float, w: Floats, tol: float) -> None:
 LANDMARKS = 1_000
 
 
-def landmark_weights(X: Floats, weights: Floats, kernel: Exponential | StudentT, *, tol: float) -> Floats:
+def choose_landmark_weights(
+    X: Floats, weights: Floats, kernel: Exponential | StudentT, *, tol: float
+) -> Floats:
     """Return weights of which at most 1,000 are not zero, and that give nearly the same model."""
     support = np.flatnonzero(weights)
     if len(support) <= LANDMARKS:
@@ -300,11 +302,11 @@ class OneClassSVM(KernelDetector):
             return
         kernel = self.radial_kernel(X)
         warn_if_indefinite(kernel, type(self).__name__)
-        solution = solve(kernel_columns(X, kernel), len(X), nu=self.nu, tol=self.tol, solver=self.solver)
+        solution = solve(make_kernel_columns(X, kernel), len(X), nu=self.nu, tol=self.tol, solver=self.solver)
         self._keep(X, solution.weights, kernel)
-        self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
+        self.training_scores_ = self.to_score().value(X[choose_calibration_rows(len(X))])
         self.violation_ = solution.violation
-        self.threshold_ = self._outlierness_at(solution.level)
+        self.threshold_ = self._compute_outlierness_at(solution.level)
 
     def _fit_on_features(self, X: Floats, basis: KernelBasis) -> None:
         """Solve on features, keep landmarks, and let ν of the training rows lie outside."""
@@ -316,9 +318,9 @@ class OneClassSVM(KernelDetector):
         order = sort_columns((X - X.mean(axis=0)) / kernel.bandwidth)
         fitted = clone(basis).set_params(bandwidth=kernel.bandwidth).fit(X[:, order])
         solution = solve_in_features(FeatureRows.of(X[:, order], fitted.map_), nu=self.nu, tol=self.tol)
-        self._keep(X, landmark_weights(X, solution.weights, kernel, tol=self.tol), kernel)
+        self._keep(X, choose_landmark_weights(X, solution.weights, kernel, tol=self.tol), kernel)
         self.violation_ = solution.gap
-        self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
+        self.training_scores_ = self.to_score().value(X[choose_calibration_rows(len(X))])
         # The solution's own boundary is one of features; landmarks score a little differently.
         self.threshold_ = float(np.quantile(self.training_scores_, 1 - self.nu))
 
@@ -343,7 +345,7 @@ class OneClassSVM(KernelDetector):
                 "Give one of them."
             )
 
-    def _outlierness_at(self, g: float) -> float:
+    def _compute_outlierness_at(self, g: float) -> float:
         """Return the outlierness of a row whose discriminant is g."""
         if isinstance(self.expansion_.kernel, Exponential):
             return -math.log(g)

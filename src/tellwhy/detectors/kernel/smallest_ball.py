@@ -25,7 +25,7 @@ class Ball:
     violation: float
 
 
-def linear_ball(X: Floats, *, nu: float, tol: float) -> Ball:
+def fit_linear_ball(X: Floats, *, nu: float, tol: float) -> Ball:
     """Return the smallest ball that leaves out a share ν of the rows at most.
 
     It minimises t + 1/(νn) Σ_i max(0, ‖c − x_i‖² − t) over the centre c and the squared radius t ≥ 0.

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, one_of
 from tellwhy.core.score import CentreDistance, Floats
-from tellwhy.detectors.base import calibration_rows
+from tellwhy.detectors.base import choose_calibration_rows
 from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
-from tellwhy.detectors.kernel.smallest_ball import linear_ball
+from tellwhy.detectors.kernel.smallest_ball import fit_linear_ball
 from tellwhy.scoring import CentreScore, KernelScore
 
 
@@ -46,11 +46,11 @@ class SVDD(OneClassSVM):
             raise InvalidParameter(
                 "The 'solver' parameter of SVDD must be 'auto' or 'smo' for kernel='linear'."
             )
-        ball = linear_ball(X, nu=self.nu, tol=self.tol)
+        ball = fit_linear_ball(X, nu=self.nu, tol=self.tol)
         self.support_ = np.flatnonzero(ball.weights)
         self.expansion_ = CentreDistance(ball.centre[None, :])
         self.violation_ = ball.violation
-        self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
+        self.training_scores_ = self.to_score().value(X[choose_calibration_rows(len(X))])
         self.threshold_ = ball.squared_radius
 
     def to_score(self) -> Any:

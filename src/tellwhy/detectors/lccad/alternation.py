@@ -28,25 +28,25 @@ from tellwhy.detectors.lccad.costs import (
     SAMPLE,
     Balls,
     Loss,
-    fitted_balls,
+    estimate_variance_of_costs,
+    find_loss,
+    find_too_small,
+    fit_balls,
     is_ordinary,
-    named_loss,
     restrain,
     squared_distances,
-    too_small,
-    variance_of_costs,
 )
 from tellwhy.detectors.lccad.couplings import (
     MOST_NODES,
     Couplings,
     Evidence,
-    balancing_gamma,
-    by_marginals,
-    by_pseudo_likelihood,
-    exact_log_likelihood,
+    compute_log_likelihood,
+    find_balancing_gamma,
+    fit_by_marginals,
+    fit_by_pseudo_likelihood,
     gather,
     log_pseudo_likelihood,
-    no_couplings,
+    make_no_couplings,
 )
 from tellwhy.detectors.map_inference import Field, Labelling, best_labelling
 from tellwhy.detectors.map_inference.field import Labels
@@ -108,7 +108,7 @@ class State:
 
         Classes with too few nodes do not count.
         """
-        used = (self.sizes > 0) & ~too_small(self.sizes, int(self.sizes.sum()))
+        used = (self.sizes > 0) & ~find_too_small(self.sizes, int(self.sizes.sum()))
         return -int(used.sum()), self.objective
 
     @property
@@ -117,7 +117,7 @@ class State:
         return Parameters(self.balls, self.couplings, self.gamma, self.sizes)
 
 
-def _not_far_out(points: Floats) -> Integers:
+def _drop_far_out(points: Floats) -> Integers:
     """Points without the few that are farthest from the middle: one of them would make a class of its own."""
     distance = np.abs(points - np.median(points, axis=0))
     scale = np.median(distance, axis=0)
@@ -149,7 +149,7 @@ class Alternation:
         seed = int(rng.integers(2**31 - 1))
         points = self.features[rows].astype(np.float64)
         if self.settings.theta < 1:
-            points = points[_not_far_out(points)]
+            points = points[_drop_far_out(points)]
         # k-means warns of more clusters than distinct points; what is missing is drawn from the points.
         n_distinct = len(np.unique(points, axis=0))
         model = KMeans(min(self.settings.n_classes, n_distinct), n_init=1, random_state=seed).fit(points)
@@ -163,7 +163,7 @@ class Alternation:
         Couplings that are known already save iterations.
         """
         balls = Balls(centres, np.zeros(len(centres)))
-        now = Parameters(balls, couplings or self._first_couplings(), self.settings.gamma, None)
+        now = Parameters(balls, couplings or self._choose_first_couplings(), self.settings.gamma, None)
         messages = None
         best: State | None = None
         before = np.full(len(self.features), -1, dtype=np.int32)
@@ -181,12 +181,12 @@ class Alternation:
             best = state if best is None or self._is_better(state, best) else best
             now = state.parameters
             if (state.sizes == 0).any() and n_reseeds < _MOST_RESEEDS:
-                now = self._reseeded(state)
+                now = self._reseed_centres(state)
                 n_reseeds += 1
             elif iteration - best.n_iter >= _PATIENCE or self._is_settled(found, n_changed):
                 break
         assert best is not None
-        return self._with_proper_classes(best)
+        return self._keep_proper_classes(best)
 
     def _is_better(self, state: State, best: State) -> bool:
         """Whether an iterate is better; the first, which has not seen the graph, gives way to the next."""
@@ -194,16 +194,16 @@ class Alternation:
             return True
         return state.rank < best.rank
 
-    def _with_proper_classes(self, state: State) -> State:
+    def _keep_proper_classes(self, state: State) -> State:
         """Give the nodes of classes that are too small to be one to the others."""
-        small = too_small(state.sizes, self.n_present)
+        small = find_too_small(state.sizes, self.n_present)
         if self.settings.theta == 1 or not small.any():
             return state
         closed = small | (state.sizes == 0)
         closed[np.argmax(state.sizes)] = False
         field = self.field(state.balls, state.couplings, state.sizes, closed)
         found = self._labelled(field, None)
-        return self._with_proper_classes(self._learned(found, state.parameters, state.n_iter))
+        return self._keep_proper_classes(self._learned(found, state.parameters, state.n_iter))
 
     def _labelled(self, field: Field, messages: NDArray[Any] | None) -> Labelling:
         # TRW-S has sound labels after every sweep; those of loopy messages mean little before they settle.
@@ -214,8 +214,8 @@ class Alternation:
         """Return the parameters that labels imply, and the objective."""
         s = self.settings
         sizes = np.bincount(found.labels[self.present], minlength=s.n_classes)
-        balls = fitted_balls(self.features, self._telling(found.labels, now), now.balls, nu=s.nu, loss=s.loss)
-        couplings, gamma = self._couplings(found.labels, now.couplings, now.gamma)
+        balls = fit_balls(self.features, self._telling(found.labels, now), now.balls, nu=s.nu, loss=s.loss)
+        couplings, gamma = self._fit_couplings(found.labels, now.couplings, now.gamma)
         objective = self.objective(found.labels, balls, couplings, gamma)
         return State(found, balls, couplings, gamma, objective, sizes, iteration)
 
@@ -225,7 +225,7 @@ class Alternation:
             return labels
         some = spread_evenly(len(labels), SAMPLE)
         d = self.features.shape[1]
-        variance = variance_of_costs(self.ball_costs(now.balls, rows=some), d)
+        variance = estimate_variance_of_costs(self.ball_costs(now.balls, rows=some), d)
         telling = labels.copy()
         for rows in cut_batches(len(labels), 32 * self.settings.n_classes):
             costs = self.ball_costs(now.balls, rows=rows)
@@ -248,7 +248,7 @@ class Alternation:
 
         A class that is `closed` costs more than any other can.
         """
-        costs = self._weighted_costs(balls, couplings, sizes)
+        costs = self._weigh_costs(balls, couplings, sizes)
         if self.settings.theta < 1 and couplings.emission.any():
             weights = (1 - self.settings.theta) * couplings.emission.astype(costs.dtype)
             for rows in cut_batches(len(costs), 8 * costs.shape[1]):
@@ -260,9 +260,7 @@ class Alternation:
             costs[~self.graph.mask] = 0
         return Field(costs, -(1 - self.settings.theta) * couplings.pair, self.graph)
 
-    def _weighted_costs(
-        self, balls: Balls, couplings: Couplings | None, sizes: Integers | None
-    ) -> NDArray[Any]:
+    def _weigh_costs(self, balls: Balls, couplings: Couplings | None, sizes: Integers | None) -> NDArray[Any]:
         """θ times the costs of the balls, of which no node has more than its neighbours can outweigh."""
         costs = self.ball_costs(balls, sizes)
         costs *= costs.dtype.type(self.settings.theta)  # a Python float would turn float32 into float64
@@ -280,7 +278,7 @@ class Alternation:
         costs = squared_distances(self.features[rows], balls.centres)
         if s.loss == "hinge" and not balls.squared_radii.any() and not s.normalised:
             return costs  # the usual case: nothing to subtract, nothing below 0
-        costs = named_loss(s.loss)(costs - balls.squared_radii.astype(costs.dtype)).astype(costs.dtype)
+        costs = find_loss(s.loss)(costs - balls.squared_radii.astype(costs.dtype)).astype(costs.dtype)
         if not s.normalised:
             return np.asarray(costs + (s.nu * balls.squared_radii).astype(costs.dtype))
         # Before the first labels, all classes are taken to be of one size.
@@ -293,7 +291,7 @@ class Alternation:
         s = self.settings
         sizes = np.bincount(labels[self.present], minlength=s.n_classes)
         # Not restrained by the couplings, which would make stronger ones look worse.
-        costs = self._weighted_costs(balls, None, sizes)
+        costs = self._weigh_costs(balls, None, sizes)
         own = np.take_along_axis(costs, np.maximum(labels, 0)[:, None], axis=1)[self.present, 0]
         value = float(own.sum(dtype=np.float64))
         if s.normalised:
@@ -310,7 +308,7 @@ class Alternation:
         learned by marginals.
         """
         if self.settings.learn == "marginals" or self.graph.is_forest:
-            return exact_log_likelihood(couplings, self._linear64(), labels, self.graph)
+            return compute_log_likelihood(couplings, self._compute_linear64(), labels, self.graph)
         return log_pseudo_likelihood(couplings, self._evidence(labels))
 
     def _passes_messages(self) -> bool:
@@ -318,9 +316,9 @@ class Alternation:
         is_exact = self.settings.inference in ("auto", "exact") and self.graph.is_forest
         return self.settings.theta < 1 and self.settings.inference != "icm" and not is_exact
 
-    def _first_couplings(self) -> Couplings:
+    def _choose_first_couplings(self) -> Couplings:
         s = self.settings
-        couplings = no_couplings(s.n_classes, self.linear.shape[1])
+        couplings = make_no_couplings(s.n_classes, self.linear.shape[1])
         if s.learn != "fixed" or s.theta == 1:
             return couplings
         return Couplings(s.coupling * np.eye(s.n_classes), couplings.emission)
@@ -328,25 +326,25 @@ class Alternation:
     def _evidence(self, labels: Labels) -> Evidence:
         return gather(self.linear, labels, self.graph, self.settings.n_classes, self.sample)
 
-    def _linear64(self) -> Floats:
+    def _compute_linear64(self) -> Floats:
         """Features for the log-linear part, with zeros for missing nodes, whose rows may hold anything."""
         clean = self.linear.astype(np.float64)
         if self.graph.mask is not None:
             clean[~self.graph.mask] = 0
         return clean
 
-    def _couplings(self, labels: Labels, old: Couplings, gamma: float | None) -> tuple[Couplings, float]:
+    def _fit_couplings(self, labels: Labels, old: Couplings, gamma: float | None) -> tuple[Couplings, float]:
         """Return the couplings that labels imply, and the γ in use."""
         s = self.settings
         if s.theta == 1 or s.learn == "fixed":
             return old, gamma or 0.0
         if gamma is None:
-            gamma = balancing_gamma(old, self._evidence(labels))
+            gamma = find_balancing_gamma(old, self._evidence(labels))
         if s.learn == "marginals":
-            return by_marginals(old, self._linear64(), labels, self.graph, gamma), gamma
-        return by_pseudo_likelihood(old, self._evidence(labels), gamma), gamma
+            return fit_by_marginals(old, self._compute_linear64(), labels, self.graph, gamma), gamma
+        return fit_by_pseudo_likelihood(old, self._evidence(labels), gamma), gamma
 
-    def _reseeded(self, state: State) -> Parameters:
+    def _reseed_centres(self, state: State) -> Parameters:
         """Put the centre of each class without members on the node that fits its own class worst."""
         labels = state.labelling.labels[self.sample]
         distances = squared_distances(self.features[self.sample], state.balls.centres)

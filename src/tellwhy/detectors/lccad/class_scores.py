@@ -18,7 +18,7 @@ from tellwhy.core.arrays import Capability, draw_sample
 from tellwhy.core.params import Fit
 from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers, KernelExpansion
-from tellwhy.detectors.kernel.smallest_ball import linear_ball
+from tellwhy.detectors.kernel.smallest_ball import fit_linear_ball
 from tellwhy.detectors.lccad.costs import squared_distances
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kernels import Exponential
@@ -100,14 +100,15 @@ def class_scores(model: LCCAD, features: NDArray[Any], rng: np.random.Generator)
         return ClassScores(model.centres_)
     labels = model.labels_
     present = model.training_X_[labels >= 0].astype(np.float64)
-    kernel = Exponential(_bandwidth(model.transformer_, present), 2.0)
+    kernel = Exponential(_choose_bandwidth(model.transformer_, present), 2.0)
     expansions = [
-        _expansion(model, features, np.flatnonzero(labels == k), kernel, rng) for k in range(model.n_classes)
+        _expand_class(model, features, np.flatnonzero(labels == k), kernel, rng)
+        for k in range(model.n_classes)
     ]
     return ClassScores(model.centres_, tuple(expansions), model.feature_names_)
 
 
-def _expansion(
+def _expand_class(
     model: LCCAD,
     features: NDArray[Any],
     members: Integers,
@@ -123,7 +124,7 @@ def _expansion(
     members = members[np.sort(draw_sample(len(members), MOST_POINTS, rng))]
     weights = np.full(len(members), 1.0 / len(members))  # ν = 1: the centre is the mean of all members
     if model.loss == "hinge" and model.nu < 1:
-        weights = linear_ball(features[members].astype(np.float64), nu=model.nu, tol=1e-6).weights
+        weights = fit_linear_ball(features[members].astype(np.float64), nu=model.nu, tol=1e-6).weights
     kept = members[weights > 0]
     points = model.training_X_[kept].astype(np.float64)
     n_training = len(model.training_X_)
@@ -154,7 +155,7 @@ class _HasGamma(Protocol, metaclass=Capability):
     def gamma(self) -> float | str: ...
 
 
-def _bandwidth(transformer: object, X: Floats) -> float:
+def _choose_bandwidth(transformer: object, X: Floats) -> float:
     """Width of a transformer's Gaussian kernel; half the median distance if it does not tell."""
     found: list[object] = []
     if isinstance(transformer, _LearnsBandwidth):

@@ -27,7 +27,7 @@ from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.kernel.smallest_ball import linear_ball
+from tellwhy.detectors.kernel.smallest_ball import fit_linear_ball
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kernels.distances import centre_and_unit
 
@@ -53,7 +53,7 @@ def squared(excess: Any) -> Any:
     return np.maximum(excess, 0.0) ** 2
 
 
-def named_loss(loss: str | Loss) -> Loss:
+def find_loss(loss: str | Loss) -> Loss:
     """Return a loss by its name, or the function itself after trying it out."""
     if isinstance(loss, str):
         return {"hinge": hinge, "squared": squared}[loss]
@@ -78,7 +78,7 @@ def squared_distances(features: NDArray[Any], centres: Floats) -> NDArray[Any]:
     return found
 
 
-def class_means(features: NDArray[Any], labels: Labels, n_classes: int) -> tuple[Floats, Integers]:
+def compute_class_means(features: NDArray[Any], labels: Labels, n_classes: int) -> tuple[Floats, Integers]:
     """Mean of each class and its size; a class without members has mean 0."""
     sums = np.zeros((n_classes, features.shape[1]))  # float64: single precision loses digits over many nodes
     sizes = np.zeros(n_classes, dtype=np.int64)
@@ -90,7 +90,7 @@ def class_means(features: NDArray[Any], labels: Labels, n_classes: int) -> tuple
     return sums / np.maximum(sizes, 1)[:, None], sizes
 
 
-def fitted_balls(features: NDArray[Any], labels: Labels, old: Balls, *, nu: float, loss: str | Loss) -> Balls:
+def fit_balls(features: NDArray[Any], labels: Labels, old: Balls, *, nu: float, loss: str | Loss) -> Balls:
     """Return the best ball of each class for its members; a class without any keeps the ball it had.
 
     With the hinge and ν = 1 the radius is 0 and the centre the mean of the class. With the hinge and ν < 1
@@ -98,22 +98,22 @@ def fitted_balls(features: NDArray[Any], labels: Labels, old: Balls, *, nu: floa
     """
     n_classes = len(old.centres)
     if loss == "hinge" and nu == 1:
-        means, sizes = class_means(features, labels, n_classes)
+        means, sizes = compute_class_means(features, labels, n_classes)
         return Balls(np.where(sizes[:, None] > 0, means, old.centres), np.zeros(n_classes))
     centres = old.centres.copy()
     radii = old.squared_radii.copy()
     for k in range(n_classes):
         members = features[labels == k].astype(np.float64)
         if len(members):
-            centres[k], radii[k] = _ball(members, nu, loss)
+            centres[k], radii[k] = _fit_ball(members, nu, loss)
     return Balls(centres, radii)
 
 
-def _ball(members: Floats, nu: float, loss: str | Loss) -> tuple[Floats, float]:
+def _fit_ball(members: Floats, nu: float, loss: str | Loss) -> tuple[Floats, float]:
     if loss == "hinge":
-        ball = linear_ball(members, nu=nu, tol=_BALL_TOLERANCE)
+        ball = fit_linear_ball(members, nu=nu, tol=_BALL_TOLERANCE)
         return ball.centre, ball.squared_radius
-    return smooth_ball(members, nu, named_loss(loss))
+    return smooth_ball(members, nu, find_loss(loss))
 
 
 def smooth_ball(members: Floats, nu: float, loss: Loss) -> tuple[Floats, float]:
@@ -178,16 +178,16 @@ def restrain(
     """
     if costs.shape[1] < 2:
         return
-    always = costs.dtype.type(LEAST * variance_of_costs(costs, n_columns))
-    advantage = 0.0 if pair is None else (1 - theta) * _advantage(pair)
+    always = costs.dtype.type(LEAST * estimate_variance_of_costs(costs, n_columns))
+    advantage = 0.0 if pair is None else (1 - theta) * _measure_advantage(pair)
     # Part by part: of a large grid, one more number for each node is much memory.
     for rows in cut_batches(len(costs), 32 * costs.shape[1]):
         part = costs[rows]
-        limit = np.maximum(advantage * _below(degrees[rows]), always).astype(costs.dtype)
+        limit = np.maximum(advantage * _find_below(degrees[rows]), always).astype(costs.dtype)
         np.minimum(part, (part.min(axis=1) + limit)[:, None], out=part)
 
 
-def _below(degrees: NDArray[np.int8]) -> NDArray[np.float32]:
+def _find_below(degrees: NDArray[np.int8]) -> NDArray[np.float32]:
     """Neighbours of each node, less what makes them outweigh it."""
     parts = np.where(degrees > 2, np.float32(BELOW_NEIGHBOURS), np.float32(BELOW_TWO_NEIGHBOURS))
     return np.asarray(parts * degrees, dtype=np.float32)
@@ -205,38 +205,38 @@ def is_ordinary(
     labels
         Class of each node; one of −1 is no matter.
     variance
-        Cost of one standard deviation in one column: see `variance_of_costs`.
+        Cost of one standard deviation in one column: see `estimate_variance_of_costs`.
     n_columns
         Number of columns that distances are made of.
     """
     least = costs.min(axis=1)
     own = np.take_along_axis(costs, np.maximum(labels, 0)[:, None].astype(np.int64), axis=1)[:, 0]
-    far = FAR * _middle_of(n_columns) * variance
+    far = FAR * _find_middle_of(n_columns) * variance
     return np.asarray((own - least <= LEAST * variance) & ((least <= far) | (far <= 0)))
 
 
-def _advantage(pair: Floats) -> float:
+def _measure_advantage(pair: Floats) -> float:
     """How much better the neighbours of a node go with their own class than with any other, at least."""
     others = np.where(np.eye(len(pair), dtype=bool), -np.inf, pair)
     return max(float((np.diag(pair) - others.max(axis=1)).min()), 0.0)
 
 
-def variance_of_costs(costs: NDArray[Any], n_columns: int) -> float:
+def estimate_variance_of_costs(costs: NDArray[Any], n_columns: int) -> float:
     """Cost of one standard deviation in one column, by the median of (some of) the nodes' least costs."""
     least = costs[spread_evenly(len(costs), SAMPLE)].min(axis=1)
-    return float(np.median(least)) / _middle_of(n_columns)
+    return float(np.median(least)) / _find_middle_of(n_columns)
 
 
-def _middle_of(n_columns: int) -> float:
+def _find_middle_of(n_columns: int) -> float:
     """Median of the squared distance of so many normal variables from their middle."""
     return 2 * float(gammaincinv(n_columns / 2, 0.5))
 
 
-def least_size(n_nodes: int) -> int:
+def find_least_size(n_nodes: int) -> int:
     """How many nodes a class needs: a share of all, and never a single one."""
     return max(int(np.ceil(LEAST_SHARE * n_nodes)), FEWEST) if n_nodes >= ENOUGH else 1
 
 
-def too_small(sizes: Integers, n_nodes: int) -> NDArray[np.bool_]:
+def find_too_small(sizes: Integers, n_nodes: int) -> NDArray[np.bool_]:
     """Classes that have nodes, but too few of them."""
-    return np.asarray((sizes > 0) & (sizes < least_size(n_nodes)))
+    return np.asarray((sizes > 0) & (sizes < find_least_size(n_nodes)))

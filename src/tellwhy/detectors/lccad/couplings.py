@@ -59,7 +59,7 @@ class Evidence:
         return float(np.broadcast_to(self.share, self.labels.shape).sum())
 
 
-def no_couplings(n_classes: int, n_features: int) -> Couplings:
+def make_no_couplings(n_classes: int, n_features: int) -> Couplings:
     """V = 0 and W = 0."""
     return Couplings(np.zeros((n_classes, n_classes)), np.zeros((n_classes, n_features + 1)))
 
@@ -92,7 +92,7 @@ def log_pseudo_likelihood(couplings: Couplings, evidence: Evidence) -> float:
     return float(((own - log_mass) * evidence.share).sum())
 
 
-def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> Couplings:
+def fit_by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> Couplings:
     """Return the v that maximises the log pseudo-likelihood − γ/2·‖v‖², a concave problem."""
     onehot = np.eye(len(start.pair))[evidence.labels]
     scale = 1.0 / evidence.n_nodes
@@ -109,10 +109,10 @@ def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> 
         error *= share[:, None]
         return value, Couplings(-(evidence.counts.T @ error), -(error.T @ evidence.features))
 
-    return _minimised(cost, start, gamma, scale)
+    return _minimise_cost(cost, start, gamma, scale)
 
 
-def by_marginals(
+def fit_by_marginals(
     start: Couplings, features: NDArray[Any], labels: Labels, graph: Graph, gamma: float
 ) -> Couplings:
     """Return the v that minimises γ/2·‖v‖² − log p(h | x).
@@ -132,10 +132,12 @@ def by_marginals(
         gap = expected.nodes * there[:, None] - onehot
         return value, Couplings(expected.pairs - observed_pairs, gap.T @ extended)
 
-    return _minimised(cost, start, gamma, 1.0 / max(int(there.sum()), 1))
+    return _minimise_cost(cost, start, gamma, 1.0 / max(int(there.sum()), 1))
 
 
-def exact_log_likelihood(couplings: Couplings, features: NDArray[Any], labels: Labels, graph: Graph) -> float:
+def compute_log_likelihood(
+    couplings: Couplings, features: NDArray[Any], labels: Labels, graph: Graph
+) -> float:
     """log p(h | x): exact on chains and trees, with an approximation of log Z (Bethe's) otherwise."""
     there = labels >= 0
     extended = np.hstack([features, np.ones((len(features), 1))]) * there[:, None]
@@ -143,7 +145,7 @@ def exact_log_likelihood(couplings: Couplings, features: NDArray[Any], labels: L
     return -field.energy(labels) - marginals(field).log_z
 
 
-def balancing_gamma(start: Couplings, evidence: Evidence) -> float:
+def find_balancing_gamma(start: Couplings, evidence: Evidence) -> float:
     """Return the γ for which the couplings learned from the evidence have ‖v‖ = 1.
 
     Where no γ between 1e-6 and 100 per node does, the end of that range that comes closest is returned.
@@ -154,7 +156,7 @@ def balancing_gamma(start: Couplings, evidence: Evidence) -> float:
     found = start  # each solution is the start of the next, which is not far away
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        found = by_pseudo_likelihood(found, evidence, float(np.exp(middle)))
+        found = fit_by_pseudo_likelihood(found, evidence, float(np.exp(middle)))
         if found.squared_norm > 1:
             low = middle
         else:
@@ -169,7 +171,7 @@ def _pair_counts(labels: Labels, graph: Graph, n_classes: int) -> Floats:
     return np.asarray(np.eye(n_classes)[labels[there]].T @ counts[there] / 2.0)
 
 
-def _minimised(
+def _minimise_cost(
     cost: Callable[[Couplings], tuple[float, Couplings]], start: Couplings, gamma: float, scale: float
 ) -> Couplings:
     """Minimise scale · (cost(v) + γ/2·‖v‖²) by L-BFGS.

@@ -42,9 +42,9 @@ from tellwhy.core.score import Floats, Integers
 from tellwhy.data.graphs import Graph, Grid, as_graph
 from tellwhy.detectors.lccad.alternation import Alternation, Settings, State
 from tellwhy.detectors.lccad.class_scores import class_scores
-from tellwhy.detectors.lccad.costs import Balls, Loss, named_loss
+from tellwhy.detectors.lccad.costs import Balls, Loss, find_loss
 from tellwhy.detectors.lccad.couplings import Couplings
-from tellwhy.detectors.lccad.theta import suggested_theta
+from tellwhy.detectors.lccad.theta import suggest_theta
 from tellwhy.detectors.map_inference import (
     METHODS,
     Field,
@@ -70,12 +70,12 @@ class Transformer(Protocol, metaclass=Capability):
         ...
 
 
-def checked_nodes(X: ArrayLike, graph: Any, names: list[str] | None) -> tuple[NDArray[Any], Graph]:
+def check_nodes(X: ArrayLike, graph: Any, names: list[str] | None) -> tuple[NDArray[Any], Graph]:
     """Return rows as finite floats (missing nodes aside) and a graph of as many nodes."""
     rows = _as_rows(X, graph)
     checked = as_graph(graph, len(rows))
     try:
-        check_finite(rows_there(rows, checked), names)
+        check_finite(take_rows_there(rows, checked), names)
     except InvalidInput as error:
         raise InvalidInput(
             f"{error} Or mask those nodes: graph(…, mask=~np.isnan(X).any(axis=1))."
@@ -83,14 +83,14 @@ def checked_nodes(X: ArrayLike, graph: Any, names: list[str] | None) -> tuple[ND
     return rows, checked
 
 
-def rows_there(rows: NDArray[Any], graph: Graph) -> NDArray[Any]:
+def take_rows_there(rows: NDArray[Any], graph: Graph) -> NDArray[Any]:
     """Return the rows of nodes that are not missing."""
     return rows if graph.mask is None else rows[graph.mask]
 
 
-def middle_of(rows: NDArray[Any], graph: Graph) -> Floats:
+def find_middle(rows: NDArray[Any], graph: Graph) -> Floats:
     """Mean of the rows, after checking that squared distances from it stay finite."""
-    present = rows_there(rows, graph)
+    present = take_rows_there(rows, graph)
     middle = present.mean(axis=0, dtype=np.float64)
     reach = max(float(present.max()), -float(present.min()))
     # A margin of 1e4 below the root of the largest number leaves room for sums over many columns.
@@ -102,11 +102,11 @@ def middle_of(rows: NDArray[Any], graph: Graph) -> Floats:
     return np.asarray(middle)
 
 
-def node_features(
+def compute_node_features(
     transformer: Transformer | None, middle: Floats | float, rows: NDArray[Any], graph: Graph
 ) -> NDArray[Any]:
     """φ of each row: the row itself, centred, or what a transformer makes of it; 0 for missing nodes."""
-    present = rows_there(rows, graph)
+    present = take_rows_there(rows, graph)
     if transformer is None:
         found = present - np.asarray(middle, dtype=rows.dtype)
     else:
@@ -337,25 +337,25 @@ class LCCAD(SavedModel, BaseEstimator):
             Made by `tellwhy.data.graphs`, a scipy sparse matrix or a networkx graph; None for no edges.
         """
         validate_parameters(self)
-        named_loss(self.loss)
+        find_loss(self.loss)
         rows, graph = self.checked(X, graph, reset=True)
         rng = generator(self.random_state)
         self.transformer_: Any = None
         if not isinstance(self.features, str):
-            self.transformer_ = clone(self.features).fit(rows_there(rows, graph))
+            self.transformer_ = clone(self.features).fit(take_rows_there(rows, graph))
         # Distances do not change when all rows move; around 0 they keep more digits.
-        self.middle_ = middle_of(rows, graph) if self.transformer_ is None else 0.0
+        self.middle_ = find_middle(rows, graph) if self.transformer_ is None else 0.0
         features = self._features(rows, graph)
         check_enough_nodes(len(rows) if graph.mask is None else int(graph.mask.sum()), int(self.n_classes))
         self.theta_ = 1.0
         settings = self.settings()
         if isinstance(self.theta, str):
-            centres = None if isinstance(self.init, str) else self._given_centres(features.shape[1])
-            self.theta_ = suggested_theta(features, graph, settings, rng, centres)
+            centres = None if isinstance(self.init, str) else self._check_given_centres(features.shape[1])
+            self.theta_ = suggest_theta(features, graph, settings, rng, centres)
         else:
             self.theta_ = float(self.theta)
         alternation = Alternation(features, graph, self.settings(), rng)
-        best = self._best_start(alternation, rng)
+        best = self._find_best_start(alternation, rng)
         self._keep(best)
         self.training_X_ = rows
         self.graph_ = graph
@@ -410,16 +410,16 @@ class LCCAD(SavedModel, BaseEstimator):
         rows, checked = self.checked(X, graph)
         return self.scores_.own(rows, self.predict(rows, checked), is_training=False)
 
-    def _best_start(self, alternation: Alternation, rng: np.random.Generator) -> State:
+    def _find_best_start(self, alternation: Alternation, rng: np.random.Generator) -> State:
         if not isinstance(self.init, str):
-            return alternation.run(self._given_centres(alternation.features.shape[1]))
+            return alternation.run(self._check_given_centres(alternation.features.shape[1]))
         n = int(self.n_init)
         starts = [alternation.start(rng) for _ in range(n)]
         # One after the other: the states of all starts at once would take much memory on large grids.
         states = (alternation.run(centres) for centres in track(starts, n, "fitting latent classes"))
         return min(states, key=lambda state: state.rank)
 
-    def _given_centres(self, n_features: int) -> Floats:
+    def _check_given_centres(self, n_features: int) -> Floats:
         centres = np.array(self.init, dtype=np.float64)
         expected = (int(self.n_classes), n_features)
         if centres.shape != expected or not np.isfinite(centres).all():
@@ -459,7 +459,7 @@ class LCCAD(SavedModel, BaseEstimator):
     def checked(self, X: ArrayLike, graph: Any, *, reset: bool = False) -> tuple[NDArray[Any], Graph]:
         """Return rows as finite floats (missing nodes aside) and a graph of as many nodes."""
         names = list_columns(X)
-        rows, checked = checked_nodes(X, graph, names)
+        rows, checked = check_nodes(X, graph, names)
         if reset:
             self.n_features_in_ = rows.shape[1]
             self.feature_names_ = names
@@ -471,7 +471,7 @@ class LCCAD(SavedModel, BaseEstimator):
 
     def _features(self, rows: NDArray[Any], graph: Graph) -> NDArray[Any]:
         """φ of each row; zeros where a node is missing."""
-        return node_features(self.transformer_, self.middle_, rows, graph)
+        return compute_node_features(self.transformer_, self.middle_, rows, graph)
 
     def _to_save(self) -> LCCAD:
         """Return the model with zeros for rows of missing nodes, which may hold anything, never read."""

@@ -15,7 +15,7 @@ from tellwhy.core.progress import track
 from tellwhy.detectors.lccad.alternation import Alternation
 from tellwhy.detectors.lccad.couplings import Couplings
 from tellwhy.detectors.lccad.lccad import LCCAD
-from tellwhy.detectors.lccad.theta import spread_of, variance_of
+from tellwhy.detectors.lccad.theta import estimate_variance_of, spread_of
 
 _ROUNDS = 3  # of estimating σ² and θ in turn, which hardly move after that
 _FARTHEST = 3.0  # standard deviations that a node counts for at most
@@ -87,46 +87,48 @@ def suggest_lccad(
     counts = range(1, max_classes + 1) if n_classes is None else [n_classes]
     rng = generator(random_state)
     candidates = [
-        _candidate(X, graph, k, rng) for k in track(counts, len(counts), "comparing numbers of classes")
+        _make_candidate(X, graph, k, rng) for k in track(counts, len(counts), "comparing numbers of classes")
     ]
     best = min(candidates, key=lambda c: c.criterion)
     return Suggestion(best.n_classes, best.theta, tuple(candidates))
 
 
-def _candidate(X: ArrayLike, graph: Any, n_classes: int, rng: np.random.Generator) -> Candidate:
+def _make_candidate(X: ArrayLike, graph: Any, n_classes: int, rng: np.random.Generator) -> Candidate:
     settings: dict[str, Any] = {"random_state": int(rng.integers(2**31 - 1))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TellwhyWarning)  # a collapse shows in the criterion
         model = LCCAD(n_classes, 1.0, n_init=5, **settings).fit(X, graph)
         for _ in range(_ROUNDS):
-            variance = _variance(model)
+            variance = _estimate_variance(model)
             theta = 1.0 / (1.0 + 2.0 * variance) if variance > 0 else 1.0
             model = LCCAD(n_classes, theta, init=model.centres_, **settings).fit(X, graph)
     # A class without nodes was too small to be one: fewer classes say as much.
-    is_proper = _neighbours_share(model) and bool((model.class_sizes_ > 0).all())
-    criterion = _criterion(model, rng) if is_proper else np.inf
+    is_proper = _measure_neighbours_share(model) and bool((model.class_sizes_ > 0).all())
+    criterion = _compute_criterion(model, rng) if is_proper else np.inf
     return Candidate(n_classes, theta, criterion)
 
 
-def _variance(model: LCCAD) -> float:
+def _estimate_variance(model: LCCAD) -> float:
     scores = model.outlierness()
-    return variance_of(scores[np.isfinite(scores)], model.n_features_in_)
+    return estimate_variance_of(scores[np.isfinite(scores)], model.n_features_in_)
 
 
-def _neighbours_share(model: LCCAD) -> bool:
+def _measure_neighbours_share(model: LCCAD) -> bool:
     """Whether each class goes best with itself; if not, one class was split into a chequered pair."""
     there = np.isin(np.arange(model.n_classes), model.labels_)
     pair = model.couplings_[np.ix_(there, there)]
     return bool((np.diag(pair) >= pair.max(axis=1)).all())
 
 
-def _criterion(model: LCCAD, rng: np.random.Generator) -> float:
+def _compute_criterion(model: LCCAD, rng: np.random.Generator) -> float:
     """−2 [log p(X | H) + log p(H)] + (number of parameters)·log n."""
     n = int((model.labels_ >= 0).sum())
     d = model.n_features_in_
     k = model.n_classes
     there = model.labels_ >= 0
-    log_values = -0.5 * n * _surprise_within(model.training_X_[there] - model.centres_[model.labels_[there]])
+    log_values = (
+        -0.5 * n * _measure_surprise_within(model.training_X_[there] - model.centres_[model.labels_[there]])
+    )
     fitted = Alternation(model.training_X_, model.graph_, model.settings(), rng)
     log_labels = fitted.log_likelihood(model.labels_, Couplings(model.couplings_, model.emissions_))
     # Centres, one covariance of the columns, a symmetric table of couplings, and weights of the classes.
@@ -134,7 +136,7 @@ def _criterion(model: LCCAD, rng: np.random.Generator) -> float:
     return float(-2 * (log_values + log_labels) + n_parameters * np.log(n))
 
 
-def _surprise_within(deviations: NDArray[Any]) -> float:
+def _measure_surprise_within(deviations: NDArray[Any]) -> float:
     """−2 times the mean log density of deviations from the centres, normal and of one covariance.
 
     Without a spread of each column, and their correlations, a class that is long in one direction would be

@@ -27,7 +27,7 @@ _RARE = 0.1  # of the standard deviation
 _WITHIN_ONE_DEVIATION = 0.6827  # share of a normal variable; a few odd values do not move this quantile
 
 
-def suggested_theta(
+def suggest_theta(
     features: NDArray[Any],
     graph: Graph,
     settings: Settings,
@@ -35,15 +35,15 @@ def suggested_theta(
     centres: Floats | None = None,
 ) -> float:
     """Suggest θ from (the middle part of) the nodes, from given centres or from those of k-means on."""
-    part, smaller = middle_part(features, graph)
+    part, smaller = take_middle_part(features, graph)
     settings = replace(settings, theta=0.5, normalised=False)
     alternation = Alternation(part, smaller, settings, rng)
     starts = [centres] if centres is not None else [alternation.start(rng) for _ in range(_STARTS)]
     there = part[alternation.present]
     nearest = [squared_distances(there, start).min(axis=1) for start in starts]
-    variances = [variance_of(own.astype(np.float64), part.shape[1]) for own in nearest]
+    variances = [estimate_variance_of(own.astype(np.float64), part.shape[1]) for own in nearest]
     best = int(np.argmin(variances))
-    theta = _gaussian(variances[best])
+    theta = _compute_gaussian_theta(variances[best])
     found = starts[best]
     couplings: Couplings | None = None
     for _ in range(_ROUNDS):
@@ -56,7 +56,7 @@ def suggested_theta(
     return theta
 
 
-def _gaussian(variance: float) -> float:
+def _compute_gaussian_theta(variance: float) -> float:
     return 1.0 / (1.0 + 2.0 * variance) if variance > 0 else 1.0
 
 
@@ -65,10 +65,10 @@ def _theta(features: NDArray[Any], state: State) -> float:
     there = np.flatnonzero(labels >= 0)
     distances = squared_distances(features[there], state.balls.centres)
     own = np.take_along_axis(distances, labels[there][:, None].astype(np.int64), axis=1)[:, 0]
-    return _gaussian(variance_of(own.astype(np.float64), features.shape[1]))
+    return _compute_gaussian_theta(estimate_variance_of(own.astype(np.float64), features.shape[1]))
 
 
-def variance_of(own: NDArray[np.float64], n_columns: int) -> float:
+def estimate_variance_of(own: NDArray[np.float64], n_columns: int) -> float:
     """Variance within classes in each column, from squared distances; a few odd nodes hardly count."""
     middle = float(np.median(own))
     return float(np.minimum(own, _FARTHEST * middle if middle > 0 else np.inf).mean()) / n_columns
@@ -83,7 +83,7 @@ def spread_of(deviations: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(spread > _RARE * whole, spread, whole)
 
 
-def middle_part(X: NDArray[Any], graph: Graph) -> tuple[NDArray[Any], Graph]:
+def take_middle_part(X: NDArray[Any], graph: Graph) -> tuple[NDArray[Any], Graph]:
     """The middle of a large grid or chain, with its rows; any other graph whole."""
     if not isinstance(graph, Grid) or graph.n_nodes <= MOST_NODES:
         return X, graph

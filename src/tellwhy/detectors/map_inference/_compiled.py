@@ -52,7 +52,7 @@ _inlined = njit(nogil=True, cache=True, inline="always")
 
 
 @_inlined
-def _neighbour(i, z, y, x, step, box, present):
+def _find_neighbour(i, z, y, x, step, box, present):
     """Index of the neighbour at a step, or −1."""
     a = z + step[0]
     b = y + step[1]
@@ -111,14 +111,14 @@ def _gather(unary, i, arriving, start, stop, total):
 
 
 @_inlined
-def _n_chains(i, z, y, x, steps, box, present):
+def _count_chains(i, z, y, x, steps, box, present):
     """Count the chains through a node that lead from lower to higher nodes and share no edge, at least 1."""
     half = len(steps) // 2
     lower = 0
     upper = 0
     for d in range(half):
-        lower += _neighbour(i, z, y, x, steps[d], box, present) >= 0
-        upper += _neighbour(i, z, y, x, steps[half + d], box, present) >= 0
+        lower += _find_neighbour(i, z, y, x, steps[d], box, present) >= 0
+        upper += _find_neighbour(i, z, y, x, steps[half + d], box, present) >= 0
     return max(lower, upper, 1)
 
 
@@ -161,9 +161,9 @@ def sweep_grid(costs, arriving, cells, how):
             bound += _gather(unary, i, arriving, i * n_dirs, (i + 1) * n_dirs, total)
             weight = one
             if how.shared:
-                weight = one / (half if free else _n_chains(i, z, y, x, steps, box, present))
+                weight = one / (half if free else _count_chains(i, z, y, x, steps, box, present))
             for d in range(0 if backward else half, half if backward else n_dirs):
-                j = i + flat[d] if free else _neighbour(i, z, y, x, steps[d], box, present)
+                j = i + flat[d] if free else _find_neighbour(i, z, y, x, steps[d], box, present)
                 if j >= 0:
                     back = i * n_dirs + d
                     out = j * n_dirs + n_dirs - 1 - d
@@ -224,7 +224,7 @@ def decode_grid(costs, arriving, cells, labels):
             for k in range(n_classes):
                 cost[k] = unary[i, k]
             for d in range(half):
-                j = _neighbour(i, z, y, x, steps[d], box, present)
+                j = _find_neighbour(i, z, y, x, steps[d], box, present)
                 if j >= 0:
                     for k in range(n_classes):
                         cost[k] += pair[labels[j], k]
@@ -267,7 +267,7 @@ def count_grid(labels, cells, counts):
             if len(present) and not present[i]:
                 continue
             for d in range(len(steps)):
-                j = _neighbour(i, z, y, x, steps[d], box, present)
+                j = _find_neighbour(i, z, y, x, steps[d], box, present)
                 if j >= 0:
                     counts[i, labels[j]] += 1
 
@@ -303,7 +303,7 @@ def improve_grid(costs, labels, cells):
             for k in range(n_classes):
                 cost[k] = unary[i, k]
             for d in range(len(steps)):
-                j = _neighbour(i, z, y, x, steps[d], box, present)
+                j = _find_neighbour(i, z, y, x, steps[d], box, present)
                 if j >= 0:
                     for k in range(n_classes):
                         cost[k] += pair[labels[j], k]
@@ -340,7 +340,7 @@ def improve_edges(costs, labels, links):
 
 
 @njit(nogil=True, cache=True)
-def energy_grid(costs, labels, cells):
+def compute_energy_grid(costs, labels, cells):
     """Σ_i unary + Σ_(i,j) pair of a labelling."""
     unary = costs.unary
     pair = costs.pair
@@ -358,15 +358,15 @@ def energy_grid(costs, labels, cells):
                 continue
             energy += unary[i, labels[i]]
             for d in range(n_dirs // 2, n_dirs):  # towards larger indices: every edge once
-                j = _neighbour(i, z, y, x, steps[d], box, present)
+                j = _find_neighbour(i, z, y, x, steps[d], box, present)
                 if j >= 0:
                     energy += pair[labels[i], labels[j]]
     return energy
 
 
 @njit(nogil=True, cache=True)
-def energy_edges(costs, labels, links):
-    """As `energy_grid`, over listed edges."""
+def compute_energy_edges(costs, labels, links):
+    """As `compute_energy_grid`, over listed edges."""
     unary = costs.unary
     pair = costs.pair
     indptr = links.indptr
@@ -383,7 +383,7 @@ def energy_edges(costs, labels, links):
 
 
 @njit(nogil=True, cache=True)
-def breadth_first(indptr, indices):
+def order_breadth_first(indptr, indices):
     """Return the nodes in an order in which each node of a forest has at most one earlier neighbour."""
     n = len(indptr) - 1
     order = np.empty(n, np.int64)

@@ -28,9 +28,9 @@ from tellwhy.detectors.map_inference.field import (
     Field,
     Labelling,
     Labels,
-    in_tree_order,
     received_in_all,
-    unlabelled_where_missing,
+    renumber_as_tree,
+    unlabel_missing,
 )
 
 
@@ -47,7 +47,7 @@ def viterbi(field: Field) -> Labelling:
     >>> viterbi(Field(costs, 0.5 - 0.5 * np.eye(2), chain(3))).labels
     array([0, 0, 0], dtype=int32)
     """
-    ordered, order = in_tree_order(field)
+    ordered, order = renumber_as_tree(field)
     exact = Field(ordered.unary.astype(np.float64, copy=False), field.pair, ordered.graph)
     arriving = exact.no_messages()
     exact.sweep(arriving, backward=True)
@@ -93,16 +93,16 @@ def min_cut(field: Field) -> Labelling:
     ones_cost += field.graph.degrees() * (pair[1, 1] - pair[0, 0]) / 2
     edges = field.graph.edges()
     scale = _scale(ones_cost, weight)
-    capacities, error = _capacities(ones_cost * scale, weight * scale, edges, n)
+    capacities, error = _make_capacities(ones_cost * scale, weight * scale, edges, n)
     flow = maximum_flow(capacities, n, n + 1)
-    labels = _far_side(capacities - flow.flow, n)
+    labels = _label_far_side(capacities - flow.flow, n)
     # What every labelling costs: all nodes at label 0, less what nodes save that would rather have label 1.
     constant = float(field.unary[:, 0].sum(dtype=np.float64)) + len(edges) * pair[0, 0]
     constant += np.minimum(ones_cost, 0).sum()
     bound = constant + (float(flow.flow_value) - error) / scale
-    labels = unlabelled_where_missing(labels, field.graph)
+    labels = unlabel_missing(labels, field.graph)
     energy = field.energy(labels)
-    return polished(field, Labelling(labels, energy, min(bound, energy)))
+    return polish_labelling(field, Labelling(labels, energy, min(bound, energy)))
 
 
 def _scale(ones_cost: NDArray[np.float64], weight: float) -> float:
@@ -111,7 +111,7 @@ def _scale(ones_cost: NDArray[np.float64], weight: float) -> float:
     return 0.5 * _LARGEST / most if most > 0 else 1.0
 
 
-def _capacities(
+def _make_capacities(
     ones_cost: NDArray[np.float64], weight: float, edges: NDArray[np.int64], n: int
 ) -> tuple[csr_array, float]:
     """Return the network, and the most that rounding may have changed of a cut's cost.
@@ -130,7 +130,7 @@ def _capacities(
     return csr_array((values, (start, end)), shape=(n + 2, n + 2)), error
 
 
-def _far_side(residual: csr_array, n: int) -> NDArray[np.int32]:
+def _label_far_side(residual: csr_array, n: int) -> NDArray[np.int32]:
     """Label 1 where the source no longer reaches."""
     residual.eliminate_zeros()
     reached = breadth_first_order(residual, n, directed=True, return_predecessors=False)
@@ -247,10 +247,10 @@ def trw_s(
             best = Labelling(labels, energy, bound)
         if min(best.gap, gained) <= tol * max(abs(best.energy), abs(bound)):
             break
-    return polished(field, best)
+    return polish_labelling(field, best)
 
 
-def polished(field: Field, found: Labelling) -> Labelling:
+def polish_labelling(field: Field, found: Labelling) -> Labelling:
     """Improve a labelling node by node, a few times over."""
     labels = found.labels.copy()
     for _ in range(_MOST_POLISHING):
@@ -290,7 +290,7 @@ def loopy_bp(
     labels = field.cheapest_alone()
     best = Labelling(labels, field.energy(labels))
     for _ in track(range(max_sweeps), max_sweeps, "labelling nodes"):
-        change = _to_and_fro(field, arriving, damping)
+        change = _sweep_to_and_fro(field, arriving, damping)
         labels = field.decode(arriving)
         energy = field.energy(labels)
         if energy < best.energy:
@@ -312,12 +312,12 @@ def max_marginals(
     """Return the messages that nodes receive (see `_compiled`), settled or after `max_sweeps`."""
     arriving = field.no_messages()
     for _ in range(max_sweeps):
-        if _to_and_fro(field, arriving, damping) <= tol * _unit(field):
+        if _sweep_to_and_fro(field, arriving, damping) <= tol * _unit(field):
             break
     return arriving
 
 
-def _to_and_fro(field: Field, arriving: NDArray[Any], damping: float) -> float:
+def _sweep_to_and_fro(field: Field, arriving: NDArray[Any], damping: float) -> float:
     """Sweep both ways; return the largest change of a message."""
     before = arriving.copy()
     for backward in (False, True):
@@ -361,7 +361,7 @@ def marginals(field: Field, *, max_sweeps: int = 100, tol: float = 1e-6) -> Marg
     True
     """
     exact = field.graph.is_forest
-    ordered, order = in_tree_order(field) if exact else (field, None)
+    ordered, order = renumber_as_tree(field) if exact else (field, None)
     smooth = Field(ordered.unary.astype(np.float64, copy=False), ordered.pair, ordered.graph)
     arriving = smooth.no_messages()
     for _ in range(1 if exact else max_sweeps):
@@ -377,7 +377,7 @@ def _read(field: Field, arriving: NDArray[Any], order: NDArray[np.int64] | None)
     """Beliefs of nodes and edges; log Z = Σ_e log z_e − Σ_i (deg_i − 1) log z_i, in which messages cancel."""
     graph, n_classes = field.graph, field.n_classes
     i, j = graph.edges().T
-    from_j, from_i = _both_ways(graph, arriving)
+    from_j, from_i = _collect_both_ways(graph, arriving)
     total = field.unary + received_in_all(graph, arriving)
     nodes, node_log = _normalised(-total)
     # What a node knows without the message over an edge, from both ends of the edge.
@@ -391,7 +391,7 @@ def _read(field: Field, arriving: NDArray[Any], order: NDArray[np.int64] | None)
     return Marginals(nodes, (expected + expected.T) / 2, log_z)
 
 
-def _both_ways(graph: Graph, arriving: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _collect_both_ways(graph: Graph, arriving: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Messages along `graph.edges()`: those that the first nodes receive, and those that the second do."""
     if isinstance(graph, EdgeGraph):
         once = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr)) < graph.indices

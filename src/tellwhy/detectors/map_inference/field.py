@@ -77,41 +77,41 @@ class Field:
         with `shared`, it is a bound that no labelling can be below.
         """
         how = Pass(backward, shared, self.unary.dtype.type(damping), soft)
-        costs = self._costs(self.unary.dtype)
+        costs = self._make_costs(self.unary.dtype)
         if isinstance(self.graph, Grid):
             return float(_compiled.sweep_grid(costs, arriving, _cells(self.graph), how))
-        return float(_compiled.sweep_edges(costs, arriving, _links(self.graph), how))
+        return float(_compiled.sweep_edges(costs, arriving, _list_links(self.graph), how))
 
-    def _costs(self, dtype: DTypeLike) -> Costs:
+    def _make_costs(self, dtype: DTypeLike) -> Costs:
         return Costs(self.unary, self.pair.astype(dtype))
 
     def decode(self, arriving: NDArray[Any]) -> Labels:
         """Read a labelling from messages, each node given the labels of its earlier neighbours."""
         labels = np.empty(self.graph.n_nodes, dtype=np.int32)
-        costs = self._costs(self.unary.dtype)
+        costs = self._make_costs(self.unary.dtype)
         if isinstance(self.graph, Grid):
             _compiled.decode_grid(costs, arriving, _cells(self.graph), labels)
         else:
-            _compiled.decode_edges(costs, arriving, _links(self.graph), labels)
-        return unlabelled_where_missing(labels, self.graph)
+            _compiled.decode_edges(costs, arriving, _list_links(self.graph), labels)
+        return unlabel_missing(labels, self.graph)
 
     def improve(self, labels: Labels) -> int:
         """Give each node in turn its cheapest label, in place; return how many changed."""
-        costs = self._costs(np.float64)
+        costs = self._make_costs(np.float64)
         if isinstance(self.graph, Grid):
             return int(_compiled.improve_grid(costs, labels, _cells(self.graph)))
-        return int(_compiled.improve_edges(costs, labels, _links(self.graph)))
+        return int(_compiled.improve_edges(costs, labels, _list_links(self.graph)))
 
     def energy(self, labels: Labels) -> float:
         """Return E(h)."""
-        costs = self._costs(np.float64)
+        costs = self._make_costs(np.float64)
         if isinstance(self.graph, Grid):
             return float(_compiled.energy_grid(costs, labels, _cells(self.graph)))
-        return float(_compiled.energy_edges(costs, labels, _links(self.graph)))
+        return float(_compiled.energy_edges(costs, labels, _list_links(self.graph)))
 
     def cheapest_alone(self) -> Labels:
         """Return the labelling that ignores neighbours."""
-        return unlabelled_where_missing(self.unary.argmin(axis=1).astype(np.int32), self.graph)
+        return unlabel_missing(self.unary.argmin(axis=1).astype(np.int32), self.graph)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,18 +135,18 @@ def neighbour_counts(labels: Labels, graph: Graph, n_classes: int) -> NDArray[An
         _compiled.count_grid(labels, _cells(graph), counts)
         return counts
     counts = np.zeros((graph.n_nodes, n_classes), dtype=np.int32)
-    _compiled.count_edges(labels, _links(graph), counts)
+    _compiled.count_edges(labels, _list_links(graph), counts)
     return counts
 
 
-def unlabelled_where_missing(labels: Labels, graph: Graph) -> Labels:
+def unlabel_missing(labels: Labels, graph: Graph) -> Labels:
     """Set the labels of missing nodes to −1, in place."""
     if graph.mask is not None:
         labels[~graph.mask] = -1
     return labels
 
 
-def in_tree_order(field: Field) -> tuple[Field, NDArray[np.int64] | None]:
+def renumber_as_tree(field: Field) -> tuple[Field, NDArray[np.int64] | None]:
     """Renumber the nodes of a forest so that each has at most one earlier neighbour.
 
     Returns the field with its nodes renumbered, and the old number of each node: None for grids, whose chains
@@ -191,5 +191,5 @@ def _cells(graph: Grid) -> Cells:
     return Cells(_NOBODY_MISSING if graph.mask is None else graph.mask, graph.box, graph.steps)
 
 
-def _links(graph: EdgeGraph) -> Links:
+def _list_links(graph: EdgeGraph) -> Links:
     return Links(graph.indptr, graph.indices, graph.reverse)

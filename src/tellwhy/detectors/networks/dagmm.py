@@ -20,8 +20,8 @@ from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats
 from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector
 from tellwhy.detectors.networks.network_score import Back, DenseNetwork, NetworkScore, like
-from tellwhy.detectors.networks.training import Layout, Sizes, Stack, Tensor, one_network
-from tellwhy.optimise.arrays import Array, namespace, row_dot
+from tellwhy.detectors.networks.training import Layout, Sizes, Stack, Tensor, take_one_network
+from tellwhy.optimise.arrays import Array, find_namespace, row_dot
 
 TINY = 1e-12  # under roots and quotients, so that they have a slope at 0 too
 
@@ -43,7 +43,7 @@ class LatentEnergy:
 
     def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
         """Energy of each row, and its slope where it is asked for."""
-        xp = namespace(x)
+        xp = find_namespace(x)
         summary, back = self._summary(network, x)
         parts = {name: like(x, array) for name, array in self.mixture.items()}
         whitened = (summary - parts["means"][:, None]) @ parts["factors"]  # (K, n, s)
@@ -70,7 +70,7 @@ class LatentEnergy:
             by_x, by_rebuilt = compared.slopes(g[:, :1], g[:, 1:2])
             return by_x + back_hidden(network.back("code", g[:, 2:] + back_rebuilt(by_rebuilt)))
 
-        return namespace(x).concatenate([compared.distance, compared.cosine, code], -1), back
+        return find_namespace(x).concatenate([compared.distance, compared.cosine, code], -1), back
 
 
 class _Comparison:
@@ -80,7 +80,7 @@ class _Comparison:
     """
 
     def __init__(self, x: Array, rebuilt: Array, anchor: float):
-        sqrt = namespace(x).sqrt
+        sqrt = find_namespace(x).sqrt
         extra = anchor**2 + TINY
         self.x = x
         self.rebuilt = rebuilt
@@ -121,7 +121,7 @@ class LatentMixture:
     variances: Tensor  # (E, K, s)
 
 
-def summarised(stack: Stack, x: Tensor, anchor: float) -> tuple[Tensor, Tensor]:
+def summarise_rows(stack: Stack, x: Tensor, anchor: float) -> tuple[Tensor, Tensor]:
     """Return the reconstruction of rows (E, n, d), and r(x): relative distance, cosine, code."""
     import torch
 
@@ -134,13 +134,13 @@ def summarised(stack: Stack, x: Tensor, anchor: float) -> tuple[Tensor, Tensor]:
     return rebuilt, torch.cat([distance[..., None], cosine[..., None], code], dim=-1)
 
 
-def shares_of(stack: Stack, summary: Tensor) -> Tensor:
+def compute_shares_of(stack: Stack, summary: Tensor) -> Tensor:
     """Share of each component in each row, shape (E, n, K); 0 for components that are padding."""
     logits = stack.linear("share", stack.hidden("estimate", summary))
     return logits.masked_fill(stack.masks["component"] == 0, -math.inf).softmax(-1)
 
 
-def mixture_from(stack: Stack, summary: Tensor, shares: Tensor, regularisation: float) -> LatentMixture:
+def imply_mixture(stack: Stack, summary: Tensor, shares: Tensor, regularisation: float) -> LatentMixture:
     """Return the mixture that the shares of some rows imply."""
     import torch
 
@@ -164,13 +164,15 @@ def mixture_from(stack: Stack, summary: Tensor, shares: Tensor, regularisation: 
     return LatentMixture(log_weights, means, factors, torch.diagonal(covariances, dim1=2, dim2=3))
 
 
-def mixture_of(stack: Stack, rows: Tensor, settings: Settings) -> LatentMixture:
+def fit_mixture_of(stack: Stack, rows: Tensor, settings: Settings) -> LatentMixture:
     """Return the mixture that rows (n, d) imply."""
-    summary = summarised(stack, rows.expand(len(stack), -1, -1), settings.anchor)[1]
-    return mixture_from(stack, summary, shares_of(stack, summary), settings.regularisation)
+    summary = summarise_rows(stack, rows.expand(len(stack), -1, -1), settings.anchor)[1]
+    return imply_mixture(stack, summary, compute_shares_of(stack, summary), settings.regularisation)
 
 
-def energy_of(summary: Tensor, log_weights: Tensor, means: Tensor, factors: Tensor, n_used: Tensor) -> Tensor:
+def compute_energy(
+    summary: Tensor, log_weights: Tensor, means: Tensor, factors: Tensor, n_used: Tensor
+) -> Tensor:
     """−log Σ_k φ_k N(r; μ_k, Σ_k), shape (E, n); `n_used` is how many numbers of r are not padding."""
     import torch
 
@@ -194,11 +196,13 @@ class JointLoss:
     def _loss(self, stack: Stack, x: Tensor, mixture: LatentMixture | None) -> Tensor:
         """Return the loss under a mixture, or under the one of these very rows."""
         rows = x.expand(len(stack), -1, -1)
-        rebuilt, summary = summarised(stack, rows, self.settings.anchor)
+        rebuilt, summary = summarise_rows(stack, rows, self.settings.anchor)
         if mixture is None:
-            mixture = mixture_from(stack, summary, shares_of(stack, summary), self.settings.regularisation)
+            mixture = imply_mixture(
+                stack, summary, compute_shares_of(stack, summary), self.settings.regularisation
+            )
         used = stack.masks["summary"]
-        energy = energy_of(summary, mixture.log_weights, mixture.means, mixture.factors, used.sum(-1))
+        energy = compute_energy(summary, mixture.log_weights, mixture.means, mixture.factors, used.sum(-1))
         real = used * stack.masks["component"].transpose(1, 2)
         penalty = (real / mixture.variances).sum((1, 2))
         errors = (rows - rebuilt).square().sum(-1)
@@ -210,7 +214,7 @@ class JointLoss:
 
     def held_loss(self, stack: Stack, kept: Tensor, held: Tensor) -> Tensor:
         """Loss of the rows held out under the mixture of the others, shape (E,)."""
-        mixture = mixture_of(stack, kept[:MIXTURE_ROWS], self.settings)
+        mixture = fit_mixture_of(stack, kept[:MIXTURE_ROWS], self.settings)
         row_bytes = 8 * 4 * stack.n_weights // max(stack.widths["hidden"], 1)
         total = 0.0
         for part in cut_batches(len(held), row_bytes, 64 * 2**20):
@@ -342,9 +346,9 @@ class DAGMM(NetworkDetector):
     def _finish(self, Z: Floats, rng: np.random.Generator) -> None:  # noqa: ARG002
         import torch
 
-        network = one_network(self._layout, self.network_, "cpu", torch.float64)
+        network = take_one_network(self._layout, self.network_, "cpu", torch.float64)
         with torch.no_grad():
-            fitted = mixture_of(network, torch.tensor(Z[:MOST_ROWS]), self._settings(Z.shape[1]))
+            fitted = fit_mixture_of(network, torch.tensor(Z[:MOST_ROWS]), self._settings(Z.shape[1]))
         self.n_components_ = len(self.network_["share.bias"])
         # The variances are the diagonals of what the factors stand for, and only training needs them.
         self.mixture_ = {
@@ -354,7 +358,7 @@ class DAGMM(NetworkDetector):
     def to_score(self) -> NetworkScore:
         """Return the energy as a score function."""
         check_is_fitted(self)
-        return self._network_score(
+        return self._make_network_score(
             LatentEnergy(self.mixture_, self._settings(self.n_features_in_).anchor),
             row_floats=4 * (self.hidden_ + self.n_features_in_ + self.n_components_ * (self.latent_ + 2)),
             feature_names=self._names,

@@ -14,7 +14,7 @@ from tellwhy.core.optional import require
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.running import choose_device
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.base import Detector, choose_calibration_rows
 from tellwhy.detectors.networks.network_score import Energy, NetworkScore
 from tellwhy.detectors.networks.training import (
     Layout,
@@ -22,10 +22,10 @@ from tellwhy.detectors.networks.training import (
     Plan,
     Sizes,
     Winner,
-    new_stack,
-    steps_in_pass,
+    count_steps_in_pass,
+    make_stack,
+    reorder_columns,
     train,
-    with_columns_ordered,
 )
 
 LATENT_SHARES = (0.2, 0.4, 0.6, 0.8)  # of the number of columns: widths of the code that 'auto' compares
@@ -105,12 +105,12 @@ class NetworkDetector(Detector):
         device = choose_device(self.device)
         order = sort_columns(Z)
         candidates = self._candidates(Z.shape[1])
-        stack = new_stack(self._layout, candidates, rng, device, torch.float32)
+        stack = make_stack(self._layout, candidates, rng, device, torch.float32)
         # Trained in single precision: it is faster, and the noise of batches is larger than its rounding.
         Z32 = torch.tensor(Z[:, order], dtype=torch.float32, device=device)
         rows = Z32[torch.tensor(kept, device=device)], Z32[torch.tensor(held, device=device)]
         winner = train(stack, self._objective(len(held), stack.widths, rng), rows, self._plan(len(kept)), rng)
-        self.network_ = with_columns_ordered(self._layout, winner.arrays, order)
+        self.network_ = reorder_columns(self._layout, winner.arrays, order)
         return winner
 
     def _candidates(self, d: int) -> list[Sizes]:
@@ -120,7 +120,7 @@ class NetworkDetector(Detector):
 
     def _plan(self, n_kept: int) -> Plan:
         """Return how to train; on small tables 'auto' goes through the rows more often, for as many steps."""
-        n_steps = steps_in_pass(n_kept, self.batch_size)
+        n_steps = count_steps_in_pass(n_kept, self.batch_size)
         enough = max(PASSES, math.ceil(LEAST_STEPS / n_steps))
         patient = max(PATIENT_PASSES, math.ceil(LEAST_PATIENT_STEPS / n_steps))
         return Plan(
@@ -133,7 +133,7 @@ class NetworkDetector(Detector):
 
     def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
         """Score the training rows as if they were new, and set the threshold."""
-        self.training_scores_ = scores_as_if_new(self.to_score(), X, kept, held)
+        self.training_scores_ = score_as_if_new(self.to_score(), X, kept, held)
         self.set_threshold(contamination=self.contamination)
 
     def _learned_scaling(self, X: Floats) -> Scaling:
@@ -146,7 +146,7 @@ class NetworkDetector(Detector):
     def _finish(self, Z: Floats, rng: np.random.Generator) -> None:
         """Learn what else a score needs, from the scaled rows that the network was trained on."""
 
-    def _network_score(self, energy: Energy, *, row_floats: int, **more: Any) -> NetworkScore:
+    def _make_network_score(self, energy: Energy, *, row_floats: int, **more: Any) -> NetworkScore:
         """Return a score that the fitted network computes."""
         settings = {"scaling": self.scaling_, "device": self.device, "dtype": self.dtype, **more}
         return NetworkScore(energy, self.network_, row_floats=row_floats, **settings)
@@ -156,13 +156,13 @@ class NetworkDetector(Detector):
         """Return the outlierness as a score function."""
 
 
-def scores_as_if_new(score: NetworkScore, X: Floats, kept: Integers, held: Integers) -> Floats:
+def score_as_if_new(score: NetworkScore, X: Floats, kept: Integers, held: Integers) -> Floats:
     """Scores of the training rows as if each were new.
 
     Rows that were held out are new to the network. Rows that it learned from score too low, but their order
     is right: each takes the score of the held-out rows at the same rank.
     """
-    some = kept[calibration_rows(len(kept))]
+    some = kept[choose_calibration_rows(len(kept))]
     new = score.value(X[held])
     known = score.value(X[some])
     levels = (np.argsort(np.argsort(known, kind="stable")) + 0.5) / len(known)

@@ -21,7 +21,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 from tellwhy.core.running import choose_device, cut_batches, map_in_threads
 from tellwhy.core.score import Floats
-from tellwhy.optimise.arrays import HOST, Array, Space, filled, namespace, on_host
+from tellwhy.optimise.arrays import HOST, Array, Space, filled, find_namespace, on_host
 
 Back = Callable[[Array], Array]
 LARGEST_EXPONENT = 80.0  # e^80 is finite in single precision
@@ -102,7 +102,7 @@ def softplus(a: Array) -> tuple[Array, Callable[[], Array]]:
     """
     if not isinstance(a, np.ndarray):
         # Beyond its threshold PyTorch returns a itself; the default of 20 would show in double precision.
-        torch = namespace(a)
+        torch = find_namespace(a)
         return torch.nn.functional.softplus(a, threshold=40.0), a.sigmoid
     # Nearly always no number is large, and one exponential serves both the value and the slope, in place.
     if a.max(initial=0.0) <= LARGEST_EXPONENT:
@@ -116,7 +116,7 @@ def like(x: Array, constant: Floats) -> Array:
     """Return an array of constants as one of the kind, type and place of x."""
     if isinstance(x, np.ndarray):
         return np.asarray(constant, dtype=x.dtype)
-    return namespace(x).tensor(constant, dtype=x.dtype, device=x.device)
+    return find_namespace(x).tensor(constant, dtype=x.dtype, device=x.device)
 
 
 BLOCK_BYTES = 4 * 2**20  # what rows need on the way stays in the processor's cache
@@ -184,7 +184,7 @@ class NetworkScore:
         self.describes = describes
         self.threshold = threshold
         if terms is not None:  # only then is it a score with errors of features (`HasFeatureErrors`)
-            self.feature_errors = lambda X: self._terms(terms, X)
+            self.feature_errors = lambda X: self._compute_terms(terms, X)
 
     @cached_property
     def space(self) -> Space:
@@ -217,7 +217,7 @@ class NetworkScore:
     def evaluate_arrays(self, X: Array, *, with_gradient: bool) -> tuple[Array, Array]:
         """Values, and gradients where they are asked for, of rows in its `space`."""
         values = filled(X, (len(X),), 0.0)
-        slopes = namespace(X).empty_like(X) if with_gradient else values[:0]
+        slopes = find_namespace(X).empty_like(X) if with_gradient else values[:0]
 
         def fill(rows: slice, Z: Array) -> None:
             values[rows], slope = self._energy(self.network, Z, with_gradient)
@@ -225,7 +225,7 @@ class NetworkScore:
                 slopes[rows] = slope / self._scales[1]  # by the cells as they came, not by scaled ones
 
         self._in_batches(X, fill)
-        finite = namespace(X).isfinite(values)
+        finite = find_namespace(X).isfinite(values)
         if not finite.all():
             row = int(on_host(finite).argmin())
             raise InvalidInput(
@@ -234,10 +234,10 @@ class NetworkScore:
             )
         return values, slopes
 
-    def _terms(self, terms: Callable[[DenseNetwork, Array], Array], X: ArrayLike) -> Floats:
+    def _compute_terms(self, terms: Callable[[DenseNetwork, Array], Array], X: ArrayLike) -> Floats:
         """What each column adds to the score, shape (n, d)."""
         X = self._checked(X)
-        found = namespace(X).empty_like(X)
+        found = find_namespace(X).empty_like(X)
 
         def fill(rows: slice, Z: Array) -> None:
             found[rows] = terms(self.network, Z)
@@ -265,7 +265,7 @@ class NetworkScore:
             return
         parts = [blocks[i : i + TOGETHER] for i in range(0, len(blocks), TOGETHER)]
         groups = [parts[i : i + GROUP] for i in range(0, len(parts), GROUP)]
-        with _blas().limit(limits=1):
+        with _look_up_blas().limit(limits=1):
             for group in track(groups, len(groups), "scoring rows"):
                 map_in_threads(one, group)
 
@@ -276,6 +276,6 @@ class NetworkScore:
 
 
 @cache
-def _blas() -> Any:
+def _look_up_blas() -> Any:
     """Threads of matrix products: looked up once, which takes longer than many a product."""
     return ThreadpoolController().select(user_api="blas")

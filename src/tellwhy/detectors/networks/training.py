@@ -79,7 +79,7 @@ class Stack:
     def kept(self, index: Sequence[int]) -> Stack:
         """Return some of the networks, with no more padding than they need."""
         sizes = [self.sizes[i] for i in index]
-        widths = _widths(sizes)
+        widths = _choose_widths(sizes)
         weights = {name: self.cut(name, tensor, index, widths) for name, tensor in self.weights.items()}
         masks = {axis: mask[list(index), :, : widths[axis]].contiguous() for axis, mask in self.masks.items()}
         return Stack(self.layout, sizes, weights, masks)
@@ -91,11 +91,11 @@ class Stack:
         return tensor.detach()[list(index), :rows, : widths[outputs]].clone()
 
 
-def _widths(sizes: Sequence[Sizes]) -> dict[str, int]:
+def _choose_widths(sizes: Sequence[Sizes]) -> dict[str, int]:
     return {axis: max(size[axis] for size in sizes) for axis in sizes[0]}
 
 
-def new_stack(
+def make_stack(
     layout: Layout, sizes: Sequence[Sizes], rng: np.random.Generator, device: str, dtype: Any
 ) -> Stack:
     """Networks with weights and biases uniform in ±1/√inputs, each drawn from a stream of its own."""
@@ -106,7 +106,7 @@ def new_stack(
         {layer: _drawn(size[a], size[b], own) for layer, (a, b) in layout.items()}
         for size, own in zip(sizes, rng.spawn(len(sizes)), strict=True)
     ]
-    widths = _widths(sizes)
+    widths = _choose_widths(sizes)
     weights = {}
     for layer, (a, b) in layout.items():
         weight = np.zeros((len(sizes), widths[a], widths[b]))
@@ -117,7 +117,7 @@ def new_stack(
             bias[e, 0, : w.shape[1]] = own_bias
         weights[f"{layer}.weight"] = torch.tensor(weight, dtype=dtype, device=device)
         weights[f"{layer}.bias"] = torch.tensor(bias, dtype=dtype, device=device)
-    return Stack(layout, list(sizes), weights, _masks(sizes, widths, device, dtype))
+    return Stack(layout, list(sizes), weights, _make_masks(sizes, widths, device, dtype))
 
 
 def _drawn(inputs: int, outputs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -125,7 +125,7 @@ def _drawn(inputs: int, outputs: int, rng: np.random.Generator) -> tuple[Floats,
     return rng.uniform(-reach, reach, (inputs, outputs)), rng.uniform(-reach, reach, outputs)
 
 
-def _masks(sizes: Sequence[Sizes], widths: Sizes, device: str, dtype: Any) -> dict[str, Tensor]:
+def _make_masks(sizes: Sequence[Sizes], widths: Sizes, device: str, dtype: Any) -> dict[str, Tensor]:
     import torch
 
     used = {
@@ -134,7 +134,7 @@ def _masks(sizes: Sequence[Sizes], widths: Sizes, device: str, dtype: Any) -> di
     return {axis: torch.tensor(rows, dtype=dtype, device=device) for axis, rows in used.items()}
 
 
-def one_network(layout: Layout, arrays: Mapping[str, Floats], device: str, dtype: Any) -> Stack:
+def take_one_network(layout: Layout, arrays: Mapping[str, Floats], device: str, dtype: Any) -> Stack:
     """Return a stack that holds the single network of these weights and biases."""
     import torch
 
@@ -146,10 +146,10 @@ def one_network(layout: Layout, arrays: Mapping[str, Floats], device: str, dtype
         size[inputs], size[outputs] = weight.shape
         weights[f"{layer}.weight"] = torch.tensor(weight[None], dtype=dtype, device=device)
         weights[f"{layer}.bias"] = torch.tensor(bias[None, None], dtype=dtype, device=device)
-    return Stack(layout, [size], weights, _masks([size], size, device, dtype))
+    return Stack(layout, [size], weights, _make_masks([size], size, device, dtype))
 
 
-def with_columns_ordered(layout: Layout, arrays: Mapping[str, Floats], order: Integers) -> dict[str, Floats]:
+def reorder_columns(layout: Layout, arrays: Mapping[str, Floats], order: Integers) -> dict[str, Floats]:
     """Return a network that was trained on X[:, order] as one for X: its columns are put back in place."""
     back = np.argsort(order)  # the inverse of a permutation
     changed = dict(arrays)
@@ -315,10 +315,10 @@ def _batches(rows: Tensor, size: int, rng: np.random.Generator) -> Iterator[Tens
     import torch
 
     order = torch.tensor(rng.permutation(len(rows)), device=rows.device)
-    for part in order.tensor_split(steps_in_pass(len(rows), size)):
+    for part in order.tensor_split(count_steps_in_pass(len(rows), size)):
         yield rows[part]
 
 
-def steps_in_pass(n_rows: int, batch_size: int) -> int:
+def count_steps_in_pass(n_rows: int, batch_size: int) -> int:
     """How many batches a pass over the rows has."""
     return max(1, n_rows // batch_size)

@@ -19,10 +19,10 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, boolean, integer, one_of, store_parameters, validate_value
 from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new
+from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector, score_as_if_new
 from tellwhy.detectors.networks.network_score import Back, DenseNetwork, NetworkScore, like, softplus
 from tellwhy.detectors.networks.training import Layout, Stack, Tensor
-from tellwhy.optimise.arrays import Array, namespace, row_dot
+from tellwhy.optimise.arrays import Array, find_namespace, row_dot
 from tellwhy.scoring.moved_columns import TINY, MovedCells
 
 LEAST_VARIANCE = 1e-6  # of a code: its logarithm must stay finite
@@ -36,14 +36,14 @@ class ReconstructionError:
 
     def terms(self, network: DenseNetwork, x: Array) -> Array:
         """(x_i − x̂_i)² of each cell."""
-        return self._misses(network, x)[0] ** 2
+        return self._compute_misses(network, x)[0] ** 2
 
     def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
         """Score of each row, and its slope where it is asked for."""
-        missed, back = self._misses(network, x)
+        missed, back = self._compute_misses(network, x)
         return row_dot(missed, missed), 2.0 * (missed - back(missed)) if with_gradient else None
 
-    def _misses(self, network: DenseNetwork, x: Array) -> tuple[Array, Back]:
+    def _compute_misses(self, network: DenseNetwork, x: Array) -> tuple[Array, Back]:
         """x − x̂, and from slopes by x̂ to slopes by x."""
         hidden, back_hidden = network.hidden("encode", x)
         beside, back_beside = network.bypass("bypass_mean", x)
@@ -86,17 +86,17 @@ class NegativeBound:
     def misfits(self, network: DenseNetwork, x: Array) -> Array:
         """‖x − x̂‖² (cross-entropy for 'bernoulli') of each row, averaged over the drawn codes."""
         code = _encoded(network, x)
-        return self._misfits(x, network.decoded(self._draws(code))[0])
+        return self._compute_misfits(x, network.decoded(self._draws(code))[0])
 
     def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
         """Score of each row, and its slope where it is asked for."""
-        xp = namespace(x)
+        xp = find_namespace(x)
         code = _encoded(network, x)
         mean = code.mean
         variance = code.variance
         output, back_output = network.decoded(self._draws(code))
         divergence = 0.5 * (row_dot(mean, mean) + (variance - 1.0 - xp.log(variance)).sum(-1))
-        value = self._surprise(self._misfits(x, output), x.shape[-1]) + divergence + self.constant
+        value = self._surprise(self._compute_misfits(x, output), x.shape[-1]) + divergence + self.constant
         if not with_gradient:
             return value, None
         by_x, by_output = self._slopes(x, output)
@@ -109,10 +109,10 @@ class NegativeBound:
     def _draws(self, code: _Code) -> Array:
         """Codes drawn for n rows, shape (samples·n, latent)."""
         mean = code.mean
-        drawn = mean + namespace(mean).sqrt(code.variance) * like(mean, self.noise)[:, None]
+        drawn = mean + find_namespace(mean).sqrt(code.variance) * like(mean, self.noise)[:, None]
         return drawn.reshape(-1, mean.shape[-1])
 
-    def _misfits(self, x: Array, output: Array) -> Array:
+    def _compute_misfits(self, x: Array, output: Array) -> Array:
         output = output.reshape(len(self.noise), *x.shape)
         if self.likelihood == "bernoulli":
             return (softplus(output)[0] - x * output).sum(-1).mean(0)
@@ -183,7 +183,7 @@ def misfit(likelihood: str, x: Tensor, output: Tensor) -> Tensor:
     return (x - output).square().sum(-1)
 
 
-def minus_log_likelihood(likelihood: str, misfit: Tensor, d: int, variance: Any) -> Tensor:
+def compute_minus_log_likelihood(likelihood: str, misfit: Tensor, d: int, variance: Any) -> Tensor:
     """−log p(x|z) of d columns: N(x̂, variance) for 'gaussian', with one variance for all columns."""
     import torch
 
@@ -231,7 +231,7 @@ class EvidenceBound:
 
     def _mean(self, misfits: Tensor, divergences: Tensor, n: int, d: int) -> Tensor:
         variance = (misfits / (n * d)).clamp(min=LEAST_NOISE)  # perfect copies would have none at all
-        return minus_log_likelihood(self.likelihood, misfits / n, d, variance) + divergences / n
+        return compute_minus_log_likelihood(self.likelihood, misfits / n, d, variance) + divergences / n
 
     def batch_loss(self, stack: Stack, batch: Tensor, rng: np.random.Generator) -> Tensor:
         """Mean over a batch, shape (E,)."""
@@ -425,7 +425,7 @@ class VAE(NetworkDetector):
         self.output_variance_ = 1.0
         if self.likelihood == "gaussian":
             bound = NegativeBound(self.likelihood, self.noise_)
-            misfit_of_rows = self._network_score(
+            misfit_of_rows = self._make_network_score(
                 lambda network, x, _: (bound.misfits(network, x), None),
                 row_floats=self._row_floats * self.n_samples,
                 scaling=Scaling.none(Z.shape[1]),
@@ -441,7 +441,7 @@ class VAE(NetworkDetector):
     def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
         self.threshold_of_: dict[str, float] = {}  # none while the rows are scored to find them
         self.training_scores_of_ = {
-            kind: scores_as_if_new(self._score_named(kind), X, kept, held)
+            kind: score_as_if_new(self._score_named(kind), X, kept, held)
             for kind in ("reconstruction", "elbo")
         }
         level = 1 - self.contamination
@@ -468,7 +468,7 @@ class VAE(NetworkDetector):
         error = ReconstructionError(self.likelihood)
         constant = float(np.log(self.scaling_.scale).sum())  # undoes the scaling
         bound = NegativeBound(self.likelihood, self.noise_, self.output_variance_, constant)
-        return self._network_score(
+        return self._make_network_score(
             error if is_error else bound,
             row_floats=self._row_floats * (1 if is_error else self.n_samples),
             terms=error.terms if is_error else None,

@@ -16,7 +16,7 @@ from tellwhy.core.progress import track
 from tellwhy.core.running import choose_device
 from tellwhy.core.score import Floats
 from tellwhy.detectors.patches.patch_score import PatchScore
-from tellwhy.scoring.function_scores import array_rows
+from tellwhy.scoring.function_scores import read_array_rows
 
 Tensor = Any
 BATCH = 128  # inputs that pass through the network at once
@@ -62,9 +62,9 @@ class LayerFeatures:
         """The network up to the layer, in evaluation mode, on the device."""
         require("torch", "features of a network")
         from tellwhy.detectors.patches.up_to_layer import UpToLayer
-        from tellwhy.scoring.network_passes import in_evaluation_mode, placed
+        from tellwhy.scoring.network_passes import placed, put_in_evaluation_mode
 
-        evaluated = in_evaluation_mode(self.module)
+        evaluated = put_in_evaluation_mode(self.module)
         return UpToLayer(placed(evaluated, choose_device(self.device)).model, self.layer)
 
     def activations(self, X: Floats) -> Floats:
@@ -78,7 +78,7 @@ class LayerFeatures:
         for start in track(starts, len(starts), "activations of the network"):
             x = self.as_tensor(X[start : start + BATCH])
             with untouched(x.device), torch.no_grad():
-                parts.append(self._channels_last(applied(self.network, x)))
+                parts.append(self._move_channels_last(applied(self.network, x)))
         found = np.concatenate(parts)
         if not np.isfinite(found).all():
             raise InvalidInput(f"The activations of layer {self.layer!r} are not finite. Check the weights.")
@@ -100,7 +100,7 @@ class LayerFeatures:
         """Values of activations, channels last, in the order that the layer has them in."""
         return np.moveaxis(values, -1, 1)
 
-    def _channels_last(self, found: Tensor) -> Floats:
+    def _move_channels_last(self, found: Tensor) -> Floats:
         if found.ndim == 2:  # pooled: one place, all channels
             found = found.reshape(*found.shape, *(1,) * self.n_axes)
         if found.ndim != 2 + self.n_axes:
@@ -124,7 +124,7 @@ def check_features(features: Any, layer: str | None) -> None:
         )
 
 
-def kept_network(module: Any) -> KeptNetwork:
+def keep_network(module: Any) -> KeptNetwork:
     """Return a network's weights as arrays, with the name of its class."""
     state = {name: value.detach().cpu() for name, value in module.state_dict().items()}
     # numpy knows no short floats: they are widened, and cut again when they are put into a network
@@ -132,7 +132,7 @@ def kept_network(module: Any) -> KeptNetwork:
     return KeptNetwork(type(module).__name__, {name: value.numpy().copy() for name, value in wide.items()})
 
 
-def restored(module: Any, kept: KeptNetwork) -> Any:
+def restore_network(module: Any, kept: KeptNetwork) -> Any:
     """Return a copy of a network of the same class with the weights that were kept."""
     import copy
 
@@ -204,7 +204,7 @@ class FeatureScore:
 
     def checked(self, X: Any) -> Floats:
         """Return inputs as finite numbers of a shape that the network takes."""
-        inputs = array_rows(X)
+        inputs = read_array_rows(X)
         n_axes = self.features.n_axes
         if inputs.ndim != 1 + len(self.shape) or inputs.shape[1 + n_axes :] != self.shape[n_axes:]:
             raise InvalidInput(

@@ -25,14 +25,14 @@ from tellwhy.detectors.patches.secant_network import (
     Resize,
     SecantNetwork,
     Tensor,
-    differences_in_pixels,
+    compute_differences_in_pixels,
 )
 from tellwhy.detectors.patches.small_network import (
     CHANNELS,
     FINE,
     N_FINE,
-    fine_filters,
-    small_network,
+    load_small_network,
+    make_fine_filters,
 )
 
 BLOCKS = ("block 2", "block 4", "block 7")
@@ -129,27 +129,27 @@ class Lens:
     @cached_property
     def _network(self) -> SecantNetwork:
         if self.network == "fine":
-            inner = fine_filters(self.stride)
+            inner = make_fine_filters(self.stride)
         else:
-            inner = small_network(WHOLE if self.network == "whole" else BLOCKS[-1])
+            inner = load_small_network(WHOLE if self.network == "whole" else BLOCKS[-1])
         return replace(inner, steps=[Resize(*self.sides), *inner.steps])
 
     def features(self, picture: Floats) -> Tensor:
         """Return the features of a picture (height, width[, 3]) of numbers from 0 to 255, place by place."""
-        return self._gathered(self.maps(picture)).cpu()
+        return self._gather_features(self.maps(picture)).cpu()
 
     def maps(self, picture: Floats) -> dict[str, Tensor]:
         """Return what the network hands out of a picture."""
         with torch.no_grad():
             return self._network.maps(as_tensor(picture).float().to(DEVICE))
 
-    def _gathered(self, maps: dict[str, Tensor]) -> Tensor:
+    def _gather_features(self, maps: dict[str, Tensor]) -> Tensor:
         """All features on the grid of places; a linear function of the maps."""
         if self.network == "fine":
             return maps[FINE]
         if self.network == "whole":
             return maps[WHOLE].mean(dim=(2, 3), keepdim=True)
-        return torch.cat([_on_grid(maps[name], self.grid) for name in BLOCKS], dim=1)
+        return torch.cat([_average_on_grid(maps[name], self.grid) for name in BLOCKS], dim=1)
 
     def project(self, features: Tensor) -> Tensor:
         """Return the features along the principal directions."""
@@ -175,10 +175,10 @@ class Lens:
         told = {name: torch.zeros(len(rest), *shape, dtype=one.dtype) for name, shape in shapes.items()}
         for maps in told.values():
             maps.requires_grad_()
-        read_out = (self.project(self._gathered(told)) * weights).sum()
+        read_out = (self.project(self._gather_features(told)) * weights).sum()
         slopes = torch.autograd.grad(read_out, list(told.values()), allow_unused=True)
         used = {name: each for name, each in zip(told, slopes, strict=True) if each is not None}
-        values = differences_in_pixels(network, one[0], rest, used).sum(dim=(0, 1))
+        values = compute_differences_in_pixels(network, one[0], rest, used).sum(dim=(0, 1))
         return np.asarray(values.double().numpy())
 
     def _require(self) -> Iterator[Fit]:
@@ -194,7 +194,7 @@ def as_tensor(picture: Floats) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(coloured.transpose(2, 0, 1)))[None].double() / 255.0
 
 
-def _on_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
+def _average_on_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     """Means over 3 × 3 places of a layer, on the grid."""
     even = F.avg_pool2d(F.pad(maps, (1,) * 4, mode="replicate"), 3, 1)
     if even.shape[-1] > grid[1]:
@@ -202,7 +202,7 @@ def _on_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     return F.interpolate(even, size=grid, mode="bilinear", align_corners=False)
 
 
-def smoothed(distances: Tensor, width: float) -> Tensor:
+def smooth_distances(distances: Tensor, width: float) -> Tensor:
     """Distances (n, rows, columns) averaged by a bell over the places around; the border is repeated."""
     away = torch.arange(-REACH, REACH + 1).to(distances)
     bell = torch.softmax(-0.5 * (away / width) ** 2, dim=0)
@@ -234,13 +234,13 @@ class Look(Protocol):
 
 def scores_of(look: Any, seen: Tensor) -> Floats:
     """Return the distance of the oddest place of each picture, smoothed."""
-    return np.asarray(smoothed(look.distances(seen), look.bell).flatten(1).amax(dim=1).numpy())
+    return np.asarray(smooth_distances(look.distances(seen), look.bell).flatten(1).amax(dim=1).numpy())
 
 
-def _weights_of_oddest(distances: Tensor, width: float) -> tuple[Tensor, float]:
+def _weigh_oddest(distances: Tensor, width: float) -> tuple[Tensor, float]:
     """How much each place counts in the score of a picture, and the score."""
     places = distances.clone().requires_grad_()
-    highest = smoothed(places, width).flatten().max()
+    highest = smooth_distances(places, width).flatten().max()
     (weights,) = torch.autograd.grad(highest, places)
     return weights[0], float(highest.detach())
 
@@ -273,7 +273,7 @@ class PlaceGaussians:
         scores = np.empty(len(pictures))
         for held, others in folds(len(pictures)):
             scores[held] = scores_of(cls._of(lens, seen[others]), seen[held])
-        kept = [as_bytes(pictures[k]) for k in spread_evenly(len(pictures), MOST_KEPT)]
+        kept = [make_bytes(pictures[k]) for k in spread_evenly(len(pictures), MOST_KEPT)]
         return replace(cls._of(lens, seen), kept=kept), scores
 
     @classmethod
@@ -311,10 +311,10 @@ class PlaceGaussians:
     def explain(self, picture: Floats) -> Told:
         """Carry the distance at the oddest place to the pixels, beside the most similar good pictures."""
         seen = self.lens.seen(picture)
-        weights, score = _weights_of_oddest(self.distances(seen), self.bell)
+        weights, score = _weigh_oddest(self.distances(seen), self.bell)
         _, turned = self._turned(seen)
         read = (weights.flatten()[:, None] * turned[0]).T.reshape(1, -1, *self.lens.grid)
-        near = _most_similar(picture, self.kept)
+        near = _find_most_similar(picture, self.kept)
         values = self.lens.in_pixels(picture, near, read.float().expand(len(near), -1, -1, -1) / len(near))
         return Told(values, score - float(values.sum()), score)
 
@@ -377,15 +377,15 @@ class NearestPlaces:
             rows[torch.from_numpy(chosen)].numpy(),
             np.asarray(chosen // n_places, dtype=np.int64),
             np.asarray(chosen % n_places, dtype=np.int64),
-            [as_bytes(pictures[k]) for k in some],
+            [make_bytes(pictures[k]) for k in some],
         )
         return found, seen
 
     def _without(self, kept: Integers, picture: int) -> Self:
         """The same without the features of a picture."""
-        return self._among(kept[self.owners] != picture)
+        return self._select_among(kept[self.owners] != picture)
 
-    def _among(self, others: Any) -> Self:
+    def _select_among(self, others: Any) -> Self:
         """The same with some of the features."""
         return replace(self, bank=self.bank[others], owners=self.owners[others], places=self.places[others])
 
@@ -403,17 +403,19 @@ class NearestPlaces:
 
     def explain(self, picture: Floats) -> Told:
         """Carry the distance back, each place beside a good picture moved so that the nearest lies there."""
-        same = np.flatnonzero([np.array_equal(good, as_bytes(picture)) for good in self.kept])
+        same = np.flatnonzero([np.array_equal(good, make_bytes(picture)) for good in self.kept])
         if len(same):  # one of those that were learned from is compared with the others
             others = ~np.isin(self.owners, same)
-            return self._among(others).explain_new(picture) if others.any() else self.explain_new(picture)
+            return (
+                self._select_among(others).explain_new(picture) if others.any() else self.explain_new(picture)
+            )
         return self.explain_new(picture)
 
     def explain_new(self, picture: Floats) -> Told:
         """Explain a picture that was not learned from."""
         seen = self.lens.seen(picture)
         distances, nearest = self._nearest(seen[0])
-        weights, score = _weights_of_oddest(distances[None], self.bell)
+        weights, score = _weigh_oddest(distances[None], self.bell)
         parts = (weights * distances).flatten()
         leading = torch.argsort(-parts)[:LEADING]
         away = seen[0].flatten(1).T - torch.from_numpy(self.bank)[nearest]
@@ -465,12 +467,12 @@ def folds(n: int) -> Iterator[tuple[Integers, Integers]]:
         yield np.flatnonzero(part == k), np.flatnonzero(part != k)
 
 
-def as_bytes(picture: Floats) -> Any:
+def make_bytes(picture: Floats) -> Any:
     """A picture in whole grey levels, as it is kept."""
     return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
 
 
-def _most_similar(picture: Floats, kept: Sequence[Any]) -> list[Floats]:
+def _find_most_similar(picture: Floats, kept: Sequence[Any]) -> list[Floats]:
     apart = [float(((picture - good) ** 2).mean()) for good in kept]
     return [np.asarray(kept[k], dtype=np.float64) for k in np.argsort(apart, kind="stable")[:BESIDE]]
 

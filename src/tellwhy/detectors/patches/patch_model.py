@@ -42,18 +42,18 @@ from tellwhy.detectors.patches.layer_features import (
     KeptNetwork,
     LayerFeatures,
     check_features,
-    kept_network,
-    restored,
+    keep_network,
+    restore_network,
 )
 from tellwhy.detectors.patches.patch_score import PatchScore
 from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 from tellwhy.scoring import as_score
-from tellwhy.scoring.function_scores import array_rows
+from tellwhy.scoring.function_scores import read_array_rows
 
 SAMPLE = 1_000  # patches whose nearest neighbours are looked for, among all
 
 
-def nearest_patch_distance(rows: Floats, level: float, *, otherwise: float | None = None) -> float:
+def measure_nearest_patch_distance(rows: Floats, level: float, *, otherwise: float | None = None) -> float:
     """Quantile of the distances between patches and their nearest neighbour among all, equal ones apart.
 
     A clean grid has many equal patches: their distance 0 would be no bandwidth. Where all of them are equal,
@@ -61,7 +61,7 @@ def nearest_patch_distance(rows: Floats, level: float, *, otherwise: float | Non
 
     Examples
     --------
-    >>> round(nearest_patch_distance(np.array([[0.0], [0.0], [1.0], [4.0]]), 0.5), 6)
+    >>> round(measure_nearest_patch_distance(np.array([[0.0], [0.0], [1.0], [4.0]]), 0.5), 6)
     1.0
     """
     some = draw_sample(len(rows), SAMPLE, np.random.default_rng(0))
@@ -103,7 +103,7 @@ class LearnsPatches:
         rows = self._sampled(groups, own)
         if self.positions == "feature":
             # the lengths of a picture's axes are compared with how far apart patches are
-            weight = float(self.position_weight) * nearest_patch_distance(rows, 0.5)
+            weight = float(self.position_weight) * measure_nearest_patch_distance(rows, 0.5)
             rules = self.patch_rows_
             self.patch_rows_ = PatchRows(rules.windows, rules.scale, weight)
             rows = self._sampled(groups, own)
@@ -117,14 +117,14 @@ class LearnsPatches:
 
     def _fitted(self, rows: Floats) -> Any:
         """Fit a detector to patches; a second time without the oddest ones where that is asked for."""
-        fitted = self._detector(rows).fit(rows)
+        fitted = self._make_detector(rows).fit(rows)
         if not self.trim:
             return fitted
         score: Any = as_score(fitted)
         left_out = (score.match(rows),) if isinstance(score, LeavesRowsOut) else ()
         scores = score.value(rows, *left_out)
         kept = rows[scores <= np.quantile(scores, 1 - self.trim)]
-        return self._detector(kept).fit(kept)
+        return self._make_detector(kept).fit(kept)
 
     def _fit_places(self, X: Floats, grid: tuple[int, ...], rng: np.random.Generator) -> list[Any]:
         n_places = int(np.prod(grid))
@@ -138,18 +138,18 @@ class LearnsPatches:
         rows = [self.patch_rows_.cut(X[chosen], piece) for piece in self.patch_rows_.windows.places(X.shape)]
         return [self._fitted(some) for some in rows]
 
-    def _detector(self, rows: Floats) -> Any:
+    def _make_detector(self, rows: Floats) -> Any:
         if self.detector is not None:
             return clone(self.detector)
         # A channel may rest while others move: its patches then count in units of its own spread, if any.
         unit = 1.0 if (self.patch_rows_.scale != 1.0).any() else None
-        return OneClassSVM(bandwidth=nearest_patch_distance(rows, 0.1, otherwise=unit), nu=0.1)
+        return OneClassSVM(bandwidth=measure_nearest_patch_distance(rows, 0.1, otherwise=unit), nu=0.1)
 
 
-def groups_of_one_size(X: Any) -> list[Floats]:
+def group_by_size(X: Any) -> list[Floats]:
     """Inputs in groups of one size: an array is one group."""
     if not isinstance(X, (list, tuple)) or len({np.shape(x) for x in X}) < 2:
-        return [array_rows(X)]
+        return [read_array_rows(X)]
     if len({np.ndim(x) for x in X}) > 1:
         shapes = sorted({np.shape(x) for x in X}, key=len)
         raise InvalidInput(
@@ -157,7 +157,7 @@ def groups_of_one_size(X: Any) -> list[Floats]:
             "all grey, or all of the same channels."
         )
     shapes = list(dict.fromkeys(np.shape(x) for x in X))
-    return [array_rows(np.stack([x for x in X if np.shape(x) == shape])) for shape in shapes]
+    return [read_array_rows(np.stack([x for x in X if np.shape(x) == shape])) for shape in shapes]
 
 
 CALIBRATION_PATCHES = 50_000  # patches of whole inputs that thresholds are drawn from
@@ -297,7 +297,7 @@ class PatchModel(LearnsPatches, Detector):
         """
         validate_parameters(self)
         check_features(self.features, self.layer)
-        groups = groups_of_one_size(X)
+        groups = group_by_size(X)
         if self.positions != "shared" and len(groups) > 1:
             raise InvalidInput(
                 f'positions="{self.positions}" needs inputs of one size; X holds {len(groups)} different '
@@ -315,7 +315,7 @@ class PatchModel(LearnsPatches, Detector):
         windows = Windows(self._size(groups[0].ndim), int(self.stride))
         if self.features is not None:
             self.input_shape_ = tuple(int(s) for s in groups[0].shape[1:])
-            network = self._layer_features(len(windows.size))
+            network = self._make_layer_features(len(windows.size))
             groups = [network.activations(X) for X in groups]
         self.shape_ = tuple(int(s) for s in groups[0].shape[1:])
         self.patch_rows_ = PatchRows(windows, self._scale(groups, len(windows.size)))
@@ -327,14 +327,14 @@ class PatchModel(LearnsPatches, Detector):
             self.detectors_ = [self._fit_shared(groups, rng) for groups in alone]
         else:
             self.detectors_ = [self._fit_shared(prepared, rng)]
-        self.training_scores_ = np.concatenate([self._calibrated(X) for X in groups])
+        self.training_scores_ = np.concatenate([self._calibrate_sums(X) for X in groups])
         self.set_threshold(contamination=self.contamination)
 
-    def _calibrated(self, X: Floats) -> Floats:
+    def _calibrate_sums(self, X: Floats) -> Floats:
         """Sums of some training inputs, as if they had the size of the first."""
         grid = self.patch_rows_.windows.grid(X.shape[1:])
         some = X[spread_evenly(len(X), max(1, CALIBRATION_PATCHES // int(np.prod(grid))))]
-        maps = self._patch_score().positions(some, unseen=True)
+        maps = self._make_patch_score().positions(some, unseen=True)
         return np.asarray(maps.reshape(len(maps), -1).mean(axis=1) * self._n_positions)
 
     @property
@@ -381,11 +381,11 @@ class PatchModel(LearnsPatches, Detector):
         """Return the outlierness as a score function of whole inputs."""
         check_is_fitted(self)
         if self.layer is None:
-            return self._patch_score()
-        features = self._layer_features(len(self.patch_rows_.windows.size))
-        return FeatureScore(self._patch_score(), features, tuple(self.input_shape_))
+            return self._make_patch_score()
+        features = self._make_layer_features(len(self.patch_rows_.windows.size))
+        return FeatureScore(self._make_patch_score(), features, tuple(self.input_shape_))
 
-    def _patch_score(self) -> PatchScore:
+    def _make_patch_score(self) -> PatchScore:
         """The score of inputs, or of activations."""
         inner = [as_score(detector) for detector in self.detectors_]
         where = {"device": self.device, "dtype": self.dtype}
@@ -393,7 +393,7 @@ class PatchModel(LearnsPatches, Detector):
             inner, self.patch_rows_, tuple(self.shape_), self._known_threshold, by=self._by, **where
         )
 
-    def _layer_features(self, n_axes: int) -> LayerFeatures:
+    def _make_layer_features(self, n_axes: int) -> LayerFeatures:
         if self.features is None:
             kept: KeptNetwork = self.network_
             raise InvalidInput(
@@ -415,7 +415,7 @@ class PatchModel(LearnsPatches, Detector):
             if model.layer is None:
                 raise InvalidParameter(f"{path} holds a model without a network: leave features= out.")
             check_features(features, model.layer)
-            model.features = restored(features, model.network_)
+            model.features = restore_network(features, model.network_)
             del model.network_
         return model
 
@@ -437,7 +437,7 @@ class PatchModel(LearnsPatches, Detector):
         if self.features is None:
             return self
         written: Any = copy(self)
-        written.network_ = kept_network(self.features)
+        written.network_ = keep_network(self.features)
         written.features = None
         return written
 

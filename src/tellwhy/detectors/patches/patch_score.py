@@ -14,7 +14,7 @@ from tellwhy.core.progress import track
 from tellwhy.core.running import choose_device, in_threads
 from tellwhy.core.score import Floats, HasGradient, LeavesRowsOut
 from tellwhy.data.pieces import PatchRows, Piece, Windows
-from tellwhy.scoring.function_scores import array_rows
+from tellwhy.scoring.function_scores import read_array_rows
 from tellwhy.scoring.one_class_torch import DevicePoints, base_values
 
 Tensor = Any
@@ -56,8 +56,8 @@ class DevicePatches:
         import torch
 
         maps = self._maps(inputs)
-        X = self._on_device(inputs)
-        for piece, points in self._tasks(inputs, "scoring patches"):
+        X = self._explain_on_device(inputs)
+        for piece, points in self._split_into_tasks(inputs, "scoring patches"):
             found = points.scores(self._cut(X, piece), unseen=unseen)
             place = maps[(piece.inputs, *piece.positions)]
             place += found.reshape(place.shape)
@@ -67,12 +67,12 @@ class DevicePatches:
         """Relevance of every cell, scores and base values of every patch, and how many left their own out."""
         import torch
 
-        X = self._on_device(inputs)
+        X = self._explain_on_device(inputs)
         values: Any = torch.zeros_like(X)
         maps = self._maps(inputs)
         bases = np.zeros(maps.shape)
         n_left_out = 0
-        for piece, points in self._tasks(inputs, "explaining patches"):
+        for piece, points in self._split_into_tasks(inputs, "explaining patches"):
             found = points.relevance(self._cut(X, piece))
             self._rules.fold(values, found.values.double(), piece)
             at = (piece.inputs, *piece.positions)
@@ -91,11 +91,11 @@ class DevicePatches:
         """Score of each input whose absent cells differ from no support point."""
         import torch
 
-        X = self._on_device(inputs)
+        X = self._explain_on_device(inputs)
         there = torch.as_tensor(np.ascontiguousarray(is_there), device=self.device)
         there = (there[..., None] if X.ndim > there.ndim else there).expand_as(X).double()
         totals = torch.zeros(len(inputs), dtype=torch.float64, device=self.device)
-        for piece, points in self._tasks(inputs, "flipping"):
+        for piece, points in self._split_into_tasks(inputs, "flipping"):
             rows = self._cut(X, piece)
             kept = torch.ones_like(rows)
             cells = _cut(there, self._rules.windows, piece)
@@ -104,7 +104,7 @@ class DevicePatches:
             totals[piece.inputs] += found.reshape(len(totals[piece.inputs]), -1).sum(dim=1)
         return _numbers(totals, torch)
 
-    def _on_device(self, inputs: Floats) -> Tensor:
+    def _explain_on_device(self, inputs: Floats) -> Tensor:
         import torch
 
         return torch.as_tensor(self._rules.prepared(inputs), device=self.device)
@@ -115,7 +115,7 @@ class DevicePatches:
         grid = self._rules.windows.grid(inputs.shape[1:])
         return torch.zeros((len(inputs), *grid), dtype=torch.float64, device=self.device)
 
-    def _tasks(self, inputs: Floats, label: str) -> Iterator[tuple[Piece, DevicePoints]]:
+    def _split_into_tasks(self, inputs: Floats, label: str) -> Iterator[tuple[Piece, DevicePoints]]:
         """Pieces of as many patches as memory allows, each with the points of its score."""
         most = max(len(points.points) + 4 * points.points.shape[1] for points in self._points.values())
         tasks = self.score.pieces_and_scores(inputs.shape, max(1, self.memory // (40 * most)))
@@ -194,7 +194,7 @@ class PatchScore:
         # series without channels are rows of a table of any length, which a known shape would not allow
         self.feature_shape = None
         if all(isinstance(score, HasGradient) for score in inner):
-            self.gradient = self._summed_gradient
+            self.gradient = self._sum_gradient
 
     @property
     def describes(self) -> str:
@@ -237,7 +237,7 @@ class PatchScore:
             place += found.reshape(place.shape)  # of channels with a model each, the sum
         return maps
 
-    def _summed_gradient(self, X: Any) -> Floats:
+    def _sum_gradient(self, X: Any) -> Floats:
         inputs = self.checked(X)
         prepared = self.patch_rows.prepared(inputs)
         tasks = self.pieces_and_scores(inputs.shape)
@@ -252,7 +252,7 @@ class PatchScore:
 
     def checked(self, X: Any) -> Floats:
         """Return inputs as finite numbers of a shape that the model can be asked about."""
-        inputs = array_rows(X)
+        inputs = read_array_rows(X)
         n_axes = len(self.patch_rows.windows.size)
         is_fixed = self.by == "position"
         fixed = inputs.shape[1:] if is_fixed else inputs.shape[1 + n_axes :]

@@ -221,7 +221,7 @@ class _Chords:
         return step(other) + slope * (maps - other)
 
 
-def differences_in_pixels(
+def compute_differences_in_pixels(
     network: SecantNetwork, picture: Tensor, others: Tensor, read_out: Mapping[str, Tensor]
 ) -> Tensor:
     """Return what each pixel adds to the difference of a linear read-out, one for each other picture.

@@ -50,18 +50,20 @@ CHANNELS = {"block 2": 24, "block 4": 40, "block 7": 80, "block 10": 112}
 
 
 @cache
-def small_network(last: str) -> SecantNetwork:
+def load_small_network(last: str) -> SecantNetwork:
     """Return the network up to a block, with the weights of the package."""
     require(PACKAGE, "Looking at pictures with a network")
     path = Path(str(files(PACKAGE) / FILE))
     check_contents(path, SHA256, "tellwhy[images]")
-    whole = from_weights(torch.load(path, weights_only=True, map_location="cpu"))
+    whole = build_from_weights(torch.load(path, weights_only=True, map_location="cpu"))
     return SecantNetwork(whole.steps[: whole.steps.index(Keep(last)) + 1], whole.shift, whole.unit)
 
 
-def from_weights(weights: Mapping[str, Tensor], stages: Sequence[tuple[int, ...]] = STAGES) -> SecantNetwork:
+def build_from_weights(
+    weights: Mapping[str, Tensor], stages: Sequence[tuple[int, ...]] = STAGES
+) -> SecantNetwork:
     """Put the layers together; batch normalisation is folded into the convolutions."""
-    steps: list[object] = [_folded(weights, "_conv_stem", "_bn0", stride=2), Limit()]
+    steps: list[object] = [_fold_norm(weights, "_conv_stem", "_bn0", stride=2), Limit()]
     k = 0
     n_channels = len(weights["_conv_stem.weight"])
     for repeats, _, stride, wider, n_out in stages:
@@ -83,16 +85,16 @@ def _block(
     """An inverted bottleneck: wider, filtered channel by channel, narrow again."""
     steps: list[object] = [Remember()] if adds else []
     if is_wider:
-        steps += [_folded(weights, f"{name}_expand_conv", f"{name}_bn0"), Limit()]
+        steps += [_fold_norm(weights, f"{name}_expand_conv", f"{name}_bn0"), Limit()]
     steps += [
-        _folded(weights, f"{name}_depthwise_conv", f"{name}_bn1", stride=stride, is_apart=True),
+        _fold_norm(weights, f"{name}_depthwise_conv", f"{name}_bn1", stride=stride, is_apart=True),
         Limit(),
     ]
-    steps.append(_folded(weights, f"{name}_project_conv", f"{name}_bn2"))
+    steps.append(_fold_norm(weights, f"{name}_project_conv", f"{name}_bn2"))
     return [*steps, Add()] if adds else steps
 
 
-def _folded(
+def _fold_norm(
     weights: Mapping[str, Tensor], convolution: str, norm: str, *, stride: int = 1, is_apart: bool = False
 ) -> Convolution:
     """w·γ/√(v + ε), and β − m·γ/√(v + ε)."""
@@ -113,9 +115,9 @@ LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
 N_FINE = 3 + 2 * DIRECTIONS * len(WIDTHS)
 
 
-def fine_filters(stride: int) -> SecantNetwork:
+def make_fine_filters(stride: int) -> SecantNetwork:
     """Return the filters as a network of one layer, and their means over squares that are a stride apart."""
-    bank = np.concatenate([_colours(), *(_lines_and_edges(width) for width in WIDTHS)])
+    bank = np.concatenate([_make_colour_filters(), *(_make_lines_and_edges(width) for width in WIDTHS)])
     weights = torch.from_numpy(bank).float()
     nothing = torch.zeros(len(weights))
     mean = torch.full((len(weights), 1, SQUARE, SQUARE), 1.0 / SQUARE**2)
@@ -129,7 +131,7 @@ def fine_filters(stride: int) -> SecantNetwork:
     return SecantNetwork(steps)
 
 
-def _colours() -> Floats:
+def _make_colour_filters() -> Floats:
     """Three filters that hand the colours on."""
     found = np.zeros((3, 3, SIDE, SIDE))
     for colour in range(3):
@@ -137,7 +139,7 @@ def _colours() -> Floats:
     return found
 
 
-def _lines_and_edges(width: float) -> Floats:
+def _make_lines_and_edges(width: float) -> Floats:
     """First and second derivatives of a Gaussian in each direction, of the luminance; each sums to zero."""
     rows, columns = np.mgrid[:SIDE, :SIDE] - SIDE // 2
     bell = np.exp(-(rows**2 + columns**2) / (2.0 * width**2))

@@ -10,7 +10,7 @@ from tellwhy.core.compiled import njit
 
 
 @njit(nogil=True, cache=True)
-def nearest_earlier(windows, keys, places, apart, known):
+def find_nearest_earlier(windows, keys, places, apart, known):
     """Distance of each window to the nearest of those at `places` that lie at least `apart` before it.
 
     windows: (n, d); keys: (n,), projections on one unit vector, so that windows are never nearer to each

@@ -9,7 +9,7 @@ from scipy.ndimage import uniform_filter1d
 from tellwhy.core.score import Floats
 from tellwhy.detectors.series._compiled import run_lengths
 from tellwhy.detectors.series.cycles import Cycle
-from tellwhy.detectors.series.measures import mean_until, surprise
+from tellwhy.detectors.series.measures import average_until, surprise
 
 SCALES = (32, 128)  # readings in each of the two windows
 AROUND = 65  # readings whose mean a crossing crosses
@@ -18,7 +18,7 @@ LEAST_RUN = 4.0  # equal readings: shorter runs are never new
 QUIET = -2.0  # surprise where nothing was compared
 
 
-def scales_of(n: int) -> list[int]:
+def choose_scales(n: int) -> list[int]:
     """Widths of the windows of a series of n readings."""
     return [width for width in SCALES if 12 * width < n] or [max(4, n // 30)]
 
@@ -31,9 +31,9 @@ def features(x: Floats) -> dict[str, Floats]:
     return {"level": x, "variance": np.log(jumps + 0.05 * jumps.mean() + 1e-9), "frequency": crossed}
 
 
-def two_windows(x: Floats, width: int) -> Floats:
+def compare_two_windows(x: Floats, width: int) -> Floats:
     """Difference of the means of the window that begins at each place and the one before it."""
-    means = mean_until(x, width)
+    means = average_until(x, width)
     at = np.arange(width - 1, len(x) - width)
     found = np.zeros(len(x))
     found[at + 1] = means[at + width] - means[at]
@@ -42,12 +42,12 @@ def two_windows(x: Floats, width: int) -> Floats:
 
 def changes(x: Floats, block: int, usual_part: slice) -> dict[str, Floats]:
     """Surprise at the largest change of each feature, over the scales, each beside its usual largest."""
-    scales = scales_of(len(x))
+    scales = choose_scales(len(x))
     found = {}
     for name, feature in features(x).items():
         found[name] = np.full(len(x), QUIET)
         for width in scales:
-            change = np.abs(two_windows(feature, width))
+            change = np.abs(compare_two_windows(feature, width))
             told = surprise(change, max(block, width), usual_part, LEAST_USUAL[name])
             found[name] = np.maximum(found[name], told)
     return found
@@ -55,7 +55,7 @@ def changes(x: Floats, block: int, usual_part: slice) -> dict[str, Floats]:
 
 def bends(x: Floats, width: int) -> Floats:
     """Difference of two slopes at each place, each that of the means of two neighbouring windows."""
-    means = mean_until(x, width)
+    means = average_until(x, width)
     at = np.arange(2 * width - 1, len(x) - 2 * width)
     found = np.zeros(len(x))
     found[at + 1] = (means[at + 2 * width] - means[at + width]) - (means[at] - means[at - width])
@@ -86,26 +86,26 @@ POWER_MARGIN = 0.15  # of the power of the length, which is not known but estima
 DEGREES = 5  # of freedom of the law of bends
 
 
-def long_runs(x: Floats, block: int, usual_part: slice) -> Floats:
+def measure_long_runs(x: Floats, block: int, usual_part: slice) -> Floats:
     """Surprise at the length of the run of equal readings that ends at each place."""
     lengths = run_lengths(x)
     return surprise(np.where(lengths > 2, lengths, 0.0), block, usual_part, LEAST_RUN)
 
 
-def course_losses(x: Floats, cycle: Cycle, block: int, usual_part: slice) -> Floats:
+def measure_course_losses(x: Floats, cycle: Cycle, block: int, usual_part: slice) -> Floats:
     """Surprise at how much of the cycle's course is missing in the period around each place.
 
     The size of the course in a window is its scalar product with the profile over that of the profile with
     itself: 1 where the cycle goes on as it does, 0 where one is left out.
     """
-    size = course_size(x, cycle)
+    size = measure_course_size(x, cycle)
     return surprise(np.abs(1.0 - size), max(block, cycle.period), usual_part, LEAST_LOSS)
 
 
 LEAST_LOSS = 0.15
 
 
-def course_size(x: Floats, cycle: Cycle) -> Floats:
+def measure_course_size(x: Floats, cycle: Cycle) -> Floats:
     """How large the cycle's course is in the period around each place, 1 where it is as usual."""
     width = cycle.period
     course = cycle.profile - cycle.profile.mean()
@@ -115,7 +115,7 @@ def course_size(x: Floats, cycle: Cycle) -> Floats:
     return np.asarray(uniform_filter1d(centred * own, width) / np.maximum(power, 1e-12))
 
 
-def rest_of_others(X: Floats, at: int) -> Floats | None:
+def predict_rest_of_others(X: Floats, at: int) -> Floats | None:
     """What the other channels leave of one, None where they tell little of it."""
     others = np.delete(X, at, axis=1)
     low, high = np.quantile(X, [0.005, 0.995], axis=0)

@@ -60,10 +60,10 @@ def find_cycle(x: Floats, step: float | None) -> Cycle | None:
 
 def _candidates(x: Floats, step: float | None) -> list[int]:
     calendar = [] if step is None else [round(length / step) for length in (DAY, WEEK, YEAR)]
-    return [own_period(x), *calendar]
+    return [find_own_period(x), *calendar]
 
 
-def own_period(x: Floats) -> int:
+def find_own_period(x: Floats) -> int:
     """Return the lag at which a series is most like itself, after it was first unlike; 0 where it is not."""
     n = len(x)
     clipped = np.clip((x - np.median(x)) / spread_of(x), -4, 4)
@@ -85,25 +85,25 @@ def _profile(x: Floats, period: int, *, is_year: bool) -> Floats:
     """
     coarse = min(period, OF_YEAR if is_year else PHASES if period < 1000 else PHASES_OF_WEEK)
     if coarse == period or is_year:
-        return _medians(x, x, period, coarse, smooth=True)
+        return _compute_medians(x, x, period, coarse, smooth=True)
     is_even = (np.arange(len(x)) // period) % 2 == 0
     errors = []
     for n_phases, smooth in ((coarse, True), (period, False)):
         wrong = [_error(x, is_learned, period, n_phases, smooth=smooth) for is_learned in (is_even, ~is_even)]
         errors.append(sum(wrong))
     if errors[1] < FINER * errors[0]:
-        return _medians(x, x, period, period, smooth=False)
-    return _medians(x, x, period, coarse, smooth=True)
+        return _compute_medians(x, x, period, period, smooth=False)
+    return _compute_medians(x, x, period, coarse, smooth=True)
 
 
 def _error(x: Floats, learned: Floats, period: int, n_phases: int, *, smooth: bool) -> float:
     """Mean squared distance of left-out cycles from the medians of the others; no event counts for much."""
-    foretold = _medians(np.where(learned, x, np.nan), x, period, n_phases, smooth=smooth)
+    foretold = _compute_medians(np.where(learned, x, np.nan), x, period, n_phases, smooth=smooth)
     squared = np.minimum((x - foretold) ** 2, float(x.var()))
     return float(np.mean(squared[~learned.astype(bool)]))
 
 
-def _medians(x: Floats, whole: Floats, period: int, n_phases: int, *, smooth: bool) -> Floats:
+def _compute_medians(x: Floats, whole: Floats, period: int, n_phases: int, *, smooth: bool) -> Floats:
     """Median of each phase, at every reading; of the whole series where a phase has no reading."""
     phase = (np.arange(len(x)) % period) * n_phases // period
     there = np.isfinite(x)

@@ -17,7 +17,7 @@ import numpy as np
 
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.series.cycles import Cycle
-from tellwhy.detectors.series.measures import median_distance, spread_of, value_step
+from tellwhy.detectors.series.measures import find_value_step, median_distance, spread_of
 
 ORDER = 4  # readings that the next one depends on
 MOST_BEFORE = 2_000  # readings by which the autoregression is learned
@@ -84,7 +84,7 @@ def learn_background(rest: Floats, start: int) -> Background:
     ridge = 1e-3 * max(float(clipped.var()), 1e-18) * len(target) * np.eye(ORDER)
     weights = np.linalg.solve(known.T @ known + ridge, known.T @ target)
     left = 1.4826 * median_distance(target - known @ weights)
-    floor = max(value_step(rest) / math.sqrt(12), 1e-3 * spread_of(rest), 1e-12)
+    floor = max(find_value_step(rest) / math.sqrt(12), 1e-3 * spread_of(rest), 1e-12)
     noise = max(left, floor)
     squares = np.minimum(np.abs(target - known @ weights) / noise, MOST_CLIPPED) ** 2
     return Background(np.asarray(weights, dtype=np.float64), noise, max(float(squares.mean()), 1e-6))
@@ -154,10 +154,10 @@ def describe(scene: Scene) -> Iterator[Description]:
     """Try every kind of description."""
     yield from _levels(scene)
     yield from _slopes(scene)
-    yield from _noises(scene)
+    yield from _describe_noises(scene)
     if scene.course is not None:
-        yield from _courses(scene)
-    yield from _own_ways(scene)
+        yield from _describe_courses(scene)
+    yield from _describe_own_ways(scene)
 
 
 def _places(low: int, high: int) -> Integers:
@@ -165,7 +165,7 @@ def _places(low: int, high: int) -> Integers:
     return np.arange(low, high, step)
 
 
-def _stretches(scene: Scene) -> tuple[Integers, Integers]:
+def _list_stretches(scene: Scene) -> tuple[Integers, Integers]:
     """Where stretches may begin and end: all overlap with the event; where it jumps, exactly there."""
     jumps = np.argsort(-np.abs(scene.new), kind="stable")[:MOST_JUMPS]
     latest = min(scene.last + 11, scene.n)
@@ -211,8 +211,8 @@ class _Levels:
 def _levels(scene: Scene) -> Iterator[Description]:
     """A level for a while (a spike, if it is short) and one that stays."""
     levels = _Levels(scene)
-    starts, ends = _stretches(scene)
-    best = _best_stretch(levels, starts, ends, scene)
+    starts, ends = _list_stretches(scene)
+    best = _find_best_stretch(levels, starts, ends, scene)
     if best is not None:
         start, end = best
         size, gain = levels.size_and_gain(np.array([start]), np.array([end]))
@@ -232,19 +232,21 @@ def _levels(scene: Scene) -> Iterator[Description]:
         )
 
 
-def _best_stretch(levels: _Levels, starts: Integers, ends: Integers, scene: Scene) -> tuple[int, int] | None:
+def _find_best_stretch(
+    levels: _Levels, starts: Integers, ends: Integers, scene: Scene
+) -> tuple[int, int] | None:
     """Where a level gains most: among some places, then among all near the best of them."""
-    found = _best_of(levels, starts, ends, scene)
+    found = _choose_best_of(levels, starts, ends, scene)
     if found is None:
         return None
     reach = 1 + scene.n // MOST_PLACES
     near = [np.arange(max(at - reach, 0), min(at + reach + 1, scene.n)) for at in found[:2]]
-    again = _best_of(levels, near[0], near[1], scene)
+    again = _choose_best_of(levels, near[0], near[1], scene)
     best = found if again is None or again[2] < found[2] else again
     return best[0], best[1]
 
 
-def _best_of(
+def _choose_best_of(
     levels: _Levels, starts: Integers, ends: Integers, scene: Scene
 ) -> tuple[int, int, float] | None:
     a, b = (grid.ravel() for grid in np.meshgrid(starts, ends, indexing="ij"))
@@ -270,12 +272,12 @@ def _slopes(scene: Scene) -> Iterator[Description]:
         yield scene.described("trend", found[1], scene.n - 1, found[2], found[0] - 2.5 * scene.cost)
 
 
-def _noises(scene: Scene) -> Iterator[Description]:
+def _describe_noises(scene: Scene) -> Iterator[Description]:
     """Innovations of another size, for a while."""
     squared = np.minimum(np.abs(scene.new), MOST_CLIPPED) ** 2
     usual = scene.background.squared
     sums = np.append(0.0, np.cumsum(squared / usual))
-    starts, ends = _stretches(scene)
+    starts, ends = _list_stretches(scene)
     a, b = (grid.ravel() for grid in np.meshgrid(starts, ends, indexing="ij"))
     fits = b - a + 1 >= LEAST_NOISY
     if not fits.any():
@@ -290,7 +292,7 @@ def _noises(scene: Scene) -> Iterator[Description]:
             yield scene.described(kind, start, end, math.sqrt(times[k]), float(gain[k]) - 3 * scene.cost)
 
 
-def _courses(scene: Scene) -> Iterator[Description]:
+def _describe_courses(scene: Scene) -> Iterator[Description]:
     """The course of the cycle left out, for half a period or longer."""
     if scene.course is None:
         return
@@ -326,11 +328,13 @@ class _Swing:
     pace: float
 
 
-def _own_ways(scene: Scene) -> Iterator[Description]:
+def _describe_own_ways(scene: Scene) -> Iterator[Description]:
     """A stretch that swings by itself: at another pace (another rhythm), or at the same (another shape)."""
-    usual = 1 / scene.period if scene.period else rhythm(scene.rest[: max(scene.first, 60)])
+    usual = 1 / scene.period if scene.period else measure_rhythm(scene.rest[: max(scene.first, 60)])
     tried = [
-        _swing(scene, start, end, pace, usual) for start, end in _some_stretches(scene) for pace in PACES
+        _describe_swing(scene, start, end, pace, usual)
+        for start, end in _list_some_stretches(scene)
+        for pace in PACES
     ]
     best = max((each for each in tried if each is not None), key=lambda each: each.gain, default=None)
     if best is None:
@@ -342,11 +346,11 @@ def _own_ways(scene: Scene) -> Iterator[Description]:
     yield scene.described(kind, best.start, best.end, best.pace if is_other else 0.0, best.gain)
 
 
-def _swing(scene: Scene, start: int, end: int, pace: float, usual: float) -> _Swing | None:
+def _describe_swing(scene: Scene, start: int, end: int, pace: float, usual: float) -> _Swing | None:
     is_inside = 0 <= start < end < scene.n and start <= scene.last and end >= scene.first
     if not is_inside or end - start < LEAST_SWINGING or pace * usual * (end - start) < LEAST_SWINGS:
         return None
-    return _Swing(_swing_gain(scene, start, end, pace * usual), start, end, pace)
+    return _Swing(_measure_swing_gain(scene, start, end, pace * usual), start, end, pace)
 
 
 def _improved(scene: Scene, best: _Swing, usual: float) -> _Swing:
@@ -355,7 +359,9 @@ def _improved(scene: Scene, best: _Swing, usual: float) -> _Swing:
     while step >= 1:
         moves = [(0, 0, 1.008), (0, 0, 1 / 1.008)]
         moves += [(a * step, b * step, 1.0) for a, b in ((1, 0), (-1, 0), (0, 1), (0, -1))]
-        tried = [_swing(scene, best.start + a, best.end + b, best.pace * c, usual) for a, b, c in moves]
+        tried = [
+            _describe_swing(scene, best.start + a, best.end + b, best.pace * c, usual) for a, b, c in moves
+        ]
         found = max((each for each in tried if each is not None), key=lambda each: each.gain, default=best)
         if found.gain > best.gain:
             best = found
@@ -364,7 +370,7 @@ def _improved(scene: Scene, best: _Swing, usual: float) -> _Swing:
     return best
 
 
-def _some_stretches(scene: Scene) -> Iterator[tuple[int, int]]:
+def _list_some_stretches(scene: Scene) -> Iterator[tuple[int, int]]:
     """The event as it was found, shorter, and longer."""
     length = max(scene.last - scene.first + 1, 40, scene.period)
     for before in (-0.25, 0.0, 0.25, 0.6):
@@ -375,7 +381,7 @@ def _some_stretches(scene: Scene) -> Iterator[tuple[int, int]]:
                 yield start, end
 
 
-def _swing_gain(scene: Scene, start: int, end: int, frequency: float) -> float:
+def _measure_swing_gain(scene: Scene, start: int, end: int, frequency: float) -> float:
     """What a wave with two overtones explains of a stretch, more than the usual course does."""
     # Around the level before: a wave with a level of its own would take any shift for a wave.
     x = scene.swinging[start : end + 1]
@@ -388,7 +394,7 @@ def _swing_gain(scene: Scene, start: int, end: int, frequency: float) -> float:
     return float((usual**2).sum() - (own**2).sum()) / 2 - COST_OF_SWING * scene.cost
 
 
-def rhythm(x: Floats) -> float:
+def measure_rhythm(x: Floats) -> float:
     """Mean frequency of the readings around their mean, the high ones damped, in swings a reading."""
     centred = (x - x.mean()) * np.hanning(len(x))
     power = np.abs(np.fft.rfft(centred)) ** 2

@@ -16,7 +16,7 @@ from tellwhy.detectors.series import changes as change
 from tellwhy.detectors.series._compiled import run_lengths
 from tellwhy.detectors.series.cycles import Cycle
 from tellwhy.detectors.series.descriptions import Description, describe, make_scene
-from tellwhy.detectors.series.evidence import DETECTORS, Evidence, Pace, gather, trend_evidence
+from tellwhy.detectors.series.evidence import DETECTORS, Evidence, Pace, gather, gather_trend_evidence
 from tellwhy.detectors.series.measures import filled
 from tellwhy.detectors.series.monitoring import judge_together
 
@@ -118,9 +118,9 @@ def _choose(X: Floats, told: Sequence[Evidence], pace: Pace, most: int) -> Found
         by = np.where(is_surer, DETECTORS.index("together"), by)
         surest = np.where(is_surer, together.channel, surest)
     state = _State(X, told, of_channels, best, by, surest, pace)
-    events = _without_parts([_event(state, span) for span in _spans(best, by, surest, pace, most)])
+    events = _drop_parts([_make_event(state, span) for span in _find_spans(best, by, surest, pace, most)])
     if len(events) < most:
-        events += _trends(state, events)
+        events += _find_trends(state, events)
     return Found(events, -best, pace, () if together is None else together.drifting)
 
 
@@ -137,7 +137,7 @@ class _State:
     pace: Pace
 
 
-def _without_parts(events: Sequence[Event]) -> tuple[Event, ...]:
+def _drop_parts(events: Sequence[Event]) -> tuple[Event, ...]:
     """Leave out what is only a part of a state that a surer event already tells, beside a reference."""
     kept: list[Event] = []
     for event in events:
@@ -149,7 +149,7 @@ def _without_parts(events: Sequence[Event]) -> tuple[Event, ...]:
     return tuple(kept)
 
 
-def _mover(state: _State, at: int, start: int, end: int) -> int:
+def _find_mover(state: _State, at: int, start: int, end: int) -> int:
     """The channel that is odd alone, where a relation between channels is odd; else the one it is seen in."""
     around = slice(max(start - state.pace.block, 0), end + state.pace.block)
     alone = np.array([each.alone[around].min() for each in state.told])
@@ -157,9 +157,12 @@ def _mover(state: _State, at: int, start: int, end: int) -> int:
     return best if alone[best] < math.log10(ODD_ALONE) else at
 
 
-def _trends(state: _State, events: Sequence[Event]) -> tuple[Event, ...]:
+def _find_trends(state: _State, events: Sequence[Event]) -> tuple[Event, ...]:
     """The surest change of a slope, to watch: no other event explains it, and no other description does."""
-    bent = [trend_evidence(x, told.cycle, state.pace) for x, told in zip(state.X.T, state.told, strict=True)]
+    bent = [
+        gather_trend_evidence(x, told.cycle, state.pace)
+        for x, told in zip(state.X.T, state.told, strict=True)
+    ]
     of_channels = np.array(bent) + math.log10(len(bent))
     channel, peak = np.unravel_index(int(of_channels.argmin()), of_channels.shape)
     expected = max(float(10 ** of_channels[channel, peak]), LEAST_OF_TREND)
@@ -198,14 +201,14 @@ class Span:
     peak: int
 
 
-def _spans(best: Floats, by: Integers, surest: Integers, pace: Pace, most: int) -> list[Span]:
+def _find_spans(best: Floats, by: Integers, surest: Integers, pace: Pace, most: int) -> list[Span]:
     """Spans of the surest readings, in a channel each beyond the reach of its own detector from the others.
 
     What overlaps with one that is surer is the same event, and makes it longer.
     """
     free = best.copy()
     free[: pace.first] = np.inf
-    wide = pace.block + 2 * change.scales_of(pace.n)[-1]
+    wide = pace.block + 2 * change.choose_scales(pace.n)[-1]
     reach = np.array([pace.block if name in QUICK else wide for name in DETECTORS])
     found: list[Span] = []
     while len(found) < most:
@@ -214,7 +217,7 @@ def _spans(best: Floats, by: Integers, surest: Integers, pace: Pace, most: int) 
             break
         same = [other for other in found if surest[other.peak] == surest[at]]
         if all(abs(at - other.peak) > reach[by[at]] for other in same):
-            _add(found, at, *extent(best, at, pace))
+            _add(found, at, *find_extent(best, at, pace))
         free[max(0, at - pace.block) : at + pace.block + 1] = np.inf
     return found
 
@@ -228,7 +231,7 @@ def _add(found: list[Span], peak: int, start: int, end: int) -> None:
     found.append(Span(start, end, peak))
 
 
-def _event(state: _State, span: Span) -> Event:
+def _make_event(state: _State, span: Span) -> Event:
     start = span.start
     end = span.end
     at = int(state.surest[span.peak])
@@ -236,13 +239,13 @@ def _event(state: _State, span: Span) -> Event:
     others = tuple(int(k) for k in np.flatnonzero(moved) if k != at)
     detector = DETECTORS[state.by[span.peak]]
     if detector == "relation":
-        at = _mover(state, at, start, end)
+        at = _find_mover(state, at, start, end)
     expected = float(10 ** state.best[span.peak])
     named = name_event(
         state.X[:, at],
         start,
         end,
-        beside=change.rest_of_others(state.X, at) if state.X.shape[1] > 1 else None,
+        beside=change.predict_rest_of_others(state.X, at) if state.X.shape[1] > 1 else None,
         cycle=state.told[at].cycle,
         known=state.pace.known,
     )
@@ -260,7 +263,7 @@ def _event(state: _State, span: Span) -> Event:
     )
 
 
-def extent(best: Floats, peak: int, pace: Pace) -> tuple[int, int]:
+def find_extent(best: Floats, peak: int, pace: Pace) -> tuple[int, int]:
     """First and last reading around a peak where the evidence stays better than half of its best."""
     block = pace.block
     line = min(best[peak] / 2, best[peak] + 0.5) if best[peak] < 0 else math.log10(MOST_EXPECTED)
@@ -334,7 +337,7 @@ def name_event(
     found = _stuck(x, start, end)
     if found is None:
         found = _best(x, start, end, cycle, known)
-        found = _unrelated(beside, start, end, known, _gain_alone(found)) or found
+        found = _describe_unrelated(beside, start, end, known, _measure_gain_alone(found)) or found
     rest = x if cycle is None else x - cycle.profile
     before = rest[:known] if known else rest[max(0, found.start - MOST_BEFORE) : found.start]
     before = before if len(before) >= 5 else rest
@@ -380,12 +383,14 @@ def _best(x: Floats, start: int, end: int, cycle: Cycle | None, known: int) -> D
     return max(describe(scene), key=lambda told: told.gain)
 
 
-def _gain_alone(found: Description) -> float:
+def _measure_gain_alone(found: Description) -> float:
     """What a description explains; one of the cycle explains a relation that breaks with it."""
     return found.gain if found.kind not in OF_CYCLE or found.gain <= 0 else math.inf
 
 
-def _unrelated(beside: Floats | None, start: int, end: int, known: int, gain: float) -> Description | None:
+def _describe_unrelated(
+    beside: Floats | None, start: int, end: int, known: int, gain: float
+) -> Description | None:
     """A stretch in which the channel is rather itself, but not what the others say."""
     if beside is None:
         return None

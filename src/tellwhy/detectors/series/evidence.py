@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tellwhy.core.arrays import draw_sample
 from tellwhy.core.score import Floats
 from tellwhy.detectors.series import changes as change
-from tellwhy.detectors.series._compiled import nearest_earlier
+from tellwhy.detectors.series._compiled import find_nearest_earlier
 from tellwhy.detectors.series.cycles import Cycle, find_cycle
-from tellwhy.detectors.series.measures import log_expected, standardised, surprise, value_step
+from tellwhy.detectors.series.measures import find_value_step, log_expected, standardise_readings, surprise
 
 BLOCK = 0.02  # share of a series in a block
 LEAST_BLOCK = 10
@@ -138,7 +138,7 @@ def gather(X: Floats, channel: int, pace: Pace) -> Evidence:
     alone = best
     if not is_flat(x):
         cycle = find_cycle(x, pace.step)
-        for name, told in _of_detectors(X, channel, cycle, pace):
+        for name, told in _gather_of_detectors(X, channel, cycle, pace):
             if name == "relation":
                 alone = best.copy()
             is_surer = told < best
@@ -147,29 +147,29 @@ def gather(X: Floats, channel: int, pace: Pace) -> Evidence:
     return Evidence(channel, best, by, alone, cycle)
 
 
-def _of_detectors(X: Floats, at: int, cycle: Cycle | None, pace: Pace) -> Iterator[tuple[str, Floats]]:
+def _gather_of_detectors(X: Floats, at: int, cycle: Cycle | None, pace: Pace) -> Iterator[tuple[str, Floats]]:
     """Each detector with its evidence, the weight of its budget counted."""
     x = X[:, at]
     rest = x if cycle is None else x - cycle.profile
-    yield from _of_novelty(x, rest, cycle, pace)
+    yield from _gather_of_novelty(x, rest, cycle, pace)
     if pace.known:  # what lasts is told by all channels together
         return
-    scaled = standardised(rest)
-    widest = change.scales_of(pace.n)[-1]
+    scaled = standardise_readings(rest)
+    widest = change.choose_scales(pace.n)[-1]
     block = max(pace.block, widest)
     for name, told in change.changes(scaled, pace.block, pace.usual_part).items():
         yield name, _weighed(name, told, block, pace)
-    if not value_step(scaled):
-        runs = change.long_runs(x, pace.block, pace.usual_part)
+    if not find_value_step(scaled):
+        runs = change.measure_long_runs(x, pace.block, pace.usual_part)
         yield "stuck", _weighed("stuck", runs, pace.block, pace)
     if cycle is not None:
-        lost = change.course_losses(x, cycle, pace.block, pace.usual_part)
+        lost = change.measure_course_losses(x, cycle, pace.block, pace.usual_part)
         yield "course", _weighed("course", lost, max(pace.block, cycle.period), pace)
     if X.shape[1] > 1:
-        yield from _of_relation(X, at, pace)
+        yield from _gather_of_relation(X, at, pace)
 
 
-def trend_evidence(x: Floats, cycle: Cycle | None, pace: Pace) -> Floats:
+def gather_trend_evidence(x: Floats, cycle: Cycle | None, pace: Pace) -> Floats:
     """Evidence of another slope.
 
     It stands apart from the other detectors, since whatever moves for a while bends long means.
@@ -177,21 +177,23 @@ def trend_evidence(x: Floats, cycle: Cycle | None, pace: Pace) -> Floats:
     if is_flat(x) or pace.known:
         return np.full(pace.n, np.inf)
     rest = x if cycle is None else x - cycle.profile
-    found = change.log_expected_bends(standardised(rest))
+    found = change.log_expected_bends(standardise_readings(rest))
     found[: pace.first] = np.inf
     return np.asarray(found)
 
 
-def _of_novelty(x: Floats, rest: Floats, cycle: Cycle | None, pace: Pace) -> Iterator[tuple[str, Floats]]:
+def _gather_of_novelty(
+    x: Floats, rest: Floats, cycle: Cycle | None, pace: Pace
+) -> Iterator[tuple[str, Floats]]:
     """Windows unlike all before: of the series, of what its cycle leaves, of what a forecast leaves."""
     asked = partial(novelty, block=pace.block, usual_part=pace.usual_part, known=pace.known)
     told = asked(x)
     if cycle is not None:
         told = np.maximum(told, asked(rest))
     yield "novelty", _expect(told, pace.block, pace, WEIGHTS["novelty"])
-    scaled = standardised(rest)
-    left = unforeseen(scaled)
-    told = asked(left, lengths=OF_FORECAST, step=value_step(scaled))
+    scaled = standardise_readings(rest)
+    left = measure_unforeseen(scaled)
+    told = asked(left, lengths=OF_FORECAST, step=find_value_step(scaled))
     yield "forecast", _expect(told, pace.block, pace, WEIGHTS["forecast"])
     if pace.n > 20 * OF_SHAPE[-1]:
         told = asked(rest, lengths=OF_SHAPE)
@@ -199,13 +201,13 @@ def _of_novelty(x: Floats, rest: Floats, cycle: Cycle | None, pace: Pace) -> Ite
         yield "shape", _expect(told, block, pace, WEIGHTS["shape"], PRIORS["shape"])
 
 
-def _of_relation(X: Floats, at: int, pace: Pace) -> Iterator[tuple[str, Floats]]:
+def _gather_of_relation(X: Floats, at: int, pace: Pace) -> Iterator[tuple[str, Floats]]:
     """A lasting change of what the other channels leave of this one."""
-    rest = change.rest_of_others(X, at)
+    rest = change.predict_rest_of_others(X, at)
     if rest is not None and not is_flat(rest):
-        told = change.changes(standardised(rest), pace.block, pace.usual_part)
+        told = change.changes(standardise_readings(rest), pace.block, pace.usual_part)
         larger = np.maximum(told["level"], told["variance"])
-        block = max(pace.block, change.scales_of(pace.n)[-1])
+        block = max(pace.block, change.choose_scales(pace.n)[-1])
         yield "relation", _weighed("relation", larger, block, pace)
 
 
@@ -239,7 +241,7 @@ LEAST_USUAL = 0.03  # spreads: smaller distances are never new
 LAGS = 8  # readings that the next one is foretold by
 
 
-def window_means(x: Floats, width: int) -> Floats:
+def compute_window_means(x: Floats, width: int) -> Floats:
     """Means of the parts of the window that ends at each place: (n, at most 8)."""
     n = len(x)
     n_parts = min(PARTS, width)
@@ -263,11 +265,11 @@ def distances(x: Floats, width: int, known: int = 0) -> Floats:
     most = OF_LONG_SERIES if len(x) > LONG else MOST_COMPARED
     if len(pool) > 2 * most:
         pool = np.sort(pool[draw_sample(len(pool), most, np.random.default_rng(0))])
-    means = window_means(x, width)
+    means = compute_window_means(x, width)
     keys = means.sum(axis=1) / math.sqrt(means.shape[1])
-    found = nearest_earlier(means, keys, pool, width, known)
+    found = find_nearest_earlier(means, keys, pool, width, known)
     found[: max(2 * width, 20)] = 0.0
-    allowed = STEPS_ALLOWED * value_step(x) / math.sqrt(width)
+    allowed = STEPS_ALLOWED * find_value_step(x) / math.sqrt(width)
     return np.asarray(np.maximum(found - allowed, 0.0))
 
 
@@ -281,8 +283,8 @@ def novelty(
     known: int = 0,
 ) -> Floats:
     """Mean over several lengths of the surprise at a window's distance from what was before it."""
-    scaled = standardised(x)
-    jump = value_step(scaled) if step is None else step
+    scaled = standardise_readings(x)
+    jump = find_value_step(scaled) if step is None else step
     found = [
         surprise(
             distances(scaled, width, known),
@@ -295,7 +297,7 @@ def novelty(
     return np.asarray(np.mean(found, axis=0))
 
 
-def unforeseen(x: Floats) -> Floats:
+def measure_unforeseen(x: Floats) -> Floats:
     """What a ridge on the last eight readings leaves.
 
     It learns from clipped readings, so that events weigh little.

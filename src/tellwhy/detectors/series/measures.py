@@ -30,17 +30,17 @@ def median_distance(x: Floats) -> float:
     return float(np.median(np.abs(x - np.median(x))))
 
 
-def standardised(x: Floats) -> Floats:
+def standardise_readings(x: Floats) -> Floats:
     """Distances from the median in spreads."""
     return np.asarray((x - np.median(x)) / spread_of(x))
 
 
-def value_step(x: Floats) -> float:
+def find_value_step(x: Floats) -> float:
     """Usual step between neighbouring values of a series of few values, else 0.
 
     Examples
     --------
-    >>> value_step(np.tile([1.0, 2.0, 3.0], 50)), value_step(np.arange(50.0))
+    >>> find_value_step(np.tile([1.0, 2.0, 3.0], 50)), find_value_step(np.arange(50.0))
     (1.0, 0.0)
     """
     values = np.unique(x)
@@ -58,12 +58,12 @@ def filled(x: Floats) -> Floats:
     return np.asarray(np.where(there, x, np.interp(at, at[there], x[there])))
 
 
-def mean_until(x: Floats, width: int) -> Floats:
+def average_until(x: Floats, width: int) -> Floats:
     """Mean of the last `width` values at each place; at the beginning, of those there are.
 
     Examples
     --------
-    >>> mean_until(np.array([2.0, 4.0, 6.0]), 2)
+    >>> average_until(np.array([2.0, 4.0, 6.0]), 2)
     array([2., 3., 5.])
     """
     sums = np.append(0.0, np.cumsum(x))
@@ -72,7 +72,7 @@ def mean_until(x: Floats, width: int) -> Floats:
     return np.asarray((sums[last] - sums[first]) / (last - first))
 
 
-def block_maxima(scores: Floats, width: int) -> Floats:
+def find_block_maxima(scores: Floats, width: int) -> Floats:
     """Largest value in each of the blocks of about this width, at least five of them."""
     n_blocks = max(len(scores) // width, 5)
     size = len(scores) // n_blocks
@@ -81,7 +81,7 @@ def block_maxima(scores: Floats, width: int) -> Floats:
 
 def surprise(scores: Floats, width: int, usual_part: slice, floor: float) -> Floats:
     """Logarithm of scores over their usual largest value in a block."""
-    usual = max(float(np.median(block_maxima(scores[usual_part], width))), floor)
+    usual = max(float(np.median(find_block_maxima(scores[usual_part], width))), floor)
     return np.asarray(np.log(np.maximum(scores / usual, LEAST_LOG)))
 
 
@@ -101,7 +101,7 @@ def log_expected(
     `prior` is a number of further blocks, and the scale that these had in series without events. The scale is
     not known but estimated, so the tail is that of a Pareto law.
     """
-    largest = np.sort(block_maxima(surprises[usual_part], width))
+    largest = np.sort(find_block_maxima(surprises[usual_part], width))
     low, high = np.quantile(largest, [QUIET, BUSY])
     between = largest[(largest > low) & (largest <= high)]
     n_prior, scale_before = prior

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.ndimage import uniform_filter1d
 
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.series._compiled import nearest_earlier
+from tellwhy.detectors.series._compiled import find_nearest_earlier
 from tellwhy.detectors.series.evidence import Pace, is_flat
-from tellwhy.detectors.series.measures import block_maxima, log_expected, mean_until
+from tellwhy.detectors.series.measures import average_until, find_block_maxima, log_expected
 
 WIDTHS = (5, 20)  # readings of a mean
 SMOOTH = 31
@@ -60,7 +60,7 @@ def judge_together(X: Floats, pace: Pace) -> Together | None:
     # The end of the reference, scored by its beginning, tells how far ordinary readings go astray.
     usual = held[first + WIDTHS[-1] // 2 : known - SMOOTH // 2]
     width = max(pace.block, SMOOTH)
-    middle = float(np.median(block_maxima(usual, width)))
+    middle = float(np.median(find_block_maxima(usual, width)))
     joined = np.concatenate([usual, score]) - middle
     part = slice(0, len(usual))
     told = log_expected(joined, width, part, n_judged=pace.n_judged, prior=PRIOR, lowest=0.0)
@@ -72,23 +72,23 @@ def judge_together(X: Floats, pace: Pace) -> Together | None:
 def _score(X: Floats, known: int) -> tuple[Floats, Floats]:
     """How far readings are from the reference (a logarithm, smoothed), and how far each channel is."""
     Z = (X - X[:known].mean(axis=0)) / X[:known].std(axis=0)
-    allowed = np.column_stack([drift_variance(z, known) for z in Z.T])
+    allowed = np.column_stack([estimate_drift_variance(z, known) for z in Z.T])
     parts = []
     for width in WIDTHS:
-        level, rough = _deviations(Z, known, width, allowed)
-        parts.append(_bag(level))
-    whitened = _whitened(np.column_stack([level, rough]), known)
+        level, rough = _measure_deviations(Z, known, width, allowed)
+        parts.append(_sum_deviations(level))
+    whitened = _whiten_features(np.column_stack([level, rough]), known)
     parts.append(np.abs(whitened).max(axis=1))
     keys = whitened.sum(axis=1) / math.sqrt(whitened.shape[1])
     places = np.arange(WIDTHS[-1], known)
-    parts.append(nearest_earlier(whitened, keys, places, WIDTHS[-1], known))
-    parts.append(_unforeseen(Z, known))
-    joined = np.mean([_logarithm(part, known) for part in parts], axis=0)
+    parts.append(find_nearest_earlier(whitened, keys, places, WIDTHS[-1], known))
+    parts.append(_measure_unforeseen(Z, known))
+    joined = np.mean([_take_logarithm(part, known) for part in parts], axis=0)
     farther = np.where(np.abs(level) > np.abs(rough), level, rough)
     return np.asarray(uniform_filter1d(joined, SMOOTH)), farther
 
 
-def drift_variance(z: Floats, known: int) -> Floats:
+def estimate_drift_variance(z: Floats, known: int) -> Floats:
     """Variance to allow at each reading beyond the reference's own, since slow channels drift on.
 
     The mean squared difference of readings so far apart grows as a power of the distance in the reference,
@@ -115,39 +115,39 @@ def _drifts(reference: Floats) -> bool:
     return math.log(far / max(near, 1e-18)) / math.log(long / short) > DRIFTS
 
 
-def _deviations(Z: Floats, known: int, width: int, allowed: Floats) -> tuple[Floats, Floats]:
+def _measure_deviations(Z: Floats, known: int, width: int, allowed: Floats) -> tuple[Floats, Floats]:
     """Means and logarithms of roughness of each channel, in the spreads of the reference."""
-    means = np.column_stack([mean_until(z, width) for z in Z.T])
+    means = np.column_stack([average_until(z, width) for z in Z.T])
     level = means / np.sqrt(means[width:known].var(axis=0) + allowed)
     steps = np.abs(np.diff(Z, axis=0, prepend=Z[:1]))
     least = 1e-4 * steps[:known].var(axis=0) + 1e-18
-    rough = np.log(np.column_stack([mean_until(s * s, max(width, 8)) for s in steps.T]) + least)
+    rough = np.log(np.column_stack([average_until(s * s, max(width, 8)) for s in steps.T]) + least)
     part = rough[width:known]
     return level, (rough - part.mean(axis=0)) / (part.std(axis=0) + 0.05)
 
 
-def _whitened(features: Floats, known: int) -> Floats:
+def _whiten_features(features: Floats, known: int) -> Floats:
     """Features in directions without correlation in the reference."""
     values, vectors = np.linalg.eigh(np.cov(features[WIDTHS[-1] : known].T))
     return np.ascontiguousarray(np.clip(features @ vectors / np.sqrt(values + 0.05), -30, 30))
 
 
-def _unforeseen(Z: Floats, known: int) -> Floats:
+def _measure_unforeseen(Z: Floats, known: int) -> Floats:
     before = np.column_stack([np.ones(len(Z)), *[np.roll(Z, lag, axis=0) for lag in LAGS]])
     rows = slice(LAGS[-1], known)
     ridge = 10 * np.eye(before.shape[1])
     weights = np.linalg.solve(before[rows].T @ before[rows] + ridge, before[rows].T @ Z[rows])
     left = Z - before @ weights
     left[: LAGS[-1]] = 0.0
-    return np.asarray(uniform_filter1d(_bag(left / (left[rows].std(axis=0) + 1e-9)), SMOOTH))
+    return np.asarray(uniform_filter1d(_sum_deviations(left / (left[rows].std(axis=0) + 1e-9)), SMOOTH))
 
 
-def _bag(deviations: Floats) -> Floats:
+def _sum_deviations(deviations: Floats) -> Floats:
     """Sum over channels of deviations with long tails."""
     return np.asarray(np.log1p(deviations * deviations / 3).sum(axis=1))
 
 
-def _logarithm(score: Floats, known: int) -> Floats:
+def _take_logarithm(score: Floats, known: int) -> Floats:
     part = score[known // 10 : known]
     middle = float(np.median(part))
     high = float(np.quantile(part, 0.95)) - middle + 1e-9

@@ -67,9 +67,9 @@ class StringCounts:
         each, where = np.unique(codes, return_inverse=True)
         own = np.bincount(where, minlength=len(each))
         before, place = np.unique(each // base, return_inverse=True)
-        counts = _looked_up(self.codes, self.counts, each)
-        totals = _looked_up(self.contexts, self.totals, before)
-        kinds = _looked_up(self.contexts, self.kinds, before)
+        counts = _find_values(self.codes, self.counts, each)
+        totals = _find_values(self.contexts, self.totals, before)
+        kinds = _find_values(self.contexts, self.kinds, before)
         if is_own:
             kinds = kinds - np.bincount(place, counts == own, len(before))
             totals = totals - np.bincount(place, own, len(before))
@@ -84,7 +84,7 @@ class StringCounts:
                 yield other, getattr(self, other).shape, keys.shape
 
 
-def _looked_up(keys: Integers, values: Integers, wanted: Integers) -> Floats:
+def _find_values(keys: Integers, values: Integers, wanted: Integers) -> Floats:
     """The value of each key; 0 for those that there are not."""
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[places] == wanted, values[places], 0).astype(np.float64)
@@ -133,7 +133,7 @@ class LetterSurprise:
                 f"The texts have {len(alphabet):,} different characters; at most {MOST_CHARACTERS:,} "
                 "can be counted. Pass texts of fewer scripts."
             )
-        codes = [codes_of(line, alphabet) for line in lines]
+        codes = [make_codes(line, alphabet) for line in lines]
         base = len(alphabet) + 1
         counts = [StringCounts.of(np.concatenate([each[k] for each in codes]), base) for k in range(ORDER)]
         found = cls(alphabet, counts)
@@ -145,7 +145,7 @@ class LetterSurprise:
         p = np.full(len(line) + 1, UNSEEN)
         goes_on = np.ones(len(p), dtype=bool)
         base = len(self.alphabet) + 1
-        for codes, counted in zip(codes_of(line, self.alphabet), self.counts, strict=True):
+        for codes, counted in zip(make_codes(line, self.alphabet), self.counts, strict=True):
             counted_here = counted.beside(codes, base, is_own=is_own)
             goes_on &= counted_here.totals > 0
             p = np.where(goes_on, counted_here.mixed_with(p), p)
@@ -183,7 +183,7 @@ class LetterSurprise:
         yield "counts", all(isinstance(each, StringCounts) for each in self.counts), True
 
 
-def codes_of(line: str, alphabet: str) -> list[Integers]:
+def make_codes(line: str, alphabet: str) -> list[Integers]:
     """Return the codes of the strings of one to four characters that end at each character and at the end.
 
     A character's digit is its place in the alphabet, from 1; 0 is for one that is not in it.

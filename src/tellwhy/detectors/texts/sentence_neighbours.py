@@ -30,7 +30,7 @@ class SentenceNeighbours:
     @classmethod
     def learn(cls, texts: Sequence[str]) -> SentenceNeighbours:
         """Learn the vectors of texts."""
-        return cls(vectors_of(texts))
+        return cls(compute_vectors_of(texts))
 
     @property
     def n_learned(self) -> int:
@@ -39,7 +39,7 @@ class SentenceNeighbours:
 
     def scores(self, texts: Sequence[str], own: Integers) -> Floats:
         """Return 1 − the mean cosine; `own` tells which learned text each one is, −1 for none."""
-        held = self.vectors[own] if (own >= 0).all() else vectors_of(texts)
+        held = self.vectors[own] if (own >= 0).all() else compute_vectors_of(texts)
         return self._scored(held, own)
 
     def _scored(self, vectors: Floats, own: Integers) -> Floats:
@@ -59,7 +59,7 @@ class SentenceNeighbours:
         """
         words = [match.span() for match in _WORD.finditer(text)]
         without = [text[:start] + text[stop:] for start, stop in words]
-        scores = self._scored(vectors_of([text, *without]), np.full(1 + len(words), own))
+        scores = self._scored(compute_vectors_of([text, *without]), np.full(1 + len(words), own))
         along = np.zeros(len(text))
         for (start, stop), score in zip(words, scores[1:], strict=True):
             along[start:stop] = max(scores[0] - score, 0.0) / (stop - start)
@@ -69,8 +69,8 @@ class SentenceNeighbours:
         yield "vectors", self.vectors.ndim == 2 and len(self.vectors) > 0, True
 
 
-def vectors_of(texts: Sequence[str]) -> Floats:
+def compute_vectors_of(texts: Sequence[str]) -> Floats:
     """Return the vector of each text."""
-    from tellwhy.detectors.texts.sentence_network import sentence_network
+    from tellwhy.detectors.texts.sentence_network import load_sentence_network
 
-    return sentence_network().vectors(texts)
+    return load_sentence_network().vectors(texts)

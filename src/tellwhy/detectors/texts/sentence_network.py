@@ -85,7 +85,7 @@ class SentenceNetwork:
 
     def mean_outputs(self, numbers: Tensor, is_there: Tensor) -> Tensor:
         """Return the mean of what comes out at the pieces of each text, (texts, width)."""
-        found = self._embedded(numbers)
+        found = self._embed_texts(numbers)
         barred = torch.where(is_there[:, None, None] > 0, 0.0, ABSENT)
         for k in range(self.n_layers):
             found = self._layer(found, barred, f"encoder.layer.{k}.")
@@ -97,11 +97,11 @@ class SentenceNetwork:
         """How many layers there are."""
         return sum(name.endswith("attention.self.query.weight") for name in self.weights)
 
-    def _embedded(self, numbers: Tensor) -> Tensor:
+    def _embed_texts(self, numbers: Tensor) -> Tensor:
         words = self.weights["embeddings.word_embeddings.weight"][numbers]
         places = self.weights["embeddings.position_embeddings.weight"][: numbers.shape[1]]
         kind = self.weights["embeddings.token_type_embeddings.weight"][0]
-        return self._normed(words + places + kind, "embeddings.LayerNorm")
+        return self._normalise_layer(words + places + kind, "embeddings.LayerNorm")
 
     def _layer(self, x: Tensor, barred: Tensor, name: str) -> Tensor:
         """Attention, then each place for itself; both are added to what came in."""
@@ -111,11 +111,13 @@ class SentenceNetwork:
         likeness = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         seen = torch.softmax(likeness + barred, dim=-1) @ value
         joined = seen.transpose(1, 2).reshape(x.shape)
-        x = self._normed(
+        x = self._normalise_layer(
             self._linear(joined, f"{name}attention.output.dense") + x, f"{name}attention.output.LayerNorm"
         )
         inner = F.gelu(self._linear(x, f"{name}intermediate.dense"))
-        return self._normed(self._linear(inner, f"{name}output.dense") + x, f"{name}output.LayerNorm")
+        return self._normalise_layer(
+            self._linear(inner, f"{name}output.dense") + x, f"{name}output.LayerNorm"
+        )
 
     def _split(self, x: Tensor, name: str) -> Tensor:
         """(texts, heads, places, width of a head)."""
@@ -124,7 +126,7 @@ class SentenceNetwork:
     def _linear(self, x: Tensor, name: str) -> Tensor:
         return F.linear(x, self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
 
-    def _normed(self, x: Tensor, name: str) -> Tensor:
+    def _normalise_layer(self, x: Tensor, name: str) -> Tensor:
         weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
         return F.layer_norm(x, weight.shape, weight, bias, EPSILON)
 
@@ -141,7 +143,7 @@ def padded(numbers: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 @cache
-def sentence_network() -> SentenceNetwork:
+def load_sentence_network() -> SentenceNetwork:
     """Return the network with the weights of the package."""
     require(PACKAGE, "Comparing texts by what they mean")
     folder = Path(str(files(PACKAGE) / "model"))

@@ -122,12 +122,12 @@ class CorruptionPosterior(BackgroundExplainer):
             self.scored_cells_ = ScoredCells.learn(rows, self.width, generator(self.random_state))
         if self.rate == "auto":
             weighed, _ = self._weighed(rows)
-            self.rate_ = likeliest_rate(weighed, rows.n_owners)
+            self.rate_ = find_likeliest_rate(weighed, rows.n_owners)
 
     def _attribute(self, rows: Rows) -> Attribution:
         if not _is_mixture(rows.score):
             self._check_fitted("scored_cells_")
-        rate = self._used_rate(rows.n_owners)
+        rate = self._choose_rate(rows.n_owners)
         every, half = self._weighed(rows)
         values, n_wrong = probabilities(every, rate)
         stderr = None if half is None else np.abs(values - probabilities(half, rate)[0])
@@ -140,7 +140,7 @@ class CorruptionPosterior(BackgroundExplainer):
             per_owner=True,
         )
 
-    def _used_rate(self, n_cells: int) -> float:
+    def _choose_rate(self, n_cells: int) -> float:
         if self.rate is None:
             return min(WRONG_CELLS / n_cells, MOST_WRONG)
         if not isinstance(self.rate, str):
@@ -192,7 +192,7 @@ def probabilities(weighed: WeighedSets, rate: float) -> tuple[Floats, Floats]:
     return np.minimum(values, 1.0), n_wrong
 
 
-def likeliest_rate(weighed: WeighedSets, n_cells: int) -> float:
+def find_likeliest_rate(weighed: WeighedSets, n_cells: int) -> float:
     """The ρ that makes rows the likeliest: argmax Σ_rows log Σ_A e₀(A) ρ^|A| (1 − ρ)^(d − |A|)."""
     sizes = np.arange(weighed.log_totals.shape[1])
     best = []
@@ -310,20 +310,20 @@ class ScoredCells:
         groups = [np.flatnonzero(rows.owner == owner) for owner in range(rows.n_owners)]
         tried = tuple(TriedValues.of(rows.X, columns, width) for columns in groups)
         found = cls(Surprise.learn(rows.scores()), tried)
-        return replace(found, sharpness=found._likeliest_sharpness(rows, rng))
+        return replace(found, sharpness=found._choose_sharpness(rows, rng))
 
     def weighed(self, rows: Rows, *, most: int) -> tuple[WeighedSets, WeighedSets]:
         """Weigh sets of up to `most` (1 or 2) cells; once with all values, once with every other of them.
 
         How much the two differ tells how good the sums are.
         """
-        alone = self._tried_alone(rows)
-        found = [self._singles(alone, self.sharpness, is_half=half) for half in (False, True)]
+        alone = self._try_alone(rows)
+        found = [self._weigh_singles(alone, self.sharpness, is_half=half) for half in (False, True)]
         if most > 1 and len(self.tried) > 1:
             self._weigh_pairs(rows, alone.slab, found)
         return found[0].sets(), found[1].sets()
 
-    def _likeliest_sharpness(self, rows: Rows, rng: np.random.Generator) -> float:
+    def _choose_sharpness(self, rows: Rows, rng: np.random.Generator) -> float:
         """Plant a wrong cell in every other of some rows, and choose the τ that tells them best."""
         chosen = rng.permutation(len(rows.X))[:N_PLANTED]
         X = rows.X[chosen]
@@ -334,24 +334,24 @@ class ScoredCells:
             X[place, tried.columns] = tried.drawn(1, rng)[0]
         left_out = None if rows.left_out is None else rows.left_out[chosen]
         output = None if rows.output is None else rows.output[chosen]
-        alone = self._tried_alone(replace(rows, X=X, left_out=left_out, output=output))
+        alone = self._try_alone(replace(rows, X=X, left_out=left_out, output=output))
         gains = []
         for sharpness in SHARPNESSES:
-            weights = self._singles(alone, sharpness)
+            weights = self._weigh_singles(alone, sharpness)
             truth = np.where(planted, weights.single[np.arange(len(X)), owners], weights.none)
             prior = np.where(planted, -np.log(len(self.tried)), 0.0)  # as often one wrong cell as none
             all_sets = np.logaddexp(weights.none, logsumexp(weights.single, axis=1) - np.log(len(self.tried)))
             gains.append((truth + prior - all_sets).mean())
         return SHARPNESSES[int(np.argmax(gains))]
 
-    def _tried_alone(self, rows: Rows) -> _Alone:
+    def _try_alone(self, rows: Rows) -> _Alone:
         """Try each value in each cell."""
         own = self.surprise.value(rows.scores())
         slab = np.stack([t.log_slab(rows.X[:, t.columns]) for t in self.tried], axis=1)
         every = np.arange(len(rows.X))
         return _Alone(own, slab, [self._surprises(rows, every, t.columns, t.values) for t in self.tried])
 
-    def _singles(self, alone: _Alone, sharpness: float, *, is_half: bool = False) -> _Weights:
+    def _weigh_singles(self, alone: _Alone, sharpness: float, *, is_half: bool = False) -> _Weights:
         """log e₀ of no cell and of each, by all values or by every other of them."""
         sums = []
         for tried, found in zip(self.tried, alone.surprises, strict=True):

@@ -118,7 +118,7 @@ class MixtureCells:
         totals = [level.log_weights[:, 0]]
         shares = []
         for _ in range(min(most, X.shape[1])):
-            children, grown = self._extended(level, slopes, log_slab)
+            children, grown = self._extend_sets(level, slopes, log_slab)
             totals.append(logsumexp(grown.reshape(len(X), -1), axis=1))
             if not np.isfinite(totals).all():
                 raise InvalidInput(
@@ -129,7 +129,7 @@ class MixtureCells:
             level = _best(level, children, grown, n_kept)
         return WeighedSets(np.stack(totals, axis=1), np.stack(shares, axis=1))
 
-    def _extended(self, level: _Level, slopes: Floats, log_slab: Floats) -> tuple[Floats, Floats]:
+    def _extend_sets(self, level: _Level, slopes: Floats, log_slab: Floats) -> tuple[Floats, Floats]:
         """Add each column to each set: terms of the components (n, B, d, K), and log e₀ (n, B, d)."""
         members = level.members
         n, n_parents = members.shape[:2]
@@ -150,13 +150,13 @@ class MixtureCells:
             spread = np.maximum(spread, np.finfo(float).tiny)
             gain = 0.5 * slope**2 / spread - 0.5 * np.log(spread) + 0.5 * _LOG_2PI
             terms[..., k] = level.terms[:, :, k, None] + gain
-        inside = _slab_of_members(members, log_slab)
+        inside = _make_slab_of_members(members, log_slab)
         with np.errstate(over="ignore", invalid="ignore"):
             grown = logsumexp(terms, axis=3) + inside[:, :, None] + log_slab[:, None, :]
         return terms, np.where(_is_new(members, d), grown, -np.inf)
 
 
-def _slab_of_members(members: Integers, log_slab: Floats) -> Floats:
+def _make_slab_of_members(members: Integers, log_slab: Floats) -> Floats:
     n = len(members)
     found = np.take_along_axis(log_slab, members.reshape(n, -1), axis=1)
     return np.asarray(found.reshape(members.shape).sum(axis=2))

@@ -30,7 +30,7 @@ def _log_sum_exp(a):
 
 
 @njit(nogil=True, cache=True)
-def kernel_energies(Z, points, weights, skip, starts, columns, energies):
+def compute_kernel_energies(Z, points, weights, skip, starts, columns, energies):
     """−log Σ_j α_j exp(−½ Σ_{i in group} (z_i − v_ij)²); points: (d, m).
 
     Group g has the columns `columns[starts[g]:starts[g + 1]]`: those made from one of the user's columns.
@@ -75,7 +75,7 @@ def _pick(step, n_picked, candidates, level, position, energies):
 
 
 @njit(nogil=True, cache=True)
-def kernel_sequence(Z, points, weights, skip, n_picked, position, energies):
+def pick_kernel_sequence(Z, points, weights, skip, n_picked, position, energies):
     """Pick features of a Gaussian kernel model one by one; points: (d, m)."""
     d, m = points.shape
     log_weights = np.log(weights)
@@ -90,9 +90,9 @@ def kernel_sequence(Z, points, weights, skip, n_picked, position, energies):
             joint[skip[n]] = -np.inf
         level = -_log_sum_exp(joint)
         position[n, :] = -1
-        _half_squares(Z[n], points, halves, factors, least)
+        _compute_half_squares(Z[n], points, halves, factors, least)
         for step in range(min(n_picked + 1, d)):  # one more than picked: energies of those left over
-            _kernel_candidates(joint, halves, factors, least, position[n], candidates)
+            _weigh_kernel_candidates(joint, halves, factors, least, position[n], candidates)
             chosen = _pick(step, n_picked, candidates, level, position[n], energies[n])
             if chosen < 0:
                 break
@@ -102,7 +102,7 @@ def kernel_sequence(Z, points, weights, skip, n_picked, position, energies):
 
 
 @njit(nogil=True, cache=True)
-def _half_squares(z, points, halves, factors, least):
+def _compute_half_squares(z, points, halves, factors, least):
     """½(z_i − v_ij)², its least value over the points, and exp(least − it), once for all steps of a row."""
     d, m = points.shape
     for i in range(d):
@@ -116,7 +116,7 @@ def _half_squares(z, points, halves, factors, least):
 
 
 @njit(nogil=True, cache=True)
-def _kernel_candidates(joint, halves, factors, least, position, candidates):
+def _weigh_kernel_candidates(joint, halves, factors, least, position, candidates):
     """−log Σ_j exp(joint_j − halves_ij) for each feature not picked yet.
 
     A product of two exponentials that are there already is far cheaper than a new one. Where all products
@@ -137,7 +137,7 @@ def _kernel_candidates(joint, halves, factors, least, position, candidates):
 
 
 @njit(nogil=True, cache=True)
-def mixture_sequence(X, log_weights, means, covariances, n_picked, position, energies):
+def pick_mixture_sequence(X, log_weights, means, covariances, n_picked, position, energies):
     """Pick features of a Gaussian mixture one by one.
 
     Given the picked features S, component k has residuals x − E[x|x_S, k], variances Var[x|x_S, k] and the
@@ -159,7 +159,7 @@ def mixture_sequence(X, log_weights, means, covariances, n_picked, position, ene
         level = 0.0
         position[n, :] = -1
         for step in range(min(n_picked + 1, d)):
-            _mixture_candidates(joint, residual, variance, position[n], candidates)
+            _weigh_mixture_candidates(joint, residual, variance, position[n], candidates)
             chosen = _pick(step, n_picked, candidates, level, position[n], energies[n])
             if chosen < 0:
                 break
@@ -175,7 +175,7 @@ def _log_normal(residual, variance):
 
 
 @njit(nogil=True, cache=True)
-def _mixture_candidates(joint, residual, variance, position, candidates):
+def _weigh_mixture_candidates(joint, residual, variance, position, candidates):
     """−log p(x_S, x_i) for each feature i not picked yet."""
     terms = np.empty(len(joint))
     for i in range(len(position)):

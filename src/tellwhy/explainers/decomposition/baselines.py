@@ -28,7 +28,7 @@ from tellwhy.core.score import (
 from tellwhy.data.pieces import HasPatches
 from tellwhy.explainers.base import BackgroundExplainer, ScoreExplainer, lacks
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
-from tellwhy.scoring.distance_scores import nearest_points
+from tellwhy.scoring.distance_scores import find_nearest_points
 from tellwhy.scoring.function_scores import FlatScore
 
 
@@ -48,12 +48,12 @@ class ExpectedValue(ScoreExplainer):
     def _attribute(self, rows: Rows) -> Attribution:
         if not isinstance(rows.score, HasExpansion):
             raise lacks(rows.score, "ExpectedValue", "support points")
-        expected = _expected(rows.score.expansion)
+        expected = _compute_expected(rows.score.expansion)
         # the score of a training row includes itself here: ū does, too
         return Attribution(np.square(rows.X - expected), rows.scores())
 
 
-def _expected(expansion: Expansion) -> Floats:
+def _compute_expected(expansion: Expansion) -> Floats:
     """Mean of the points that a score is made of, by their weights where they have any."""
     if isinstance(expansion, KernelExpansion):
         return np.asarray(expansion.weights @ expansion.points)
@@ -83,7 +83,7 @@ class NearestSupport(ScoreExplainer):
             raise UnsupportedModel(
                 "NearestSupport needs support points; this model is a distance to a centre."
             )
-        nearest = nearest_points(points, rows.X, rows.skipped)
+        nearest = find_nearest_points(points, rows.X, rows.skipped)
         return Attribution((rows.X - points[nearest]) ** 2, rows.scores())
 
 
@@ -163,13 +163,13 @@ class Sobel(ScoreExplainer):
 
     def _attribute(self, rows: Rows) -> Attribution:
         shape = rows.X.shape[1:] if rows.shape is None else rows.shape
-        n_axes = _n_axes(rows.score, shape)
+        n_axes = _count_axes(rows.score, shape)
         inputs = rows.X.reshape(len(rows.X), *shape)
         edges = np.stack([_edges(one, n_axes) for one in inputs])
         return Attribution(edges.reshape(rows.X.shape), rows.scores())
 
 
-def _n_axes(score: object, shape: tuple[int, ...]) -> int:
+def _count_axes(score: object, shape: tuple[int, ...]) -> int:
     """Axes of a picture or series, without that of its channels."""
     inner = score.inner if isinstance(score, FlatScore) else score
     if isinstance(inner, HasPatches):

@@ -26,8 +26,8 @@ from tellwhy.core.progress import shown
 from tellwhy.core.score import Floats, HasLinear, Integers
 from tellwhy.explainers.base import BackgroundExplainer, lacks
 from tellwhy.explainers.rows import Attribution, Rows
-from tellwhy.scoring.adapters.pipelines import owners_of_chain
-from tellwhy.scoring.model_rows import estimator_kind, fitted_names
+from tellwhy.scoring.adapters.pipelines import trace_owners_of_chain
+from tellwhy.scoring.model_rows import find_estimator_kind, read_fitted_names
 
 
 @runtime_checkable
@@ -108,16 +108,16 @@ class LinearModel:
     @classmethod
     def of(cls, model: object) -> LinearModel:
         """Read a fitted model, or say why it cannot be read."""
-        steps, last = linear_parts(model)
+        steps, last = read_linear_parts(model)
         if not isinstance(last, IsLinear):
             raise UnsupportedModel(
                 f"LinearRelevance needs a fitted linear classifier with coef_, intercept_ and classes_; got "
                 f"{type(last).__name__}."
             )
         check_is_fitted(last)
-        weights, intercept = weights_of_all(last)
+        weights, intercept = read_weights_of_all(last)
         centre = last.centre_ if isinstance(last, HasCentre) else None
-        names = fitted_names(last)
+        names = read_fitted_names(last)
         return cls(type(last).__name__, weights, intercept, np.asarray(last.classes_), centre, steps, names)
 
     def features(self, X: ArrayLike) -> sparse.csr_array:
@@ -152,11 +152,11 @@ def is_linear(model: object) -> bool:
     """Whether a model is a fitted linear classifier, or a pipeline that ends in one."""
     if isinstance(model, LearnsWords):
         return "classifier_" in vars(model)
-    last = linear_parts(model)[1] if isinstance(model, Pipeline) else model
-    return isinstance(last, IsLinear) and estimator_kind(last) == "classifier"
+    last = read_linear_parts(model)[1] if isinstance(model, Pipeline) else model
+    return isinstance(last, IsLinear) and find_estimator_kind(last) == "classifier"
 
 
-def linear_parts(model: Any) -> tuple[Any, Any]:
+def read_linear_parts(model: Any) -> tuple[Any, Any]:
     """Return what turns rows into features (None: nothing does) and the classifier at the end of a model."""
     if isinstance(model, LearnsWords):
         check_is_fitted(model)
@@ -166,7 +166,7 @@ def linear_parts(model: Any) -> tuple[Any, Any]:
     return None, model
 
 
-def weights_of_all(model: IsLinear) -> tuple[Any, Floats]:
+def read_weights_of_all(model: IsLinear) -> tuple[Any, Floats]:
     """Weights and intercepts of every class; scikit-learn's models of two classes hold the second's only."""
     coef = model.coef_
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), coef.shape[0])
@@ -262,7 +262,7 @@ class LinearRelevance(TakesOldNames):
         rows = model.features(X)
         chosen, rivals = _classes(model, model.scores(rows), self.target, self.against)
         direction, base = _direction(model, chosen, rivals)
-        told = _Told.of(self, model, X, _products(rows, direction, model.centre), rows)
+        told = _Told.of(self, model, X, _compute_products(rows, direction, model.centre), rows)
         what = "the score of the class" if rivals is None else "the lead of the class over its rival"
         return Explanation(
             values=told.values,
@@ -304,8 +304,12 @@ class _Told:
         is_table = model.steps is not None and np.ndim(X) == 2 and explainer.feature_names is None
         if not is_table:
             is_told_alike = model.steps is None or np.ndim(X) != 2
-            return cls(values, explainer.names(X, model), _plain_data(X) if is_told_alike else rows.toarray())
-        owner = owners_of_chain([step for _, step in model.steps.steps], np.shape(X)[1], values.shape[1])
+            return cls(
+                values, explainer.names(X, model), _keep_plain_data(X) if is_told_alike else rows.toarray()
+            )
+        owner = trace_owners_of_chain(
+            [step for _, step in model.steps.steps], np.shape(X)[1], values.shape[1]
+        )
         if (
             owner is None
         ):  # columns were mixed: values belong to the mixtures, and so do the numbers beside them
@@ -313,7 +317,11 @@ class _Told:
         belongs = sparse.csr_array(
             (np.ones(len(owner)), (np.arange(len(owner)), owner)), shape=(len(owner), np.shape(X)[1])
         )
-        return cls(np.asarray(values @ belongs), list_columns(X) or fitted_names(model.steps), _plain_data(X))
+        return cls(
+            np.asarray(values @ belongs),
+            list_columns(X) or read_fitted_names(model.steps),
+            _keep_plain_data(X),
+        )
 
 
 def _classes(
@@ -359,7 +367,7 @@ def _rows_of(weights: Any, at: Integers) -> Floats:
     return np.asarray(found.toarray() if sparse.issparse(found) else found)
 
 
-def _products(rows: sparse.csr_array, direction: Floats, centre: Floats | None) -> Floats:
+def _compute_products(rows: sparse.csr_array, direction: Floats, centre: Floats | None) -> Floats:
     if centre is not None:  # what is zero in the row is not zero from the centre: nothing stays sparse
         return np.asarray((rows.toarray() - centre) * direction)
     values = rows.multiply(direction)
@@ -375,7 +383,7 @@ def _extras(model: LinearModel, chosen: Integers, rivals: Integers | None) -> Ex
     return Extras(extras)
 
 
-def _plain_data(data: Any) -> Any:
+def _keep_plain_data(data: Any) -> Any:
     """Rows that can be sliced and saved: an explanation is dense, and texts are text."""
     if sparse.issparse(data):
         return data.toarray()

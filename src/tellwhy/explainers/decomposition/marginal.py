@@ -52,7 +52,7 @@ def has_marginals(score: Any) -> bool:
     return _kind(score) is not None
 
 
-def marginal_model(rows: Rows, explainer: str) -> MarginalModel:
+def choose_marginal_model(rows: Rows, explainer: str) -> MarginalModel:
     """Return the marginals of a score at some rows, or say which method does without them."""
     kind = _kind(rows.score)
     if kind is None:
@@ -108,9 +108,9 @@ class MixtureMarginals:
 
     def energies(self) -> Floats:
         """−log p of each of the user's columns, together where several score columns were made from one."""
-        single = self._single_energies()
+        single = self._compute_single_energies()
         found = np.zeros((len(self.rows.X), self.rows.n_owners))
-        for owner, columns in enumerate(_columns_of(self.rows)):
+        for owner, columns in enumerate(_list_columns_of(self.rows)):
             if len(columns) == 1:
                 found[:, owner] = single[:, columns[0]]
             elif len(columns) > 1:
@@ -118,7 +118,7 @@ class MixtureMarginals:
                 found[:, owner] = block.value(self.rows.X[:, columns])
         return found
 
-    def _single_energies(self) -> Floats:
+    def _compute_single_energies(self) -> Floats:
         """−log Σ_k π_k N(x_i; μ_ki, Σ_k,ii), shape (n, d)."""
         X = self.rows.X
         mixture = self.mixture
@@ -141,7 +141,7 @@ class MixtureMarginals:
         with np.errstate(divide="ignore"):
             log_weights = np.log(mixture.weights)
         for batch in track_batches(len(X), 8 * mixture.covariances.size, "picking features"):
-            _compiled.mixture_sequence(
+            _compiled.pick_mixture_sequence(
                 X[batch],
                 log_weights,
                 mixture.means,
@@ -150,7 +150,7 @@ class MixtureMarginals:
                 position[batch],
                 energies[batch],
             )
-        return _of_owners(self.rows, position, energies)
+        return _tell_of_owners(self.rows, position, energies)
 
 
 class KernelMarginals:
@@ -174,10 +174,10 @@ class KernelMarginals:
         the score's columns.
         """
         found = np.zeros((len(self.rows.X), self.rows.n_owners))
-        groups = _columns_of(self.rows)
+        groups = _list_columns_of(self.rows)
         starts = np.cumsum([0, *(len(columns) for columns in groups)])
         for batch, Z in self._batches("marginal energies", self.rows.n_owners):
-            _compiled.kernel_energies(
+            _compiled.compute_kernel_energies(
                 Z,
                 self.points,
                 self.score.expansion.weights,
@@ -194,7 +194,7 @@ class KernelMarginals:
         position = np.empty(shape, dtype=np.int64)
         energies = np.empty(shape)
         for batch, Z in self._batches("picking features", shape[1]):
-            _compiled.kernel_sequence(
+            _compiled.pick_kernel_sequence(
                 Z,
                 self.points,
                 self.score.expansion.weights,
@@ -203,7 +203,7 @@ class KernelMarginals:
                 position[batch],
                 energies[batch],
             )
-        return _of_owners(self.rows, position, energies + self.score.offset / shape[1])
+        return _tell_of_owners(self.rows, position, energies + self.score.offset / shape[1])
 
     def _batches(self, label: str, n_results: int) -> Any:
         """Rows in the coordinates of the scaled support points."""
@@ -213,12 +213,12 @@ class KernelMarginals:
             yield batch, self.score.points.rescale(self.rows.X[batch])
 
 
-def _columns_of(rows: Rows) -> list[Integers]:
+def _list_columns_of(rows: Rows) -> list[Integers]:
     """Score columns made from each of the user's columns."""
     return [np.flatnonzero(rows.owner == owner) for owner in range(rows.n_owners)]
 
 
-def _of_owners(rows: Rows, position: Integers, energies: Floats) -> Sequence:
+def _tell_of_owners(rows: Rows, position: Integers, energies: Floats) -> Sequence:
     """Tell a sequence of score columns in the user's columns.
 
     A column of the user's is picked together with the first score column made from it.
@@ -265,7 +265,7 @@ class Marginal(ScoreExplainer):
     leaves_rows_out = True
 
     def _attribute(self, rows: Rows) -> Attribution:
-        model = marginal_model(rows, "Marginal")
+        model = choose_marginal_model(rows, "Marginal")
         # energies of single features leave out what features share: only errors add up to the score
         kind = "attribution" if model.adds_up else "ranking"
         return Attribution(model.energies(), rows.scores(), per_owner=True, kind=kind)
@@ -311,7 +311,7 @@ class SequentialFeature(ScoreExplainer):
         self.n_picked = n_picked
 
     def _attribute(self, rows: Rows) -> Attribution:
-        model = marginal_model(rows, "SequentialFeature")
+        model = choose_marginal_model(rows, "SequentialFeature")
         found = model.sequence(rows.X.shape[1] if self.n_picked is None else self.n_picked)
         values = 1.0 - found.position / rows.n_owners
         extras = {"conditional_energy": found.energies}

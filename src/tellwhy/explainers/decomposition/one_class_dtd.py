@@ -27,7 +27,7 @@ from tellwhy.core.score import Floats, HasExpansion, Integers, KernelExpansion, 
 from tellwhy.explainers.base import ScoreExplainer, lacks
 from tellwhy.explainers.rows import Attribution, Rows
 from tellwhy.scoring.moved_columns import LEAST_MOVED, MovedColumns, Naming
-from tellwhy.scoring.one_class import KernelScore, relevance, usual_relevance
+from tellwhy.scoring.one_class import KernelScore, measure_usual_relevance, relevance
 from tellwhy.scoring.reference_rows import find_reference_rows
 
 MOST_ROWS = 300  # ordinary rows, and as many with one column moved: their explanation costs little
@@ -74,16 +74,16 @@ class OrdinaryRows:
     @cached_property
     def usual(self) -> Floats:
         """The relevance that each of the user's columns usually has."""
-        found: Floats = self._found_once("usual", self._find_usual)
+        found: Floats = self._find_once("usual", self._find_usual)
         return found
 
     @cached_property
     def naming(self) -> Naming:
         """Which form names the moved column of altered ordinary rows; the same rows every time."""
-        found: Naming = self._found_once("naming", self._find_naming)
+        found: Naming = self._find_once("naming", self._find_naming)
         return found
 
-    def _found_once(self, what: str, find: Callable[[], Any]) -> Any:
+    def _find_once(self, what: str, find: Callable[[], Any]) -> Any:
         """Find something, or take what was found before for the same model and columns."""
         if self.are_given:
             return find()
@@ -99,7 +99,7 @@ class OrdinaryRows:
 
     def _find_usual(self) -> Floats:
         values, scores = relevance(self.rows.score, self.rows.X, self.rows.skipped)
-        return usual_relevance(self.rows.by_owner(values), scores)
+        return measure_usual_relevance(self.rows.by_owner(values), scores)
 
     def _find_naming(self) -> Naming:
         rows = self.rows
@@ -222,9 +222,9 @@ class OneClassDTD(ScoreExplainer):
         values, scores = relevance(score, rows.X, rows.skipped)
         base = score.base_values(rows.skipped) if isinstance(score, KernelScore) else 0.0
         plain = Attribution(values, scores, base, params={"rows_left_out": int((rows.skipped >= 0).sum())})
-        return plain if self.relative is False else self._beside_usual(rows, plain)
+        return plain if self.relative is False else self._compare_with_usual(rows, plain)
 
-    def _beside_usual(self, rows: Rows, plain: Attribution) -> Attribution:
+    def _compare_with_usual(self, rows: Rows, plain: Attribution) -> Attribution:
         """Relevance beside what is usual of it, or as it is where the rule of "auto" says so."""
         ordinary = self._ordinary(rows)
         if ordinary is None and self.relative is True:
@@ -236,9 +236,9 @@ class OneClassDTD(ScoreExplainer):
             words = "plain relevance: there are no ordinary rows to compare it with"
             return replace(plain, params={**plain.params, "form": words})
         if self.relative == "auto" and not ordinary.naming.prefers_relative:
-            return replace(plain, params={**plain.params, "form": f"plain relevance: {_why(ordinary)}"})
+            return replace(plain, params={**plain.params, "form": f"plain relevance: {_tell_why(ordinary)}"})
         values = rows.by_owner(plain.values)
-        why = "asked for" if self.relative is True else _why(ordinary)
+        why = "asked for" if self.relative is True else _tell_why(ordinary)
         params = {
             "form": f"relevance beside the usual one: {why}",
             "usual_relevance": ordinary.usual.tolist(),
@@ -266,7 +266,7 @@ class OneClassDTD(ScoreExplainer):
     def explain_support(self, X: ArrayLike) -> SupportExplanation:
         """Explain outlierness by support points, equations 4 and 5: R_j = p_j · o (Σ_j R_j = o)."""
         validate_parameters(self)
-        rows = self._kernel_rows(X)
+        rows = self._find_kernel_rows(X)
         score: KernelScore = rows.score
         shares = np.empty((len(rows.X), len(score.expansion.weights)))
         scores = np.empty(len(rows.X))
@@ -278,7 +278,7 @@ class OneClassDTD(ScoreExplainer):
     def explain_inliers(self, X: ArrayLike) -> SupportExplanation:
         """Explain inlierness by support points, equation 3: R_j = α_j k(r_j) (Σ_j R_j = g)."""
         validate_parameters(self)
-        rows = self._kernel_rows(X)
+        rows = self._find_kernel_rows(X)
         score: KernelScore = rows.score
         values = np.empty((len(rows.X), len(score.expansion.weights)))
         for batch in score.pooled(rows.X, "shares", rows.skipped):
@@ -286,7 +286,7 @@ class OneClassDTD(ScoreExplainer):
             values[batch.rows] = batch.coefficients * inlierness[:, None]
         return _support(score, values, values.sum(axis=1), "inlierness g(x) = Σ_j α_j k(‖x − u_j‖)")
 
-    def _kernel_rows(self, X: ArrayLike) -> Rows:
+    def _find_kernel_rows(self, X: ArrayLike) -> Rows:
         rows = self.rows(X)
         if not isinstance(rows.score, HasExpansion):
             raise lacks(rows.score, "OneClassDTD", "support points and a kernel")
@@ -309,10 +309,10 @@ class OneClassDTD(ScoreExplainer):
                 f"training_rows must hold one whole number per explained row ({len(X)}), −1 for a new row. "
                 f"Got an array of shape {given.shape} and dtype {given.dtype}."
             )
-        return score.leave_some(_points_of(given, score.remembered))
+        return score.leave_some(_find_points_of(given, score.remembered))
 
 
-def _why(ordinary: OrdinaryRows) -> str:
+def _tell_why(ordinary: OrdinaryRows) -> str:
     """What the choice between the two forms rests on."""
     naming = ordinary.naming
     if not naming.n:
@@ -324,7 +324,7 @@ def _why(ordinary: OrdinaryRows) -> str:
     )
 
 
-def _points_of(training_rows: Integers, expansion: Remembered) -> Integers:
+def _find_points_of(training_rows: Integers, expansion: Remembered) -> Integers:
     rows = expansion.training_rows
     n_training = expansion.n_training
     if rows is None or n_training is None:

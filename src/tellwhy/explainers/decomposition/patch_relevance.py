@@ -69,36 +69,36 @@ class PatchRelevance(ScoreExplainer):
         score = rows.score.inner if isinstance(rows.score, FlatScore) else rows.score
         inputs = rows.X if rows.shape is None else rows.X.reshape(len(rows.X), *rows.shape)
         if isinstance(score, HasFeatures):
-            return self._through_network(score, score.checked(inputs))
+            return self._explain_through_network(score, score.checked(inputs))
         if not isinstance(score, HasPatches):
             raise lacks(score, "PatchRelevance", "patches (tellwhy.detectors.PatchModel)")
         refuse_set(self, "through", "models of a network's features, back through which it goes")
-        return _attribution(self._explained_patches(score, score.checked(inputs)), len(inputs))
+        return _make_attribution(self._explain_patches(score, score.checked(inputs)), len(inputs))
 
-    def _through_network(self, score: Any, inputs: Floats) -> Attribution:
+    def _explain_through_network(self, score: Any, inputs: Floats) -> Attribution:
         """Explain activations, and carry their relevance back to the inputs."""
         features = score.features
         activations = features.activations(inputs)
-        found = self._explained_patches(score.patches, score.patches.checked(activations))
+        found = self._explain_patches(score.patches, score.patches.checked(activations))
         if found["kind"] != "attribution":
             raise UnsupportedModel(
                 f"{found['by']} gives no shares of the score that could be carried back through the network. "
                 "Leave by= out."
             )
-        named = _rule_or_composite(self.through)
+        named = _name_rule_or_composite(self.through)
         lrp = card("network explainer", "LRP").cls(features.network, **named)
         x = features.as_tensor(inputs)
         carried = lrp.from_outputs(x, features.as_output(found["values"]))
         values = features.as_inputs(carried, inputs.shape[1:])
-        return _attribution({**found, "values": values}, len(inputs))
+        return _make_attribution({**found, "values": values}, len(inputs))
 
-    def _explained_patches(self, score: Any, inputs: Floats) -> dict[str, Any]:
+    def _explain_patches(self, score: Any, inputs: Floats) -> dict[str, Any]:
         """Explain piece after piece, and add up in the order of the pieces: threads do not change a digit."""
         if isinstance(score, OnDevice) and self.by in ("auto", "OneClassDTD"):
-            return _on_device(score.on_device.relevance(inputs), len(inputs))
+            return _explain_on_device(score.on_device.relevance(inputs), len(inputs))
         prepared = score.patch_rows.prepared(inputs)
         tasks = score.pieces_and_scores(inputs.shape)
-        explainers = {id(inner): self._explainer(inner) for _, inner in tasks}
+        explainers = {id(inner): self._make_explainer(inner) for _, inner in tasks}
         values = np.zeros(inputs.shape)
         positions = np.zeros((len(inputs), *score.patch_rows.windows.grid(inputs.shape[1:])))
         bases = np.zeros_like(positions)
@@ -123,9 +123,9 @@ class PatchRelevance(ScoreExplainer):
             "left_out": n_left_out,
         }
 
-    def _explainer(self, inner: Any) -> Any:
+    def _make_explainer(self, inner: Any) -> Any:
         """Return an explainer of single patches that is ready to explain."""
-        chosen = _automatic(inner) if self.by == "auto" else card("explainer", self.by)
+        chosen = _choose_automatically(inner) if self.by == "auto" else card("explainer", self.by)
         explainer = chosen.cls(inner)
         if isinstance(explainer, LearnsFromRows):
             if not isinstance(inner, HasReferenceRows):
@@ -136,7 +136,7 @@ class PatchRelevance(ScoreExplainer):
         return explainer
 
 
-def _attribution(found: dict[str, Any], n: int) -> Attribution:
+def _make_attribution(found: dict[str, Any], n: int) -> Attribution:
     return Attribution(
         found["values"].reshape(n, -1),
         found["scores"],
@@ -147,19 +147,19 @@ def _attribution(found: dict[str, Any], n: int) -> Attribution:
     )
 
 
-def _on_device(found: dict[str, Any], n: int) -> dict[str, Any]:
+def _explain_on_device(found: dict[str, Any], n: int) -> dict[str, Any]:
     """What a device found, in the words of what threads find."""
     scores = found["positions"].reshape(n, -1).sum(axis=1)
     return {**found, "scores": scores, "by": "OneClassDTD", "kind": "attribution"}
 
 
-def _rule_or_composite(name: str) -> dict[str, str]:
+def _name_rule_or_composite(name: str) -> dict[str, str]:
     """The parameter of LRP that a name is for: composites name several rules at once."""
     several = name.startswith(("preset", "epsilon_plus"))
     return {"composite": name} if several else {"rule": name}
 
 
-def _automatic(inner: Any) -> Card:
+def _choose_automatically(inner: Any) -> Card:
     """The cheapest exact method: others are too slow for the hundred thousand patches of a picture."""
     direct = [c for c in cards("explainer") if c.automatic == 0 and c.name != "PatchRelevance"]
     for candidate in direct:

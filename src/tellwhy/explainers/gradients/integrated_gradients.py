@@ -371,7 +371,7 @@ class IntegratedGradients(BackgroundExplainer):
             raise lacks(rows.score, "IntegratedGradients", "a gradient (Occlusion explains any score)")
         # a network is used best with whole batches: as many lines at once as their gradients fill one
         together = -(-self.network_batch // self.n_steps) if self._is_of_network() else 1
-        lines = Lines(rows.score, rows.X, self._reference_row(rows), rows.without, together)
+        lines = Lines(rows.score, rows.X, self._read_reference_row(rows), rows.without, together)
         found = self.integrated(lines)
         extras = {"n_gradients": found.n_gradients}
         return Attribution(found.values, found.scores, found.base, extras=extras, params=self.used())
@@ -437,7 +437,7 @@ class IntegratedGradients(BackgroundExplainer):
             used["baseline"] = np.asarray(self.baseline.detach().cpu())
         return used
 
-    def _reference_row(self, rows: Rows) -> Floats:
+    def _read_reference_row(self, rows: Rows) -> Floats:
         """Return the reference in the columns that the score sees."""
         reference = self.baseline
         if reference is None:  # an empty picture is a picture; a table's row of zeros may be very odd

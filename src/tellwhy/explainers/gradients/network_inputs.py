@@ -20,11 +20,11 @@ from tellwhy.scoring.network_passes import (
     TrailingSoftmax,
     check_model,
     check_target,
-    chosen_outputs,
+    choose_outputs,
+    copy_sharing_weights,
     describe,
     pick_scores,
     placed,
-    sharing_copy,
     untouched,
 )
 
@@ -55,7 +55,7 @@ class MovedInputs:
     ):
         check_model(model)
         there = placed(model, device)
-        self.model = sharing_copy(
+        self.model = copy_sharing_weights(
             there.model
         )  # hooks are put on it for a moment, and never on the user's own
         self.device = there.device
@@ -73,7 +73,7 @@ class MovedInputs:
         parts = []
         for tensor, place in zip(rows.tensors, self.places, strict=True):
             if place.shape is not None:
-                moved = tensor if place.embedding is None else _vectors(place, tensor)
+                moved = tensor if place.embedding is None else _embed_tokens(place, tensor)
                 parts.append(moved.reshape(len(rows), -1).double().cpu().numpy())
         return np.concatenate(parts, axis=1)
 
@@ -95,7 +95,7 @@ class MovedInputs:
             with untouched(self.device), torch.no_grad():
                 outputs = self.rows.take(batch).apply(self.model)
             wanted = self.target[batch] if isinstance(self.target, np.ndarray) else self.target
-            found.append(chosen_outputs(outputs, wanted).cpu().numpy())
+            found.append(choose_outputs(outputs, wanted).cpu().numpy())
         return np.concatenate(found)
 
     def value(self, Z: Floats, output: Integers, row: Integers) -> Floats:
@@ -157,7 +157,7 @@ class MovedInputs:
         return [numbers[start : start + self.batch_size] for start in range(0, len(numbers), self.batch_size)]
 
 
-def _vectors(place: Place, tokens: Tensor) -> Tensor:
+def _embed_tokens(place: Place, tokens: Tensor) -> Tensor:
     assert place.embedding is not None
     with torch.no_grad():
         return place.embedding(tokens)

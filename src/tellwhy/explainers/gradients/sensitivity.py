@@ -13,7 +13,7 @@ from tellwhy.core.params import Rules
 from tellwhy.core.score import CentreDistance, Floats, HasExpansion, HasGradient
 from tellwhy.explainers.base import ScoreExplainer, lacks
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows
-from tellwhy.scoring.distance_scores import nearest_points
+from tellwhy.scoring.distance_scores import find_nearest_points
 
 
 class Sensitivity(ScoreExplainer):
@@ -120,7 +120,7 @@ def _nearest(rows: Rows) -> Floats:
     expansion = rows.score.expansion
     if isinstance(expansion, CentreDistance):
         return np.asarray(rows.score.nearest(rows.X))
-    return np.asarray(expansion.points[nearest_points(expansion.points, rows.X, rows.skipped)])
+    return np.asarray(expansion.points[find_nearest_points(expansion.points, rows.X, rows.skipped)])
 
 
 def _level(rows: Rows, scores: Floats, at_goal: Floats) -> Floats:

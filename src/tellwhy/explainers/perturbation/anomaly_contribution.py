@@ -97,9 +97,9 @@ class AnomalyContribution(BackgroundExplainer):
         self.scale_ = spread.deviation
         self.least_ = float(rows.scores().min())
         d = rows.X.shape[1]
-        self.neighbours_ = Neighbours.draw(self._n_pairs(d), d, self.width, self.random_state)
+        self.neighbours_ = Neighbours.draw(self._count_pairs_of_noise(d), d, self.width, self.random_state)
 
-    def _n_pairs(self, d: int) -> int:
+    def _count_pairs_of_noise(self, d: int) -> int:
         if isinstance(self.n_samples, str):
             return max(128, min(2 * d, d + 1024))
         if self.n_samples < 2 * (d + 2):
@@ -122,15 +122,15 @@ class AnomalyContribution(BackgroundExplainer):
             others = tuple(points[batch] for points in rows.without)
             # a constant column has no deviation: how far the row is from the constant is its only unit
             scale = np.where(self.scale_ > 0, self.scale_, np.abs(X - self.mean_))
-            up = self._perturbed(rows.score, X, scale, others) - self.least_
-            down = self._perturbed(rows.score, X, -scale, others) - self.least_
+            up = self._score_perturbed(rows.score, X, scale, others) - self.least_
+            down = self._score_perturbed(rows.score, X, -scale, others) - self.least_
             position = np.divide(X - self.mean_, scale, out=np.zeros_like(X), where=scale > 0)
             fitted = neighbours.fit(position, up, down)
             values[batch] = fitted.slopes * position
             stderr[batch] = neighbours.standard_errors(fitted, position, rows.owner, rows.n_owners)
         return Attribution(values, rows.scores(), self.least_, stderr)
 
-    def _perturbed(self, score: Any, X: Floats, scale: Floats, others: tuple[Integers, ...]) -> Floats:
+    def _score_perturbed(self, score: Any, X: Floats, scale: Floats, others: tuple[Integers, ...]) -> Floats:
         """Score of each row moved by each noise vector, shape (rows, pairs).
 
         `others` are further arguments of the score, one entry per row.

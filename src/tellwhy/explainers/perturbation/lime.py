@@ -19,9 +19,9 @@ from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import segment
 from tellwhy.explainers.base import BackgroundExplainer, Condition, refuse_set
-from tellwhy.explainers.perturbation.occlusion import Canvas, baseline_words
-from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, replacement_row
-from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
+from tellwhy.explainers.perturbation.occlusion import Canvas, describe_baseline
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, read_replacement_row
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, learn_outputs
 from tellwhy.scoring.function_scores import takes_arrays
 
 _FIRM = 1e-12  # of the mean of N's diagonal: a penalty that does not show
@@ -37,12 +37,12 @@ class LocalModel:
     errors: Floats
 
 
-def proximity(masks: Floats, width: float) -> Floats:
+def weigh_masks(masks: Floats, width: float) -> Floats:
     """Weight of each mask, sqrt(exp(−D²/width²)) with D the cosine distance from the mask that keeps all.
 
     Examples
     --------
-    >>> proximity(np.array([[1.0, 1.0], [1.0, 0.0]]), 0.25).round(3)
+    >>> weigh_masks(np.array([[1.0, 1.0], [1.0, 0.0]]), 0.25).round(3)
     array([1.   , 0.503])
     """
     kept = masks.mean(axis=1)
@@ -87,8 +87,8 @@ class Design:
 
     def fit(self, outputs: Floats) -> LocalModel:
         """Fit the outputs of random masks."""
-        found = self._coefficients(outputs[None])[0]
-        intercept = self._intercepts(outputs[None], found[None])[0]
+        found = self._fit_coefficients(outputs[None])[0]
+        intercept = self._fit_intercepts(outputs[None], found[None])[0]
         misfit = outputs - intercept - self.masks @ found
         # What each sample adds to the coefficients, times its misfit: holds whatever the noise looks like.
         errors = np.hypot(np.sqrt(np.square(self.solver * misfit).sum(axis=1)), self.shrinkage @ found)
@@ -100,8 +100,8 @@ class Design:
         Standard errors are those of the mean over these ways, with what the penalty took; nothing else is
         left to chance.
         """
-        found = self._coefficients(outputs)
-        intercepts = self._intercepts(outputs, found)
+        found = self._fit_coefficients(outputs)
+        intercepts = self._fit_intercepts(outputs, found)
         n = len(outputs)
         mean = found.mean(axis=0)
         errors = found.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(mean))
@@ -110,20 +110,20 @@ class Design:
     def _levels(self, outputs: Floats) -> Floats:
         return np.asarray(outputs @ self.weights / self.weights.sum())
 
-    def _coefficients(self, outputs: Floats) -> Floats:
+    def _fit_coefficients(self, outputs: Floats) -> Floats:
         return np.asarray((outputs - self._levels(outputs)[:, None]) @ self.solver.T)
 
-    def _intercepts(self, outputs: Floats, coefficients: Floats) -> Floats:
+    def _fit_intercepts(self, outputs: Floats, coefficients: Floats) -> Floats:
         return np.asarray(self._levels(outputs) - coefficients @ self.means)
 
 
-def all_masks(n_pieces: int) -> Floats:
+def make_all_masks(n_pieces: int) -> Floats:
     """Every mask, the one that keeps everything first."""
     numbers = np.arange(2**n_pieces)[::-1, None]
     return ((numbers >> np.arange(n_pieces)) & 1).astype(np.float64)
 
 
-def random_masks(n_samples: int, n_pieces: int, seed: int) -> Floats:
+def draw_random_masks(n_samples: int, n_pieces: int, seed: int) -> Floats:
     """Masks of zeros and ones, each with probability ½; the first keeps everything."""
     masks = np.random.default_rng(seed).integers(0, 2, size=(n_samples, n_pieces)).astype(np.float64)
     masks[0] = 1.0
@@ -137,8 +137,8 @@ def design(n_samples: int, n_pieces: int, width: float, alpha: float | str, seed
     Inputs with as many pieces share them.
     """
     few = n_pieces < 31 and 2**n_pieces <= n_samples
-    masks = all_masks(n_pieces) if few else random_masks(n_samples, n_pieces, seed)
-    return Design.of(masks, proximity(masks, width), alpha)
+    masks = make_all_masks(n_pieces) if few else draw_random_masks(n_samples, n_pieces, seed)
+    return Design.of(masks, weigh_masks(masks, width), alpha)
 
 
 _WORD = re.compile(r"\w+")
@@ -264,7 +264,7 @@ class Lime(BackgroundExplainer):
         numbers: Any = pieces
         extras = {} if self._kind(rows) == "columns" else {"segments": rows.shaped(numbers)}
         return Attribution(
-            values, rows.scores(), base, errors, extras=extras, params=baseline_words(self.baseline)
+            values, rows.scores(), base, errors, extras=extras, params=describe_baseline(self.baseline)
         )
 
     def _kind(self, rows: Rows) -> str:
@@ -283,7 +283,7 @@ class Lime(BackgroundExplainer):
         usual = (
             0.0
             if isinstance(self.baseline, str)
-            else replacement_row("Lime", self.baseline, rows.input_shape)
+            else read_replacement_row("Lime", self.baseline, rows.input_shape)
         )
         differs = rows.X[i] != usual
         numbers = np.full(len(differs), int(differs.sum()), dtype=np.int64)
@@ -297,11 +297,11 @@ class Lime(BackgroundExplainer):
         if isinstance(given, str) and given == "auto":
             given = {"columns": "background", "segments": "mean", "present": 0.0}[kind]
         if not isinstance(given, str):
-            return replacement_row("Lime", given, rows.input_shape)
+            return read_replacement_row("Lime", given, rows.input_shape)
         if given == "mean":
-            return _means(rows.X[i], pieces, rows.shape)
+            return _average_pieces(rows.X[i], pieces, rows.shape)
         self._check_fitted("background_")
-        prepared = self._design(pieces)
+        prepared = self._draw_design(pieces)
         drawn = np.random.default_rng([self._seed(), 1]).permutation(len(self.background_))
         if prepared.is_complete:  # the same rows for every set
             return self.background_[drawn[: max(1, self.n_samples // len(prepared.masks))]]
@@ -310,12 +310,12 @@ class Lime(BackgroundExplainer):
     def _seed(self) -> int:
         return int(self.random_state) if isinstance(self.random_state, (int, np.integer)) else 0
 
-    def _design(self, pieces: Integers) -> Design:
+    def _draw_design(self, pieces: Integers) -> Design:
         return design(self.n_samples, int(pieces.max()) + 1, self.width, self.alpha, self._seed())
 
     def _fitted(self, canvas: Canvas, pieces: Integers, fill: Floats) -> LocalModel:
         """Ask the model about samples around one row, and fit its answers."""
-        prepared = self._design(pieces)
+        prepared = self._draw_design(pieces)
         keep = prepared.masks > 0
         if not prepared.is_complete:
             return prepared.fit(canvas.scores(keep, fill, pieces))
@@ -338,7 +338,7 @@ class Lime(BackgroundExplainer):
         validate_parameters(self)
         if isinstance(texts, str) or len(texts) == 0 or not all(isinstance(text, str) for text in texts):
             raise InvalidInput("texts must be a list of at least one text. Pass [text] for a single one.")
-        score: Any = with_known_outputs(as_class_scores(self.model), list(texts)[:2])
+        score: Any = learn_outputs(as_class_scores(self.model), list(texts)[:2])
         words = [_WORD.findall(text) for text in texts]
         chosen = np.full(len(texts), -1 if target is None else target)
         if target is None:
@@ -349,7 +349,7 @@ class Lime(BackgroundExplainer):
         base = np.zeros(len(texts))
         scores = np.zeros(len(texts))
         for i in track(range(len(texts)), len(texts), "fitting linear models around texts"):
-            found, scores[i] = self._of_words(score, texts[i], int(chosen[i]))
+            found, scores[i] = self._fit_words_of(score, texts[i], int(chosen[i]))
             values[i, : len(words[i])] = found.coefficients
             stderr[i, : len(words[i])] = found.errors
             base[i] = found.intercept
@@ -365,7 +365,7 @@ class Lime(BackgroundExplainer):
             extras=Extras({"output": chosen}),
         )
 
-    def _of_words(self, score: Any, text: str, target: int) -> tuple[LocalModel, float]:
+    def _fit_words_of(self, score: Any, text: str, target: int) -> tuple[LocalModel, float]:
         """Fit the words of one text; return the model's own output for it too, which is among the samples."""
         places = [match.span() for match in _WORD.finditer(text)]
         if not places:
@@ -389,7 +389,7 @@ def _without(text: str, places: list[tuple[int, int]], keep: np.ndarray) -> list
     return [before + "".join(row) for row in np.where(keep, kept, np.array(gaps, dtype=object)).tolist()]
 
 
-def _means(x: Floats, pieces: Integers, shape: tuple[int, ...] | None) -> Floats:
+def _average_pieces(x: Floats, pieces: Integers, shape: tuple[int, ...] | None) -> Floats:
     """Mean of each piece, per channel where there are channels: the picture without details."""
     from tellwhy.data.pieces import find_spatial_axes
 

@@ -21,7 +21,7 @@ from tellwhy.core.running import cut_batches, track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import find_spatial_axes
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, mean_of_rows, replacement_row
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, average_rows, read_replacement_row
 from tellwhy.scoring import NetworkOutput
 from tellwhy.scoring.function_scores import FlatScore
 
@@ -36,7 +36,7 @@ class Canvas:
         self.x = rows.X[number]
         self._score = rows.score
         self._own = tuple(each[number] for each in rows.without)
-        self._network = _network_of(rows.score)
+        self._network = _find_network_of(rows.score)
         self._there: Any = None if self._network is None else self._network.place(self._shaped(self.x[None]))
 
     def scores(self, keep: NDArray[np.bool_], fill: Floats, pieces: Integers | None = None) -> Floats:
@@ -73,14 +73,14 @@ class Canvas:
         return np.ascontiguousarray(flat).reshape(len(flat), *self._score.shape)
 
 
-def _network_of(score: Any) -> NetworkOutput | None:
+def _find_network_of(score: Any) -> NetworkOutput | None:
     """The network behind a score of flat rows; None for other models, and for tokens, which are not mixed."""
     if type(score) is not FlatScore or not isinstance(score.inner, NetworkOutput):
         return None
     return None if score.inner.has_levels else score.inner
 
 
-def baseline_words(given: Any) -> dict[str, Any]:
+def describe_baseline(given: Any) -> dict[str, Any]:
     """A baseline as an explanation is saved with it."""
     return {} if isinstance(given, str) or np.ndim(given) == 0 else {"baseline": "given values"}
 
@@ -346,15 +346,15 @@ class Occlusion(BackgroundExplainer):
             self._check_fitted("background_")
         if self.patch_size is None and self.stride is None and self.axes is None and self.needs_rows:
             return self._by_column(rows)
-        return self._by_window(rows)
+        return self._move_window(rows)
 
-    def _by_window(self, rows: Rows) -> Attribution:
+    def _move_window(self, rows: Rows) -> Attribution:
         """Move the patch over every row."""
         moved = windows(input_shape(rows, "Occlusion"), self.patch_size, self.stride, self.axes)
         fills = (
             self.background_
             if self.needs_rows
-            else replacement_row("Occlusion", self.baseline, rows.input_shape)[None]
+            else read_replacement_row("Occlusion", self.baseline, rows.input_shape)[None]
         )
         scores = rows.scores()
         values = np.empty(rows.X.shape)
@@ -370,7 +370,7 @@ class Occlusion(BackgroundExplainer):
             base[i] = np.mean(
                 [canvas.scores(np.zeros((1, len(canvas.x)), dtype=bool), fill)[0] for fill in fills]
             )
-        return Attribution(values, scores, base, params=baseline_words(self.baseline))
+        return Attribution(values, scores, base, params=describe_baseline(self.baseline))
 
     def _by_column(self, rows: Rows) -> Attribution:
         scores = rows.scores()
@@ -380,7 +380,7 @@ class Occlusion(BackgroundExplainer):
             for column in range(rows.n_owners):
                 occluded = self._replaced(rows, batch, rows.owner == column)
                 values[batch, column] = scores[batch] - occluded
-        base = mean_of_rows(rows, self.background_)
+        base = average_rows(rows, self.background_)
         return Attribution(values, scores, base, per_owner=True)
 
     def _replaced(self, rows: Rows, batch: slice, columns: NDArray[np.bool_]) -> Floats:

@@ -250,15 +250,15 @@ class _Parts:
 def _evidence(scores: Floats, scale: str, n_rows: int) -> tuple[float, float]:
     """L of the mean, and its standard error over the draws."""
     if scale == "score":
-        return float(scores.mean()), _standard_error(scores)
+        return float(scores.mean()), _estimate_standard_error(scores)
     p = scores if scale == "probability" else 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
     # Laplace's correction: of n rows that said so, one more each way; odds stay finite.
     mean = float((p.mean() * n_rows + 1) / (n_rows + 2))
     slope = 1 / (np.log(2) * mean * (1 - mean))
-    return float(np.log2(mean / (1 - mean))), _standard_error(p) * slope
+    return float(np.log2(mean / (1 - mean))), _estimate_standard_error(p) * slope
 
 
-def _standard_error(numbers: Floats) -> float:
+def _estimate_standard_error(numbers: Floats) -> float:
     return float(numbers.std(ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else 0.0
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.score import Floats, Integers, KeepsOutput
-from tellwhy.scoring.function_scores import one_per_row
+from tellwhy.scoring.function_scores import check_one_per_row
 
 # Letters of scripts without spaces between words stand alone; all others make words, with what joins them.
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -158,7 +158,7 @@ class PiecesScore:
         different = list(dict.fromkeys(texts))
         place = {text: number for number, text in enumerate(different)}
         own = () if self.own is None else (np.repeat(self.own, len(different)),)
-        found = one_per_row(self.score.value(different, *own), len(different), self.describes)
+        found = check_one_per_row(self.score.value(different, *own), len(different), self.describes)
         return np.asarray(found[[place[text] for text in texts]])
 
     def output_names(self, _numbers: Integers) -> Any:

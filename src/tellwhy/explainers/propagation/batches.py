@@ -32,7 +32,7 @@ from tellwhy.scoring.network_inputs import Inputs
 from tellwhy.scoring.network_passes import (
     CheckedTarget,
     check_target,
-    chosen_outputs,
+    choose_outputs,
     describe,
     of_rows,
     pick_scores,
@@ -296,7 +296,7 @@ def _down(
         parts = handed.values if way.weight == 1 else [way.weight * v for v in handed.values]
         sums[k] = [a + b for a, b in zip(sums[k], parts, strict=True)] if k in sums else parts
         promised[k] = promised.get(k, True) and is_promised(forward.capture.operations)
-    chosen = [chosen_outputs(forward.outputs, target) for target in targets]
+    chosen = [choose_outputs(forward.outputs, target) for target in targets]
     n_outputs = forward.outputs.shape[1:].numel()
     return [
         Result(sums[k], scores[k], chosen[k], forward.softmax, promised[k], n_outputs)

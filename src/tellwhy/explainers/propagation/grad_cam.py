@@ -20,7 +20,7 @@ from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs
 from tellwhy.scoring.network_outputs import tensor_of
-from tellwhy.scoring.network_passes import Device, Target, TrailingSoftmax, chosen_outputs, pick_scores
+from tellwhy.scoring.network_passes import Device, Target, TrailingSoftmax, choose_outputs, pick_scores
 
 
 class GradCAM(NetworkExplainer):
@@ -100,7 +100,7 @@ class GradCAM(NetworkExplainer):
             places, size=x.shape[2:], mode="bilinear", align_corners=False
         )
         values = found.expand_as(x) / x.shape[1]
-        return Result([values], scores.detach(), chosen_outputs(outputs, target), softmax)
+        return Result([values], scores.detach(), choose_outputs(outputs, target), softmax)
 
 
 class _Met(NamedTuple):

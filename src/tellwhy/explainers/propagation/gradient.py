@@ -25,7 +25,7 @@ from tellwhy.explainers.propagation.engine.passes import run_forward
 from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs
-from tellwhy.scoring.network_passes import Device, Target, chosen_outputs, pick_scores
+from tellwhy.scoring.network_passes import Device, Target, choose_outputs, pick_scores
 
 
 class Gradient(NetworkExplainer):
@@ -142,7 +142,7 @@ class SmoothGrad(NetworkExplainer):
         """Explain some rows, one after the other: noisy copies of a row fill a batch."""
         forward = run_forward(model, rows, [Method("gradient")])
         outputs = forward.outputs.detach()
-        chosen = chosen_outputs(outputs, target)
+        chosen = choose_outputs(outputs, target)
         # The output that is largest at the row itself, also where noise makes another one larger.
         own = chosen.cpu().numpy()
         means = []

@@ -2,9 +2,9 @@
 
 A set S of columns is worth the score that remains when all other columns may become ordinary,
 v(S) = e(x̂*(S)), where x̂*(S) is the minimum of `counterfactuals.minimise` with the columns outside S free
-(equations 2 and 3: `local_worths`; its relaxation, equations 4 and 5: `relaxed_worths` and `RelaxedPoints`).
-Shapley values share v (`shapley_values`). Units of columns, and γ, come from background rows
-(`neighbourhood`).
+(equations 2 and 3: `compute_local_worths`; its relaxation, equations 4 and 5: `compute_relaxed_worths` and
+`RelaxedPoints`). Shapley values share v (`shapley_values`). Units of columns, and γ, come from background
+rows (`neighbourhood`).
 
 Takeishi and Kawahara, "A characteristic function for Shapley-value-based attribution of anomaly scores", TMLR
 (2023).
@@ -25,7 +25,7 @@ from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, s
 from tellwhy.core.progress import track
 from tellwhy.core.running import cut_batches, map_batches
 from tellwhy.core.score import Floats, Integers
-from tellwhy.counterfactuals.minimise import Distance, Minima, problem_bytes
+from tellwhy.counterfactuals.minimise import Distance, Minima, count_problem_bytes
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer, Condition
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Groups, Rows, groups_rule
@@ -35,19 +35,28 @@ from tellwhy.explainers.shapley.neighbourhood import (
     FEW_COLUMNS,
     GAMMAS,
     Neighbourhood,
-    balanced_gamma,
-    distance_words,
-    gamma_by_injection,
-    where_scored,
+    balance_gamma,
+    choose_gamma_by_injection,
+    describe_distance,
+    place_where_scored,
 )
 from tellwhy.explainers.shapley.shapley_values import (
     Coalitions,
     Players,
     choose_coalitions,
-    players_of,
+    find_players,
     shapley_values,
 )
-from tellwhy.optimise.arrays import Array, at_least, counted, filled, namespace, on_host, placed, true_rows
+from tellwhy.optimise.arrays import (
+    Array,
+    at_least,
+    counted,
+    filled,
+    find_namespace,
+    find_true_rows,
+    on_host,
+    placed,
+)
 
 Lowest = Callable[..., Minima]  # of the scores, rows and masks of free columns, as `Neighbourhood.lowest`
 
@@ -120,8 +129,8 @@ class RelaxedPoints:
         inside = placed(self.X, members[:, self.setup.players.of_column])
         shares = placed(self.X, members / (1.0 + members.sum(axis=1, keepdims=True)))
         shifts = self.found.points[:, 1:] - self.bottom[:, None]
-        shifted = self.bottom[:, None] + namespace(self.X).matmul(shares, shifts)
-        return inside, namespace(self.X).where(inside, self.X[:, None], shifted)
+        shifted = self.bottom[:, None] + find_namespace(self.X).matmul(shares, shifts)
+        return inside, find_namespace(self.X).where(inside, self.X[:, None], shifted)
 
     def points(self, room: int) -> Iterator[tuple[slice, Array, Array]]:
         """Some sets at a time: their places, which columns are inside, and z of each row and set."""
@@ -135,25 +144,25 @@ class RelaxedPoints:
         one = filled(X, (1,), 1.0)  # turns masks into numbers of the same kind as X
         n_pairs = len(members) // 2
         for some in cut_batches(n_pairs, 8 * X.shape[0] * X.shape[1] * 6, room):
-            sums = namespace(X).matmul(one * members[some], shifts)  # (n, some, d)
+            sums = find_namespace(X).matmul(one * members[some], shifts)  # (n, some, d)
             rest = slice(some.start + n_pairs, some.stop + n_pairs)
             for part, moved in ((some, sums), (rest, everyones - sums)):
                 inside = members[part][:, of_column]
                 sizes = members[part].sum(1)
                 shifted = self.bottom[:, None] + moved / (1.0 + sizes)[:, None]
-                yield part, inside, namespace(X).where(inside, X[:, None], shifted)
+                yield part, inside, find_namespace(X).where(inside, X[:, None], shifted)
 
 
-def relaxed_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
+def compute_relaxed_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
     """v(S) = e(z): z = x inside S, and outside the mean of x̂*(∅) and x̂*({i}), i ∈ S (equations 4 and 5)."""
     relaxed = RelaxedPoints.of(scores, X, setup)
-    return _worths(scores, X, relaxed, _relaxed_worth(scores, relaxed))
+    return _worths(scores, X, relaxed, _compute_relaxed_worth(scores, relaxed))
 
 
-def polished_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
+def compute_polished_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
     """v(S) = e(z), where that is next to the minima of a few sets; else e a few steps of descent below z."""
     relaxed = RelaxedPoints.of(scores, X, setup)
-    worth = _relaxed_worth(scores, relaxed)
+    worth = _compute_relaxed_worth(scores, relaxed)
     worths = _worths(scores, X, relaxed, worth)
     n_sets = worth.shape[1]
     if not n_sets:  # one player
@@ -163,14 +172,14 @@ def polished_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorth
     lowest = _scored(scores, setup.lowest(scores, X, on_host(~inside), start=z).points)
     falls = at_least(worths.full - worths.empty, np.finfo(float).tiny)
     before = (worth[:, checked] - lowest).mean(1) / falls
-    rows = true_rows(before > TOLERATED)
+    rows = find_true_rows(before > TOLERATED)
     if len(rows):
-        worth[rows] = _polished_worth(scores.of_rows(rows), relaxed.of_rows(rows))
+        worth[rows] = _polish_worth(scores.of_rows(rows), relaxed.of_rows(rows))
     after = (worth[:, checked] - lowest).mean(1) / falls
-    return replace(worths, above=namespace(X).stack((before, after), 1))
+    return replace(worths, above=find_namespace(X).stack((before, after), 1))
 
 
-def _relaxed_worth(scores: RowScores, relaxed: RelaxedPoints) -> Array:
+def _compute_relaxed_worth(scores: RowScores, relaxed: RelaxedPoints) -> Array:
     X = relaxed.X
     worth = filled(X, (len(X), len(relaxed.setup.coalitions.members)), 0.0)
     for part, _, z in relaxed.points(_room(X, scores, _BATCH_BYTES)):
@@ -178,7 +187,7 @@ def _relaxed_worth(scores: RowScores, relaxed: RelaxedPoints) -> Array:
     return worth
 
 
-def _polished_worth(scores: RowScores, relaxed: RelaxedPoints) -> Array:
+def _polish_worth(scores: RowScores, relaxed: RelaxedPoints) -> Array:
     X = relaxed.X
     worth = filled(X, (len(X), len(relaxed.setup.coalitions.members)), 0.0)
     for part, inside, z in relaxed.points(_room(X, scores, _BATCH_BYTES)):
@@ -195,7 +204,7 @@ def _worths(scores: RowScores, X: Array, relaxed: RelaxedPoints, worth: Array) -
     return CoalitionWorths(worth, scores.value(relaxed.bottom, rows), scores.value(X, rows), n_unsettled)
 
 
-def local_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
+def compute_local_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
     """v(S) = e(x̂*(S)): one minimum per coalition (equations 2 and 3)."""
     everything = np.ones((1, X.shape[1]), dtype=bool)
     outside = ~setup.coalitions.members[:, setup.players.of_column]
@@ -205,10 +214,17 @@ def local_worths(scores: RowScores, X: Array, setup: Setup) -> CoalitionWorths:
     return CoalitionWorths(worth[:, 1:], worth[:, 0], full, int((~found.converged).sum()))
 
 
-WORTHS = {"relaxed": relaxed_worths, "polished": polished_worths, "local": local_worths, "ball": local_worths}
+WORTHS = {
+    "relaxed": compute_relaxed_worths,
+    "polished": compute_polished_worths,
+    "local": compute_local_worths,
+    "ball": compute_local_worths,
+}
 
 
-def coalition_worths(scores: RowScores, X: Array, setup: Setup, characteristic: str) -> CoalitionWorths:
+def compute_coalition_worths(
+    scores: RowScores, X: Array, setup: Setup, characteristic: str
+) -> CoalitionWorths:
     """Return what coalitions are worth, some rows at a time: on the device that X is on, or in threads."""
     is_relaxed = characteristic == "relaxed"
     points_per_row = setup.players.n + 1 if is_relaxed else len(setup.coalitions.members) + 1
@@ -219,10 +235,10 @@ def coalition_worths(scores: RowScores, X: Array, setup: Setup, characteristic: 
     label = "sharing scores among columns"
     d = X.shape[1]
     if isinstance(X, np.ndarray):
-        limit = _LOCAL_BYTES if WORTHS[characteristic] is local_worths else _ROWS_BYTES
+        limit = _LOCAL_BYTES if WORTHS[characteristic] is compute_local_worths else _ROWS_BYTES
         parts = map_batches(some, cut_batches(len(X), 24 * d * points_per_row, limit), label)
     else:
-        batches = cut_batches(len(X), problem_bytes(d) * points_per_row, _room(X, scores, _ROWS_BYTES))
+        batches = cut_batches(len(X), count_problem_bytes(d) * points_per_row, _room(X, scores, _ROWS_BYTES))
         parts = [some(rows) for rows in track(batches, len(batches), label)]
     return CoalitionWorths(
         np.concatenate([part.worth for part in parts]),
@@ -377,20 +393,20 @@ class AnomalyShapley(BackgroundExplainer):
         background = self.rows(X)
         self.names_ = self.score.feature_names or list_columns(X)
         self.neighbourhood_ = Neighbourhood.of(background.score, background.X)
-        self.gamma_ = self._chosen_gamma(background)
+        self.gamma_ = self._choose_gamma(background)
 
-    def _chosen_gamma(self, background: Rows) -> float:
+    def _choose_gamma(self, background: Rows) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         if self.characteristic == "ball":  # which does not use γ: no need to look for one
             return DEFAULT
         if self.gamma == "auto" and background.X.shape[1] <= FEW_COLUMNS:
             return DEFAULT
-        balanced = balanced_gamma(background.score, background.X, self.neighbourhood_, self.distance)
+        balanced = balance_gamma(background.score, background.X, self.neighbourhood_, self.distance)
         if self.gamma != "injection":
             return balanced
-        players = players_of(background, self.groups, self.names_)
-        coalitions = self._coalitions(players)
+        players = find_players(background, self.groups, self.names_)
+        coalitions = self._choose_coalitions(players)
 
         def explained(X: Floats, gamma: float) -> Floats:
             worths = self._worths(RowScores(background.score, X), X, players, coalitions, gamma)
@@ -398,12 +414,14 @@ class AnomalyShapley(BackgroundExplainer):
 
         rng = generator(self.random_state)
         near = self.neighbourhood_
-        return gamma_by_injection(explained, background.X, near, players.of_column, rng, balanced=balanced)
+        return choose_gamma_by_injection(
+            explained, background.X, near, players.of_column, rng, balanced=balanced
+        )
 
     def _attribute(self, rows: Rows) -> Attribution:
         self._check_fitted("neighbourhood_")
-        players = players_of(rows, self.groups, self.names_)
-        coalitions = self._coalitions(players)
+        players = find_players(rows, self.groups, self.names_)
+        coalitions = self._choose_coalitions(players)
         scores = RowScores(rows.score, rows.X, rows.left_out)
         worths = self._worths(scores, rows.X, players, coalitions, self.gamma_)
         shared = shapley_values(coalitions, worths.worth, worths.empty, worths.full)
@@ -418,26 +436,26 @@ class AnomalyShapley(BackgroundExplainer):
             extras=extras,
             params={
                 "groups": None if self.groups is None else players.group.tolist(),
-                "distance": distance_words(self.distance),
+                "distance": describe_distance(self.distance),
                 "gamma_used": self.gamma_ * self.neighbourhood_.score_unit,
                 "coalitions": coalitions.words(),
                 "coalitions_used": len(coalitions.members),
                 "minima_not_settled": worths.n_unsettled,
                 "constant_columns": int(self.neighbourhood_.constant.sum()),
-                "characteristic_used": self._characteristic(scores, coalitions),
-                **_gaps(worths),
+                "characteristic_used": self._choose_characteristic(scores, coalitions),
+                **_measure_gaps(worths),
             },
             per_owner=True,
         )
 
-    def _coalitions(self, players: Players) -> Coalitions:
+    def _choose_coalitions(self, players: Players) -> Coalitions:
         return choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
 
     def _worths(
         self, scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, gamma: float
     ) -> CoalitionWorths:
         """Find out what the coalitions of each row are worth."""
-        chosen = self._characteristic(scores, coalitions)
+        chosen = self._choose_characteristic(scores, coalitions)
         # The distance of a binary column is steep where it begins: a first step promises next to nothing.
         is_rough = chosen != self.characteristic and not self.neighbourhood_.binary.any()
         is_quick = not coalitions.is_exact or chosen == "polished" or is_rough
@@ -448,10 +466,10 @@ class AnomalyShapley(BackgroundExplainer):
             radius=self.radius if chosen == "ball" else None,
             slack=SLACK if is_quick else 0.0,
         )
-        rows = where_scored(scores, X, self.distance)
-        return coalition_worths(scores, rows, Setup(players, coalitions, lowest), chosen)
+        rows = place_where_scored(scores, X, self.distance)
+        return compute_coalition_worths(scores, rows, Setup(players, coalitions, lowest), chosen)
 
-    def _characteristic(self, scores: RowScores, coalitions: Coalitions) -> str:
+    def _choose_characteristic(self, scores: RowScores, coalitions: Coalitions) -> str:
         """The characteristic function in use."""
         if self.characteristic != "auto":
             return self.characteristic
@@ -460,7 +478,7 @@ class AnomalyShapley(BackgroundExplainer):
         return "local" if coalitions.is_exact else "polished"
 
 
-def _gaps(worths: CoalitionWorths) -> dict[str, Any]:
+def _measure_gaps(worths: CoalitionWorths) -> dict[str, Any]:
     """What polishing changed and what it left, as shares of a row's fall; means over the rows."""
     if worths.above is None:
         return {}

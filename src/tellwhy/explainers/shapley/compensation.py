@@ -16,8 +16,8 @@ from tellwhy.explainers.shapley.neighbourhood import (
     DISTANCES,
     GAMMAS,
     Neighbourhood,
-    distance_words,
-    where_scored,
+    describe_distance,
+    place_where_scored,
 )
 from tellwhy.optimise.arrays import on_host
 
@@ -85,7 +85,7 @@ class Compensation(BackgroundExplainer):
         self._check_fitted("neighbourhood_")
         scores = RowScores(rows.score, rows.X, rows.left_out)
         everything = np.ones((1, rows.X.shape[1]), dtype=bool)
-        X = where_scored(scores, rows.X, self.distance)
+        X = place_where_scored(scores, rows.X, self.distance)
         found = self.neighbourhood_.lowest(scores, X, everything, gamma=self.gamma, distance=self.distance)
         displacement = on_host(found.points[:, 0] - X)
         return Attribution(
@@ -93,7 +93,7 @@ class Compensation(BackgroundExplainer):
             scores.value(rows.X, np.arange(len(rows.X))),
             extras={"displacement": displacement},
             params={
-                "distance": distance_words(self.distance),
+                "distance": describe_distance(self.distance),
                 "minima_not_settled": int((~found.converged).sum()),
             },
         )

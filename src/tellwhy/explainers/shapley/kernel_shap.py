@@ -27,11 +27,11 @@ from tellwhy.explainers.shapley.shapley_values import (
     Players,
     SumFit,
     choose_coalitions,
-    players_of,
+    find_players,
     set_weights,
     shapley_values,
 )
-from tellwhy.scoring.moved_columns import column_units
+from tellwhy.scoring.moved_columns import find_column_units
 from tellwhy.scoring.reference_rows import some_rows
 
 
@@ -93,7 +93,7 @@ class References:
         return self.rows if len(self.rows) == 1 else self.rows[rows]
 
 
-def equal_weights(rows: Floats) -> References:
+def weigh_equally(rows: Floats) -> References:
     """Reference rows of equal weight."""
     return References(rows, np.full(rows.shape[1], 1.0 / rows.shape[1]))
 
@@ -256,9 +256,11 @@ class KernelShap(BackgroundExplainer):
         return "sample" if self.baseline == "auto" else self.baseline
 
     def _attribute(self, rows: Rows) -> Attribution:
-        players = players_of(rows, self.groups, self.names_ or self.score.feature_names)
+        players = find_players(rows, self.groups, self.names_ or self.score.feature_names)
         coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
-        references = self._references(rows, max(N_SAMPLED, _MOST_SCORED // (len(coalitions.members) + 1)))
+        references = self._choose_references(
+            rows, max(N_SAMPLED, _MOST_SCORED // (len(coalitions.members) + 1))
+        )
         scores = RowScores(rows.score, rows.X, rows.own)
         full = scores.value(rows.X, np.arange(len(rows.X)))
         n_used = references.rows.shape[1]
@@ -283,7 +285,7 @@ class KernelShap(BackgroundExplainer):
                 "reference_rows": n_used,
                 "coalitions": coalitions.words(),
                 "coalitions_used": len(coalitions.members),
-                "stderr_covers": _covers(shared.stderr, played.errors),
+                "stderr_covers": _tell_what_errors_cover(shared.stderr, played.errors),
             },
             per_owner=True,
         )
@@ -301,19 +303,19 @@ class KernelShap(BackgroundExplainer):
         kept = super()._ordinary_rows()
         return some_rows(self.baseline) if kept is None and not isinstance(self.baseline, str) else kept
 
-    def _references(self, rows: Rows, most: int) -> References:
+    def _choose_references(self, rows: Rows, most: int) -> References:
         """Return the rows that absent columns take their values from; `most` bounds a sample."""
         if not isinstance(self.baseline, str):
-            return equal_weights(self.rows(self.baseline).X[None])
+            return weigh_equally(self.rows(self.baseline).X[None])
         self._check_fitted("rows_")
         choice = self._choice()
         if choice == "kmeans":
             return References(self.centres_[None], self.weights_)
         if choice == "neighbours":
-            return equal_weights(_neighbours(rows.X, self.rows_))
+            return weigh_equally(_neighbours(rows.X, self.rows_))
         # in their own order: the same rows give the same sums, whatever order they were drawn in
         drawn = np.sort(draw_sample(len(self.rows_), most, generator(self.random_state)))
-        return equal_weights(self.rows_[drawn][None])
+        return weigh_equally(self.rows_[drawn][None])
 
 
 def _centres(X: Floats, rng: np.random.Generator) -> References:
@@ -327,7 +329,7 @@ def _centres(X: Floats, rng: np.random.Generator) -> References:
     distinct, counts = np.unique(X, axis=0, return_counts=True)
     if len(distinct) <= N_REFERENCES:
         return References(distinct[None], counts / counts.sum())
-    scales = column_units(X)  # no column counts more for being measured in small units
+    scales = find_column_units(X)  # no column counts more for being measured in small units
     model = KMeans(N_REFERENCES, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(X / scales)
     centres = model.cluster_centers_ * scales
     for column, values in enumerate(X.T):
@@ -340,7 +342,7 @@ def _neighbours(X: Floats, background: Floats) -> Floats:
     """Background rows nearest to each row but not equal to it, shape (n, r, d)."""
     from sklearn.neighbors import NearestNeighbors
 
-    scales = column_units(background)
+    scales = find_column_units(background)
     k = min(N_REFERENCES, len(background))
     looked_at = min(len(background), 4 * k)  # some may be equal to the row, and are passed over
     model = NearestNeighbors(n_neighbors=looked_at).fit(background / scales)
@@ -355,7 +357,7 @@ def _together(*errors: Floats | None) -> Floats | None:
     return np.sqrt(np.sum(known, axis=0)) if known else None
 
 
-def _covers(of_sets: Floats | None, of_rows: Floats | None) -> str | None:
+def _tell_what_errors_cover(of_sets: Floats | None, of_rows: Floats | None) -> str | None:
     """Say where standard errors come from."""
     words = {"drawn sets of columns": of_sets, "drawn reference rows": of_rows}
     return " and ".join(word for word, errors in words.items() if errors is not None) or None

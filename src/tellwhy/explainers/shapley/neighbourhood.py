@@ -34,10 +34,10 @@ from tellwhy.counterfactuals.minimise import (
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.optimise.arrays import Array
 from tellwhy.scoring.moved_columns import (
-    binary_columns,
-    column_scales,
-    column_units,
     draw_steps,
+    find_binary_columns,
+    find_column_units,
+    measure_column_scales,
     reciprocal_ranks,
 )
 from tellwhy.scoring.reference_rows import lower_half
@@ -78,15 +78,15 @@ class Neighbourhood:
     @classmethod
     def of(cls, score: ScoreFunction, background: Floats) -> Neighbourhood:
         """Learn from background rows, in the score's own columns."""
-        scales = column_units(background)
-        constant = column_scales(background) == 0
-        binary = binary_columns(background) | isinstance(score, SharesOfOne)
+        scales = find_column_units(background)
+        constant = measure_column_scales(background) == 0
+        binary = find_binary_columns(background) | isinstance(score, SharesOfOne)
         looked_at = background[spread_evenly(len(background), _LOOKED_AT)]
         values = np.asarray(score.value(looked_at), dtype=np.float64)
         if isinstance(score, HasGradient):
             return cls(scales, constant, binary, None, _spread(values))
         reference_rows = looked_at[lower_half(values, N_REFERENCE_ROWS)]
-        return cls(scales, constant, binary, reference_rows, _positive(np.std(values)))
+        return cls(scales, constant, binary, reference_rows, _find_positive(np.std(values)))
 
     def lowest(
         self,
@@ -139,7 +139,7 @@ class _Scaled:
         self._score = score
         self._unit = unit
         if isinstance(score, HasValueAndGradient):
-            self.value_and_gradient = self._both
+            self.value_and_gradient = self._compute_both
         if isinstance(score, OnDevice):
             self.evaluate_arrays = self._arrays
 
@@ -158,7 +158,7 @@ class _Scaled:
         value, gradient = self._score.evaluate_arrays(X, with_gradient=with_gradient)
         return value / self._unit, gradient / self._unit
 
-    def _both(self, X: Any, *without: Any) -> tuple[Floats, Floats]:
+    def _compute_both(self, X: Any, *without: Any) -> tuple[Floats, Floats]:
         value, gradient = self._score.value_and_gradient(X, *without)
         return value / self._unit, gradient / self._unit
 
@@ -169,16 +169,16 @@ def _spread(values: Floats) -> float:
     Scores with a gradient have no upper bound: one row far away would be most of their standard deviation.
     """
     low, high = np.quantile(values, [0.25, 0.75])
-    return _positive((high - low) / _QUARTILES, np.std(values), np.abs(values).mean())
+    return _find_positive((high - low) / _QUARTILES, np.std(values), np.abs(values).mean())
 
 
-def _positive(*candidates: Any) -> float:
+def _find_positive(*candidates: Any) -> float:
     """Return the first of some numbers that is a unit, finite and above 0; 1 where the score is always 0."""
     units = (float(each) for each in candidates)
     return next((unit for unit in units if np.isfinite(unit) and unit > 0), 1.0)
 
 
-def where_scored(scores: RowScores, X: Floats, distance: Distance) -> Array:
+def place_where_scored(scores: RowScores, X: Floats, distance: Distance) -> Array:
     """Return rows where the score computes; on the host where the distance is the user's function."""
     return X if callable(distance) else scores.space.array(X)
 
@@ -192,7 +192,7 @@ def _bounded(distance: Distance, U: Floats) -> Floats:
     return cost / (1.0 + cost)
 
 
-def distance_words(distance: Distance) -> str:
+def describe_distance(distance: Distance) -> str:
     """Name a distance for the record of an explanation."""
     return distance if isinstance(distance, str) else getattr(distance, "__name__", type(distance).__name__)
 
@@ -203,7 +203,7 @@ FEW_COLUMNS = 20  # on generated rows balancing gains with each further column, 
 N_ROWS = 48  # background rows that γ is chosen by
 
 
-def balanced_gamma(
+def balance_gamma(
     score: ScoreFunction, background: Floats, neighbourhood: Neighbourhood, distance: Distance
 ) -> float:
     """Return the γ at which moving costs about what it gains.
@@ -221,7 +221,7 @@ def balanced_gamma(
     return fall / cost / neighbourhood.score_unit if fall > 0 and cost > 0 else DEFAULT
 
 
-def gamma_by_injection(
+def choose_gamma_by_injection(
     explained: Callable[[Floats, float], Floats],
     background: Floats,
     neighbourhood: Neighbourhood,
@@ -248,7 +248,7 @@ def gamma_by_injection(
     rng
         Chooses columns and moves.
     balanced
-        A further candidate: `balanced_gamma`.
+        A further candidate: `balance_gamma`.
     """
     X = background[spread_evenly(len(background), N_ROWS)]
     candidates = np.flatnonzero(~neighbourhood.constant)

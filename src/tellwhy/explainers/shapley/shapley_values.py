@@ -56,7 +56,7 @@ class Players:
         return np.asarray((self.group_values(values) / sizes)[:, self.group])
 
 
-def players_of(rows: Rows, groups: Groups | None, names: Sequence[str] | None) -> Players:
+def find_players(rows: Rows, groups: Groups | None, names: Sequence[str] | None) -> Players:
     """Return the players among some rows: one per user's column, or one per group of them."""
     group = np.arange(rows.n_owners) if groups is None else group_numbers(groups, rows.n_owners, names)
     # Groups none of whose columns the score sees, such as dropped ones, get no player and the value 0.
@@ -106,12 +106,12 @@ def shapley_kernel(p: int, size: Integers) -> Floats:
     return np.asarray((p - 1) / (comb(p, size) * size * (p - size)))
 
 
-def size_chances(p: int) -> Floats:
+def compute_size_chances(p: int) -> Floats:
     """Chance of the sizes 1, …, p − 1 under the kernel: C(p, s) times the weight of a set, ∝ 1/(s (p − s)).
 
     Examples
     --------
-    >>> size_chances(4).round(3)
+    >>> compute_size_chances(4).round(3)
     array([0.364, 0.273, 0.364])
     """
     sizes = np.arange(1, p)
@@ -119,7 +119,7 @@ def size_chances(p: int) -> Floats:
     return np.asarray(chances / chances.sum())
 
 
-def every_coalition(p: int) -> Coalitions:
+def make_every_coalition(p: int) -> Coalitions:
     """All 2^p − 2 sets, weighted by the Shapley kernel."""
     numbers = np.arange(1, 2 ** (p - 1))
     # Bit i of a number tells whether player i is in; the last is in none of these, but in every complement.
@@ -128,10 +128,10 @@ def every_coalition(p: int) -> Coalitions:
     return Coalitions(members, shapley_kernel(p, members.sum(axis=1)) if len(members) else np.empty(0))
 
 
-def sampled_coalitions(p: int, n: int, rng: np.random.Generator) -> Coalitions:
-    """n/2 random sets and their complements: a size from `size_chances`, then any set of that size."""
+def sample_coalitions(p: int, n: int, rng: np.random.Generator) -> Coalitions:
+    """Draw n/2 sets and their complements: a size from `compute_size_chances`, then any set of that size."""
     n_pairs = (n + 1) // 2
-    sizes = rng.choice(np.arange(1, p), size=n_pairs, p=size_chances(p))
+    sizes = rng.choice(np.arange(1, p), size=n_pairs, p=compute_size_chances(p))
     half = np.empty((n_pairs, p), dtype=bool)
     for some in cut_batches(n_pairs, 24 * p):
         # The first s players of a random order are any set of s; the argsort of an order gives their places.
@@ -154,13 +154,13 @@ def choose_coalitions(p: int, n_coalitions: str | int, rng: np.random.Generator)
     usual = 2**p - 2 if p <= LARGEST_ENUMERATED else 2 * p + 2048
     n = usual if isinstance(n_coalitions, str) else n_coalitions
     if n >= 2**p - 2:
-        return every_coalition(p)
+        return make_every_coalition(p)
     if n < 2 * p + 2:
         raise InvalidParameter(
             f"n_coalitions={n} is too few for {p} features or groups: at least {2 * p + 2} sets are needed "
             "to tell them apart. Leave it at 'auto', or put columns into groups=…."
         )
-    return sampled_coalitions(p, n, rng)
+    return sample_coalitions(p, n, rng)
 
 
 @dataclass(frozen=True)
@@ -193,8 +193,8 @@ def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: F
 
     Examples
     --------
-    >>> from tellwhy.explainers.shapley.shapley_values import every_coalition
-    >>> sets = every_coalition(2)  # {0} and {1}
+    >>> from tellwhy.explainers.shapley.shapley_values import make_every_coalition
+    >>> sets = make_every_coalition(2)  # {0} and {1}
     >>> shapley_values(sets, np.array([[1.0, 2.0]]), np.zeros(1), np.array([5.0])).values
     array([[2., 3.]])
     """
@@ -203,12 +203,12 @@ def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: F
     if p == 1:  # there is no set between none and all
         return ShapleyValues(total[:, None].copy(), None)
     gains = worth - empty[:, None]
-    A, b = _normal_equations(coalitions, set_weights(coalitions), gains)
+    A, b = _make_normal_equations(coalitions, set_weights(coalitions), gains)
     fit = SumFit.of(A)
     values = fit.values(b, total)
     rounding = (total - values.sum(axis=1)) / p
     values += rounding[:, None]  # the sum is promised to be exact
-    stderr = None if coalitions.is_exact else _standard_errors(coalitions, gains, values, fit.M)
+    stderr = None if coalitions.is_exact else _compute_standard_errors(coalitions, gains, values, fit.M)
     return ShapleyValues(values, stderr)
 
 
@@ -236,14 +236,16 @@ class SumFit:
     @classmethod
     def of_sets(cls, coalitions: Coalitions) -> SumFit:
         """Return the fit to the worth of some sets."""
-        return cls.of(_normal_equations(coalitions, set_weights(coalitions), None)[0])
+        return cls.of(_make_normal_equations(coalitions, set_weights(coalitions), None)[0])
 
     def values(self, b: Floats, total: Floats) -> Floats:
         """φ of games, from b = Σ w z (v(z) − v(∅)) of each, shape (…, p), and v(D) − v(∅)."""
         return np.asarray(b @ self.M + total[..., None] * self.share)
 
 
-def _normal_equations(coalitions: Coalitions, weights: Floats, gains: Floats | None) -> tuple[Floats, Floats]:
+def _make_normal_equations(
+    coalitions: Coalitions, weights: Floats, gains: Floats | None
+) -> tuple[Floats, Floats]:
     """Return A, which all games share, and b of each game (of none without gains)."""
     m, p = coalitions.members.shape
     A = np.zeros((p, p))
@@ -267,7 +269,7 @@ def _inverse(A: Floats) -> Floats:
         ) from error
 
 
-def _standard_errors(coalitions: Coalitions, gains: Floats, values: Floats, M: Floats) -> Floats:
+def _compute_standard_errors(coalitions: Coalitions, gains: Floats, values: Floats, M: Floats) -> Floats:
     """√ of the diagonal of M·Cov(g)·M/n_pairs, each pair's residual as if the pair had not been fitted.
 
     A pair's share of its own fit is h = zᵀMz/n_pairs, so that its residual without it is r/(1 − h): next to 1

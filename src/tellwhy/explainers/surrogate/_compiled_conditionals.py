@@ -14,18 +14,18 @@ from tellwhy.explainers.surrogate._compiled_draws import (
     LOG_2PI,
     REACH,
     LogScale,
-    inverse_gaussian,
+    draw_inverse_gaussian,
+    draw_normal_above,
     log_elastic_net,
     log_gamma_draw,
     log_sum,
-    normal_above,
     pick,
     slice_step,
 )
 
 
 @njit(nogil=True, cache=True)
-def row_log_densities(state, data):
+def compute_row_log_densities(state, data):
     """log π_j + log N(y_i; x̃_iᵀβ_j, σ_j²), and the gate's density of each row, shape (n, J)."""
     found = np.dot(data.X, np.ascontiguousarray(state.coef.T))  # fitted values, overwritten below
     n, J = found.shape
@@ -49,7 +49,7 @@ def draw_assignments(state, data, priors, rng):
     While a burn-in is annealed, densities are raised to the power `cold` < 1: rows then change component more
     easily, and chains do not stick to the groups they started from.
     """
-    densities = row_log_densities(state, data) * state.cold[0]
+    densities = compute_row_log_densities(state, data) * state.cold[0]
     state.counts[:] = 0
     for i in range(len(densities)):
         j = pick(densities[i], rng)
@@ -108,7 +108,7 @@ def draw_gates(state, data, priors, rng):
 
 
 @njit(nogil=True, cache=True)
-def norms(state):
+def compute_norms(state):
     """Σ|β_jl| and Σβ_jl² of each component; the intercept has a prior of its own and is left out."""
     J, width = state.coef.shape
     l1 = np.zeros(J)
@@ -123,7 +123,7 @@ def norms(state):
 @njit(nogil=True, cache=True)
 def draw_nets(state, data, priors, rng):
     """Row c_j: ∝ w_k EN(β_j | σ_j², λ_k), the scales t integrated out."""
-    l1, l2 = norms(state)
+    l1, l2 = compute_norms(state)
     K = len(state.log_w)
     p = state.coef.shape[1] - 1
     logits = np.empty(K)
@@ -159,7 +159,7 @@ def draw_penalties(state, data, priors, rng):
     With x/√2 = λ1/√(8σ²λ2), the argument of erfcx grows with λ1 (inner = 1) and with λ2^(−½) (inner = −½).
     Slopes hold the prior's shape, whose −1 the Jacobian cancels; Z adds p/2·log λ2 for each component.
     """
-    l1, l2 = norms(state)
+    l1, l2 = compute_norms(state)
     p = state.coef.shape[1] - 1
     for k in range(len(state.log_w)):
         members = np.flatnonzero(state.c == k)
@@ -182,7 +182,7 @@ def draw_penalties(state, data, priors, rng):
 
 
 @njit(nogil=True, cache=True)
-def residual_sums(state, data):
+def sum_residuals(state, data):
     """Σ_{z_i=j} (y_i − x̃_iᵀβ_j)² of each component."""
     found = np.zeros(len(state.counts))
     for i in range(len(data.y)):
@@ -198,8 +198,8 @@ def draw_variances(state, data, priors, rng):
     The slope counts the rows, the p coefficients and the intercept (the + 1), whose prior variances are all
     proportional to σ².
     """
-    l1, l2 = norms(state)
-    rss = residual_sums(state, data)
+    l1, l2 = compute_norms(state)
+    rss = sum_residuals(state, data)
     p = state.coef.shape[1] - 1
     for j in range(len(state.sigma2)):
         lambda1 = state.lambda1[state.c[j]]
@@ -226,7 +226,7 @@ def draw_scales(state, data, priors, rng):
         shape = lambda1 * lambda1 / (4.0 * lambda2 * state.sigma2[j])
         for k in range(state.t.shape[1]):
             size = max(abs(state.coef[j, k + 1]), 1e-150)  # a coefficient of 0 would have an infinite mean
-            state.t[j, k] = inverse_gaussian(lambda1 / (2.0 * lambda2 * size), shape, rng)
+            state.t[j, k] = draw_inverse_gaussian(lambda1 / (2.0 * lambda2 * size), shape, rng)
 
 
 JITTER = 1e-12  # added to a unit diagonal: of nearly equal columns, the matrix is singular after rounding
@@ -276,7 +276,7 @@ def factor_by_rows(scaled):
 
 
 @njit(nogil=True, cache=True)
-def normal_by_precision(gram, moment, diagonal, sigma2, rng):
+def draw_by_precision(gram, moment, diagonal, sigma2, rng):
     """Draw of N(M·moment, σ²M), M = (gram + diag)⁻¹, in time p³.
 
     With gram + diag = LLᵀ, the draw is L⁻ᵀ(L⁻¹·moment + σ·noise).
@@ -291,7 +291,7 @@ def normal_by_precision(gram, moment, diagonal, sigma2, rng):
 
 
 @njit(nogil=True, cache=True)
-def normal_by_rows(X, y, diagonal, sigma2, rng):
+def draw_by_rows(X, y, diagonal, sigma2, rng):
     """The same draw for fewer rows than columns, in time n²p (Bhattacharya, Chakraborty, Mallick, 2016).
 
     A draw from the prior is corrected by what it gets wrong about the rows, for which n × n equations are
@@ -314,7 +314,7 @@ def normal_by_rows(X, y, diagonal, sigma2, rng):
 
 
 @njit(nogil=True, cache=True)
-def prior_coefficients(j, state, priors, rng):
+def draw_prior_coefficients(j, state, priors, rng):
     """Draw the coefficients of an empty component: random sign × N(−λ1/(2λ2), σ²/λ2) above 0."""
     lambda1 = state.lambda1[state.c[j]]
     lambda2 = state.lambda2[state.c[j]]
@@ -322,7 +322,7 @@ def prior_coefficients(j, state, priors, rng):
     low = lambda1 / (2.0 * lambda2 * deviation)
     state.coef[j, 0] = math.sqrt(state.sigma2[j] * priors.intercept_variance) * rng.standard_normal()
     for k in range(1, state.coef.shape[1]):
-        size = deviation * (normal_above(low, rng) - low)
+        size = deviation * (draw_normal_above(low, rng) - low)
         state.coef[j, k] = size if rng.random() < 0.5 else -size
 
 
@@ -391,21 +391,21 @@ def draw_coefficients(state, data, priors, rng):
     diagonal = np.empty(width)
     for j in range(J):
         if state.counts[j] == 0:
-            prior_coefficients(j, state, priors, rng)
+            draw_prior_coefficients(j, state, priors, rng)
             continue
         diagonal[0] = 1.0 / priors.intercept_variance
         diagonal[1:] = state.lambda2[state.c[j]] * (1.0 + state.t[j])
         # By columns costs p³, by rows n_j²·p: the latter pays for components of few rows.
         if has_grams and 2 * state.counts[j] >= width:
-            found = normal_by_precision(state.gram[j], state.moment[j], diagonal, state.sigma2[j], rng)
+            found = draw_by_precision(state.gram[j], state.moment[j], diagonal, state.sigma2[j], rng)
         else:
             rows = np.flatnonzero(state.z == j)
-            found = normal_by_rows(data.X[rows], data.y[rows], diagonal, state.sigma2[j], rng)
+            found = draw_by_rows(data.X[rows], data.y[rows], diagonal, state.sigma2[j], rng)
         state.coef[j] = found
 
 
 @njit(nogil=True, cache=True)
-def by_columns(rows, data, diagonal):
+def regress_by_columns(rows, data, diagonal):
     """Mean coefficients, log|I + X D⁻¹ Xᵀ| and yᵀ(I + X D⁻¹ Xᵀ)⁻¹y, by equations of as many columns."""
     width = len(diagonal)
     gram = np.zeros((width, width))
@@ -434,20 +434,24 @@ def by_rows(rows, data, diagonal):
 
 
 @njit(nogil=True, cache=True)
-def regression(rows, data, diagonal, sigma2):
+def solve_regression(rows, data, diagonal, sigma2):
     """Mean coefficients of a component that has these rows, and the log density of their outputs.
 
     The density is N(y; 0, σ²(I + X D⁻¹ Xᵀ)), D the prior precision in units of 1/σ²: β is integrated out.
     """
     if len(rows) == 0:
         return np.zeros(len(diagonal)), 0.0
-    solved = by_columns(rows, data, diagonal) if len(rows) >= len(diagonal) else by_rows(rows, data, diagonal)
+    solved = (
+        regress_by_columns(rows, data, diagonal)
+        if len(rows) >= len(diagonal)
+        else by_rows(rows, data, diagonal)
+    )
     density = -0.5 * (len(rows) * (LOG_2PI + math.log(sigma2)) + solved[1] + solved[2] / sigma2)
     return solved[0], density
 
 
 @njit(nogil=True, cache=True)
-def coefficients_of(rows, data, diagonal, sigma2, rng):
+def draw_coefficients_of(rows, data, diagonal, sigma2, rng):
     """Draw of N(M Xᵀy, σ²M), M = (XᵀX + D)⁻¹, for these rows."""
     width = len(diagonal)
     if len(rows) == 0:
@@ -456,8 +460,8 @@ def coefficients_of(rows, data, diagonal, sigma2, rng):
             found[k] = math.sqrt(sigma2 / diagonal[k]) * rng.standard_normal()
         return found
     if len(rows) < width:
-        return normal_by_rows(data.X[rows], data.y[rows], diagonal, sigma2, rng)
+        return draw_by_rows(data.X[rows], data.y[rows], diagonal, sigma2, rng)
     gram = np.zeros((width, width))
     moment = np.zeros(width)
     add_products(rows, data, gram, moment, 1.0)
-    return normal_by_precision(gram, moment, diagonal, sigma2, rng)
+    return draw_by_precision(gram, moment, diagonal, sigma2, rng)

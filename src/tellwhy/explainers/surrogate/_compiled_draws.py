@@ -58,7 +58,7 @@ def log_sum(a, b):
 
 
 @njit(nogil=True, cache=True)
-def inverse_gaussian(mean, shape, rng):
+def draw_inverse_gaussian(mean, shape, rng):
     """Draw of InverseGaussian(mean, shape), after Michael, Schucany and Haas (1976).
 
     A squared normal leads to two roots, of which one is returned with the right chance. The smaller root is
@@ -74,7 +74,7 @@ def inverse_gaussian(mean, shape, rng):
 
 
 @njit(nogil=True, cache=True)
-def normal_above(low, rng):
+def draw_normal_above(low, rng):
     """Draw of a standard normal above low ≥ 0 (Robert, 1995)."""
     if low < 0.45:  # here plain rejection succeeds often enough, and costs less
         while True:

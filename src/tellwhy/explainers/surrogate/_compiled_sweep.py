@@ -31,10 +31,10 @@ import numpy as np
 
 from tellwhy.core.compiled import njit
 from tellwhy.explainers.surrogate._compiled_conditionals import (
-    coefficients_of,
     draw_alpha,
     draw_assignments,
     draw_coefficients,
+    draw_coefficients_of,
     draw_gates,
     draw_net_weights,
     draw_nets,
@@ -42,9 +42,14 @@ from tellwhy.explainers.surrogate._compiled_conditionals import (
     draw_scales,
     draw_sticks,
     draw_variances,
-    regression,
+    solve_regression,
 )
-from tellwhy.explainers.surrogate._compiled_draws import LOG_2PI, inverse_gaussian, log_erfcx, log_gamma_draw
+from tellwhy.explainers.surrogate._compiled_draws import (
+    LOG_2PI,
+    draw_inverse_gaussian,
+    log_erfcx,
+    log_gamma_draw,
+)
 
 TRIES = 3  # exchanges that are tried in a sweep, for each component
 
@@ -62,7 +67,7 @@ def log_stick_prior(counts, alpha):
 
 
 @njit(nogil=True, cache=True)
-def proposed_order(counts, alpha, rng):
+def propose_order(counts, alpha, rng):
     """Component that takes each number, by Metropolis steps that exchange two; changes the counts as well."""
     J = len(counts)
     order = np.arange(J)
@@ -86,7 +91,7 @@ def draw_order(state, data, priors, rng):
     J = len(state.counts)
     if J == 1:
         return
-    order = proposed_order(state.counts, state.alpha[0], rng)
+    order = propose_order(state.counts, state.alpha[0], rng)
     number = np.empty(J, dtype=np.int64)  # new number of each component
     number[order] = np.arange(J)
     if (order == np.arange(J)).all():
@@ -125,7 +130,7 @@ def precision(j, t, state, priors):
 
 
 @njit(nogil=True, cache=True)
-def gate_odds(row, pair, state, data):
+def compute_gate_odds(row, pair, state, data):
     """Log odds of a row's place for b against a; 0 without gates."""
     found = 0.0
     for q in range(data.gates.shape[1]):
@@ -137,7 +142,7 @@ def gate_odds(row, pair, state, data):
 
 
 @njit(nogil=True, cache=True)
-def nearer(rows, data, rng):
+def compare_nearness(rows, data, rng):
     """Which of two random rows each row is nearer to, as log odds for the second: a start of two groups."""
     n = len(rows)
     first = rows[rng.integers(0, n)]
@@ -161,18 +166,18 @@ def launch(pair, state, data, rng):
     """
     rows = pair.rows
     n = len(rows)
-    odds = nearer(rows, data, rng)
+    odds = compare_nearness(rows, data, rng)
     for _ in range(ROUNDS):
         in_b = odds > 0.0
-        mean_a = regression(rows[~in_b], data, pair.precision_a, pair.sigma2_a)[0]
-        mean_b = regression(rows[in_b], data, pair.precision_b, pair.sigma2_b)[0]
+        mean_a = solve_regression(rows[~in_b], data, pair.precision_a, pair.sigma2_a)[0]
+        mean_b = solve_regression(rows[in_b], data, pair.precision_b, pair.sigma2_b)[0]
         shares = math.log((in_b.sum() + 0.5) / (n - in_b.sum() + 0.5))
         shares += 0.5 * math.log(pair.sigma2_a / pair.sigma2_b)
         for i in range(n):
             row = rows[i]
             miss_a = (data.y[row] - np.dot(data.X[row], mean_a)) ** 2 / pair.sigma2_a
             miss_b = (data.y[row] - np.dot(data.X[row], mean_b)) ** 2 / pair.sigma2_b
-            odds[i] = shares + 0.5 * (miss_a - miss_b) + gate_odds(row, pair, state, data)
+            odds[i] = shares + 0.5 * (miss_a - miss_b) + compute_gate_odds(row, pair, state, data)
     return odds
 
 
@@ -212,11 +217,11 @@ def fill_scales(j, state, rng):
     shape = lambda1 * lambda1 / (4.0 * lambda2 * state.sigma2[j])
     for k in range(state.t.shape[1]):
         size = max(abs(state.coef[j, k + 1]), 1e-150)
-        state.t[j, k] = inverse_gaussian(lambda1 / (2.0 * lambda2 * size), shape, rng)
+        state.t[j, k] = draw_inverse_gaussian(lambda1 / (2.0 * lambda2 * size), shape, rng)
 
 
 @njit(nogil=True, cache=True)
-def chosen_pair(a, b, state, priors, rng):
+def choose_pair(a, b, state, priors, rng):
     """Components a and b, with what one of them is proposed to change to.
 
     Of σ_b² with rows and without, one is there and the other is proposed.
@@ -239,7 +244,7 @@ def chosen_pair(a, b, state, priors, rng):
 
 
 @njit(nogil=True, cache=True)
-def counts_of(pair, n_b, state):
+def count_rows_of(pair, n_b, state):
     """Rows of each component when b has n_b of the pair's."""
     found = state.counts.copy()
     found[pair.a] = len(pair.rows) - n_b
@@ -252,11 +257,11 @@ def log_merge_ratio(pair, in_b, odds, state, data, priors):
     """Log acceptance ratio of the merge; that of the split into the same division is its negative."""
     rows = pair.rows
     alpha = state.alpha[0]
-    ratio = log_stick_prior(counts_of(pair, 0, state), alpha)
-    ratio -= log_stick_prior(counts_of(pair, in_b.sum(), state), alpha)
-    ratio += regression(rows, data, pair.precision_a, pair.sigma2_a)[1]
-    ratio -= regression(rows[~in_b], data, pair.precision_a, pair.sigma2_a)[1]
-    ratio -= regression(rows[in_b], data, pair.precision_b, pair.sigma2_b)[1]
+    ratio = log_stick_prior(count_rows_of(pair, 0, state), alpha)
+    ratio -= log_stick_prior(count_rows_of(pair, in_b.sum(), state), alpha)
+    ratio += solve_regression(rows, data, pair.precision_a, pair.sigma2_a)[1]
+    ratio -= solve_regression(rows[~in_b], data, pair.precision_a, pair.sigma2_a)[1]
+    ratio -= solve_regression(rows[in_b], data, pair.precision_b, pair.sigma2_b)[1]
     ratio += log_scales_prior(pair.b, pair.t_empty, pair.empty, state)
     ratio -= log_scales_prior(pair.b, pair.t_b, pair.sigma2_b, state)
     # The prior of σ_b² without rows is its proposal, too, and cancels.
@@ -264,7 +269,7 @@ def log_merge_ratio(pair, in_b, odds, state, data, priors):
     for i in range(len(rows)):
         ratio += log_sigmoid(odds[i]) if in_b[i] else log_sigmoid(-odds[i])
         if in_b[i]:
-            ratio -= gate_odds(rows[i], pair, state, data)
+            ratio -= compute_gate_odds(rows[i], pair, state, data)
     return ratio
 
 
@@ -273,13 +278,15 @@ def accept(pair, in_b, state, data, priors, rng):
     """Change the state to what was proposed; draw sticks and coefficients from their full conditionals."""
     state.sigma2[pair.b] = pair.empty if pair.is_merge else pair.sigma2_b
     state.t[pair.b] = pair.t_empty if pair.is_merge else pair.t_b
-    state.counts[:] = counts_of(pair, 0 if pair.is_merge else in_b.sum(), state)
+    state.counts[:] = count_rows_of(pair, 0 if pair.is_merge else in_b.sum(), state)
     for i in range(len(pair.rows)):
         state.z[pair.rows[i]] = pair.b if in_b[i] and not pair.is_merge else pair.a
     draw_sticks(state, data, priors, rng)
     for j in (pair.a, pair.b):
         diagonal = precision(j, state.t[j], state, priors)
-        state.coef[j] = coefficients_of(np.flatnonzero(state.z == j), data, diagonal, state.sigma2[j], rng)
+        state.coef[j] = draw_coefficients_of(
+            np.flatnonzero(state.z == j), data, diagonal, state.sigma2[j], rng
+        )
 
 
 @njit(nogil=True, cache=True)
@@ -290,7 +297,7 @@ def split_or_merge(state, data, priors, rng):
     b = (a + rng.integers(1, J)) % J
     if state.counts[a] == 0 or state.counts[a] + state.counts[b] < 2:
         return
-    pair = chosen_pair(a, b, state, priors, rng)
+    pair = choose_pair(a, b, state, priors, rng)
     tried = 2 if pair.is_merge else 0
     state.moves[tried] += 1
     odds = launch(pair, state, data, rng)

@@ -99,7 +99,7 @@ def design(X: Floats, y: Floats, gates: Floats | None = None) -> Data:
     return Data(with_ones, np.ascontiguousarray(y), places)
 
 
-def empty_state(data: Data, n_components: int, n_elastic_nets: int) -> State:
+def make_empty_state(data: Data, n_components: int, n_elastic_nets: int) -> State:
     """Return arrays of the right shapes.
 
     Gram matrices are there only where rows are at least as many as columns: with fewer rows, coefficients are
@@ -131,7 +131,7 @@ def empty_state(data: Data, n_components: int, n_elastic_nets: int) -> State:
     )
 
 
-def kept_arrays(state: State, n_draws: int) -> Kept:
+def make_kept_arrays(state: State, n_draws: int) -> Kept:
     """Return room for some draws."""
     return Kept(
         z=np.zeros((n_draws, len(state.z)), dtype=np.int16),  # at most 1000 components: saves memory
@@ -183,18 +183,18 @@ class Priors:
         return Numbers(**own, gate_count=0.1, gate_shape=2.0, gate_scale=0.5)
 
 
-def _published(J: int, e: float, R: float, a: float) -> dict[str, Any]:
+def _read_published(J: int, e: float, R: float, a: float) -> dict[str, Any]:
     """One line of the table, in its letters; in all of them f = L = V = 1 and b = a."""
     priors = Priors(alpha_shape=e, lambda1_shape=R, variance_shape=a, variance_scale=a)
     return {"n_components": J, "n_elastic_nets": 3, "priors": priors}
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "random forest": _published(5, 1.0, 4.0, 0.5),
-    "svm": _published(5, 5.0, 5.0, 1.0),
-    "mnist": _published(6, 5.0, 2.5, 0.5),
-    "fashion-mnist": _published(10, 5.0, 2.5, 0.5),
-    "imagenet": _published(10, 5.0, 2.5, 0.5),
+    "random forest": _read_published(5, 1.0, 4.0, 0.5),
+    "svm": _read_published(5, 5.0, 5.0, 1.0),
+    "mnist": _read_published(6, 5.0, 2.5, 0.5),
+    "fashion-mnist": _read_published(10, 5.0, 2.5, 0.5),
+    "imagenet": _read_published(10, 5.0, 2.5, 0.5),
 }
 """Settings of Guo et al. (2018), supplement, table 4: `DMMMEN(model, **PRESETS["mnist"])`."""
 
@@ -267,13 +267,13 @@ def split_r_hat(draws: Floats) -> Floats:
     return np.asarray(np.where(constant, 1.0, np.sqrt(pooled / np.where(within > 0, within, 1e-300))))
 
 
-def effective_draws(draws: Floats) -> Floats:
+def count_effective_draws(draws: Floats) -> Floats:
     """Effective number of independent draws among (chains, draws, …), by Geyer's initial monotone sequence.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> int(effective_draws(rng.normal(size=(4, 500))).round(-3))
+    >>> int(count_effective_draws(rng.normal(size=(4, 500))).round(-3))
     2000
     """
     chains, n = draws.shape[:2]
@@ -334,16 +334,16 @@ def rank_r_hat(draws: Floats) -> Floats:
     return np.maximum(split_r_hat(normal_scores(draws)), split_r_hat(normal_scores(folded)))
 
 
-def bulk_draws(draws: Floats) -> Floats:
+def count_bulk_draws(draws: Floats) -> Floats:
     """Effective draws for means, whatever the tails are: those of the ranks of half chains."""
-    return effective_draws(normal_scores(halves(draws)))
+    return count_effective_draws(normal_scores(halves(draws)))
 
 
-def tail_draws(draws: Floats) -> Floats:
+def count_tail_draws(draws: Floats) -> Floats:
     """Effective draws for the ends of intervals: the fewer of those for the 5 % and for the 95 % quantile."""
     parts = halves(draws)
     ends = np.quantile(parts, [TAIL, 1.0 - TAIL], axis=(0, 1))
-    return np.minimum(*(effective_draws((parts <= end).astype(np.float64)) for end in ends))
+    return np.minimum(*(count_effective_draws((parts <= end).astype(np.float64)) for end in ends))
 
 
 def convergence(quantities: dict[str, Floats], ended: str = "") -> Convergence:
@@ -354,4 +354,4 @@ def convergence(quantities: dict[str, Floats], ended: str = "") -> Convergence:
     def named(of: Callable[[Floats], Floats]) -> dict[str, float]:
         return dict(zip(names, of(draws).tolist(), strict=True))
 
-    return Convergence(named(rank_r_hat), named(bulk_draws), named(tail_draws), ended)
+    return Convergence(named(rank_r_hat), named(count_bulk_draws), named(count_tail_draws), ended)

@@ -39,13 +39,18 @@ from tellwhy.explainers.rows import Attribution, Groups, Rows, groups_rule
 from tellwhy.explainers.surrogate.chains import R_HAT, Convergence, Priors
 from tellwhy.explainers.surrogate.inputs import (
     InputExplainer,
-    fixed_seed,
+    fix_seed,
     group_of_columns,
-    in_own_columns,
     replacement_rule,
     shaped,
+    sum_to_own_columns,
 )
-from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
+from tellwhy.explainers.surrogate.insight import (
+    Fitted,
+    Insight,
+    find_component_insights,
+    find_overall_insight,
+)
 from tellwhy.explainers.surrogate.mixture import Explained, Plan, RowFits, Surrogate, fit_surrogate
 from tellwhy.explainers.surrogate.sampler import Settings
 
@@ -339,9 +344,9 @@ class DMMMEN(InputExplainer):
         for target in self.surrogates_:
             fitted = self._fitted(target)
             if per == "component":
-                found += component_insights(fitted, k=k, credibility=self.credibility)
+                found += find_component_insights(fitted, k=k, credibility=self.credibility)
             else:
-                found.append(overall_insight(fitted, k=k, credibility=self.credibility))
+                found.append(find_overall_insight(fitted, k=k, credibility=self.credibility))
         return found
 
     def _fitted(self, target: int) -> Fitted:
@@ -385,7 +390,7 @@ class DMMMEN(InputExplainer):
         outputs = self.outputs(rows, rows.X)
         targets = outputs.argmax(axis=1)
         explained = Explained(outputs[np.arange(len(outputs)), targets], targets)
-        found = self._locally(rows, explained) if self.is_local else self._by_class(rows, explained)
+        found = self._explain_locally(rows, explained) if self.is_local else self._by_class(rows, explained)
         params = {"targets": self.targets_, "priors": repr(self.priors or Priors())}
         return Attribution(
             found.values,
@@ -406,12 +411,12 @@ class DMMMEN(InputExplainer):
             rows.X,
             explained,
             self.surrogates_,
-            seed=fixed_seed(self.random_state),
+            seed=fix_seed(self.random_state),
             credibility=self.credibility,
             owner=None if rows.n_owners == rows.X.shape[1] else rows.owner,
         )
 
-    def _locally(self, rows: Rows, explained: Explained) -> RowFits:
+    def _explain_locally(self, rows: Rows, explained: Explained) -> RowFits:
         from tellwhy.explainers.surrogate.local_insight import LocalPlan, Neighbourhood, explain_locally
 
         where = Neighbourhood(
@@ -426,7 +431,7 @@ class DMMMEN(InputExplainer):
             outputs=lambda flat: self.outputs(rows, flat),
             where=where,
             plan=self._plan(),
-            seed=fixed_seed(self.random_state),
+            seed=fix_seed(self.random_state),
             credibility=self.credibility,
         )
-        return in_own_columns(explain_locally(rows.X, explained, how), rows)
+        return sum_to_own_columns(explain_locally(rows.X, explained, how), rows)

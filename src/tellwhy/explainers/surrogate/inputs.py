@@ -16,9 +16,9 @@ from tellwhy.core.params import Rule, Seed
 from tellwhy.core.score import Floats, Integers, ScoreFunction
 from tellwhy.data.pieces import neighbours
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.rows import Groups, Rows, group_numbers, replacement_row
+from tellwhy.explainers.rows import Groups, Rows, group_numbers, read_replacement_row
 from tellwhy.explainers.surrogate.mixture import RowFits
-from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, learn_outputs
 
 if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.local_insight import LocalPlan
@@ -57,7 +57,7 @@ class InputExplainer(BackgroundExplainer):
         given = np.shape(X)[1:]
         # Of a table, in the columns that the model sees: there may be more of them.
         first = self.rows(X).X[:2]
-        self.score = with_known_outputs(self.score, first.reshape(-1, *given) if len(given) > 1 else first)
+        self.score = learn_outputs(self.score, first.reshape(-1, *given) if len(given) > 1 else first)
         self.targets_ = list(as_outputs(self.score).names)
         rows = self.rows(X)
         self.shape_ = given if len(given) > 1 else (rows.X.shape[1],)
@@ -104,7 +104,7 @@ class InputExplainer(BackgroundExplainer):
         """Values of replaced segments, one per column."""
         if isinstance(self.baseline, str):
             return np.asarray(self.mean_)
-        return replacement_row(type(self).__name__, self.baseline, self.shape_)
+        return read_replacement_row(type(self).__name__, self.baseline, self.shape_)
 
 
 def group_of_columns(groups: Groups | None, rows: Rows, names: list[str]) -> Integers | None:
@@ -117,7 +117,7 @@ def group_of_columns(groups: Groups | None, rows: Rows, names: list[str]) -> Int
     return None if rows.n_owners == rows.X.shape[1] else rows.owner
 
 
-def in_own_columns(found: RowFits, rows: Rows) -> RowFits:
+def sum_to_own_columns(found: RowFits, rows: Rows) -> RowFits:
     """Return what was found in the user's columns: those that were made from one column are one segment."""
     if rows.n_owners == rows.X.shape[1]:
         return found
@@ -139,12 +139,12 @@ def shaped(extra: Any, rows: Rows) -> Any:
     return extra.reshape(len(extra), *rows.shape, *extra.shape[2:])
 
 
-def fixed_seed(random_state: Seed) -> int:
+def fix_seed(random_state: Seed) -> int:
     """Return a seed that gives every row the same draws, whatever was drawn before."""
     return int(random_state) if isinstance(random_state, (int, np.integer)) else 0
 
 
-def neighbour_masks(
+def draw_neighbour_masks(
     n_segments: int,
     n_neighbours: int,
     rng: np.random.Generator,
@@ -160,7 +160,7 @@ def neighbour_masks(
 
     Examples
     --------
-    >>> masks = neighbour_masks(4, 64, np.random.default_rng(1))
+    >>> masks = draw_neighbour_masks(4, 64, np.random.default_rng(1))
     >>> (masks[1:] == 0).sum(axis=0)
     array([16, 16, 16, 16])
     """

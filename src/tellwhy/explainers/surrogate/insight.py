@@ -126,7 +126,7 @@ class _Pattern(NamedTuple):
     shares: Floats  # of the rows, one per draw
 
 
-def component_insights(fitted: Fitted, *, k: int, credibility: float) -> list[Insight]:
+def find_component_insights(fitted: Fitted, *, k: int, credibility: float) -> list[Insight]:
     """One insight per component that describes at least 1 % of the rows, the largest first."""
     surrogate = fitted.surrogate
     posterior = surrogate.posterior
@@ -148,7 +148,7 @@ def component_insights(fitted: Fitted, *, k: int, credibility: float) -> list[In
     return found
 
 
-def overall_insight(fitted: Fitted, *, k: int, credibility: float) -> Insight:
+def find_overall_insight(fitted: Fitted, *, k: int, credibility: float) -> Insight:
     """The mean of β_{z_i} over the rows: it does not depend on labels."""
     z = fitted.surrogate.posterior.z
     coef = fitted.surrogate.coef
@@ -185,7 +185,7 @@ def _insight(fitted: Fitted, pattern: _Pattern, *, k: int, credibility: float) -
         names=tuple(fitted.names[i] for i in top),
         centre=(X[rows] if len(rows) else X).mean(axis=0).reshape(shape),
         rows=rows,
-        applies=_applies(X, pattern.members, fitted.names),
+        applies=_describe_ranges(X, pattern.members, fitted.names),
         credibility=credibility,
         examples=_some(X[rows]).reshape(-1, *shape),
         others=_some(others).reshape(-1, *shape),
@@ -211,7 +211,7 @@ def _some(X: Floats) -> Floats:
     return X[spread_evenly(len(X), MOST_EXAMPLES)]
 
 
-def _applies(
+def _describe_ranges(
     X: Floats, members: NDArray[np.bool_], names: Sequence[str], n_features: int = 3
 ) -> tuple[tuple[str, float, float], ...]:
     """Ranges of the members in the features whose means differ most from those of the other rows."""

@@ -25,11 +25,11 @@ from tellwhy.explainers.surrogate.chains import R_HAT, Priors
 from tellwhy.explainers.surrogate.inputs import (
     InputExplainer,
     RowSegments,
-    fixed_seed,
+    fix_seed,
     group_of_columns,
-    in_own_columns,
     replacement_rule,
     shaped,
+    sum_to_own_columns,
 )
 from tellwhy.explainers.surrogate.mixture import Explained, Local, Plan, RowFits, fit_surrogate
 from tellwhy.explainers.surrogate.order import (
@@ -37,11 +37,11 @@ from tellwhy.explainers.surrogate.order import (
     Sets,
     ask_evenly,
     ask_in_rounds,
-    best_order,
-    first_enough,
-    prefixes,
+    find_best_order,
+    find_first_enough,
+    fit_worth_by_ridge,
+    make_prefixes,
     ranking,
-    worth_by_ridge,
 )
 from tellwhy.explainers.surrogate.sampler import Settings
 from tellwhy.scoring.class_scores import as_outputs
@@ -176,7 +176,7 @@ def explain_locally(X: Floats, explained: Explained, how: LocalPlan) -> RowFits:
     values = cells.pop("values")
     stderr = cells.pop("stderr")
     segments = cells["segments"].astype(np.int64)
-    extras = {**cells, "segments": segments, "r_hat": r_hat, **_recorded(chosen, segments)}
+    extras = {**cells, "segments": segments, "r_hat": r_hat, **_record_answers(chosen, segments)}
     return RowFits(values, stderr, base, extras)
 
 
@@ -190,7 +190,7 @@ def _error(local: Local, how: LocalPlan) -> Floats:
     return np.hypot(local.deviation, local.stderr)
 
 
-def _recorded(chosen: list[Chosen], segments: Integers) -> dict[str, Floats | Integers]:
+def _record_answers(chosen: list[Chosen], segments: Integers) -> dict[str, Floats | Integers]:
     """What is recorded of the answers to a declared question; nothing where none was."""
     if not chosen:
         return {}
@@ -237,11 +237,11 @@ def _asked(row: RowSegments, target: int, rng: np.random.Generator) -> Answers:
     seed = row.how.question_seed
     drawn = rng if seed is None else np.random.default_rng(seed)
     # The others put the segments in order, and ask about every start of it at the end.
-    left = max(2, where.n_neighbours - _n_for_order(row) - n - 1)
+    left = max(2, where.n_neighbours - _choose_n_for_order(row) - n - 1)
     return ask_in_rounds(lambda m: row.how.limited(row.outputs(m)[:, target]), n, left, where.question, drawn)
 
 
-def _n_for_order(row: RowSegments) -> int:
+def _choose_n_for_order(row: RowSegments) -> int:
     """Most questions that put the segments in order: a share, where that is enough to compare orders."""
     n = len(row.differing)
     share = int(ORDERED * (row.how.where.n_neighbours - n - 1))
@@ -254,10 +254,10 @@ def _choose(row: RowSegments, local: Local, target: int, answers: Answers) -> Ch
     if question is None or row.how.holds is None:
         return None
     order, n_compared = _order(row, local, target, answers)
-    outputs = row.outputs(prefixes(order, question))
+    outputs = row.outputs(make_prefixes(order, question))
     stays = row.how.holds(outputs, target)
     enough = stays if question == "sufficiency" else ~stays
-    length = first_enough(enough)
+    length = find_first_enough(enough)
     chosen = np.zeros(row.n_segments, dtype=bool)
     chosen[row.differing[order[:length]]] = True
     place = np.full(row.n_segments, len(order))
@@ -269,22 +269,22 @@ def _choose(row: RowSegments, local: Local, target: int, answers: Answers) -> Ch
 def _order(row: RowSegments, local: Local, target: int, answers: Answers) -> tuple[Integers, int]:
     """Put the segments in order by asking; also return how many questions that took."""
     n = len(row.differing)
-    if n < 2 or not _n_for_order(row):
+    if n < 2 or not _choose_n_for_order(row):
         return ranking(local.coefficients[row.differing]), 0
-    sets = Sets(_worth(row, target), n, _n_for_order(row))
+    sets = Sets(_measure_worth(row, target), n, _choose_n_for_order(row))
     nothing, everything = sets.of([[], range(n)])
     limit = row.how.limit
     scale = expit if limit is not None else lambda w: (w - nothing) / ((everything - nothing) or 1.0)
     even = answers.outputs[: answers.n_halves]
     rankings = [
         ranking(local.coefficients[row.differing]),
-        ranking(worth_by_ridge(answers.masks[: len(even)], even if limit is None else expit(even))),
+        ranking(fit_worth_by_ridge(answers.masks[: len(even)], even if limit is None else expit(even))),
     ]
     enough = everything if limit is None else limit
-    return np.array(best_order(sets, [r.tolist() for r in rankings], scale, enough=enough)), sets.n_asked
+    return np.array(find_best_order(sets, [r.tolist() for r in rankings], scale, enough=enough)), sets.n_asked
 
 
-def _worth(row: RowSegments, target: int) -> Callable[[Floats], Floats]:
+def _measure_worth(row: RowSegments, target: int) -> Callable[[Floats], Floats]:
     """What sets of segments are worth: the output that they keep or, for necessity, that they take away."""
     if row.how.where.question == "sufficiency":
         return lambda sets: row.outputs(sets)[:, target]
@@ -441,7 +441,7 @@ class LocalInsight(InputExplainer):
         outputs = self.outputs(rows, rows.X)
         targets = outputs.argmax(axis=1)
         explained = Explained(outputs[np.arange(len(outputs)), targets], targets)
-        found = in_own_columns(explain_locally(rows.X, explained, self._how(rows)), rows)
+        found = sum_to_own_columns(explain_locally(rows.X, explained, self._make_plan(rows)), rows)
         extras = {name: shaped(extra, rows) for name, extra in found.extras.items()}
         return Attribution(
             found.values,
@@ -453,7 +453,7 @@ class LocalInsight(InputExplainer):
             per_owner=True,
         )
 
-    def _how(self, rows: Rows) -> LocalPlan:
+    def _make_plan(self, rows: Rows) -> LocalPlan:
         settings = Settings(self.n_components, self.n_elastic_nets, self.n_sweeps, self.n_burn, self.n_chains)
         where = Neighbourhood(
             shape=self.shape_,
@@ -468,18 +468,18 @@ class LocalInsight(InputExplainer):
             where=where,
             # Columns say whether a segment is kept: all have the same unit.
             plan=Plan(settings, self.priors or Priors(), scale="common", n_jobs=self.n_jobs),
-            seed=fixed_seed(self.random_state),
+            seed=fix_seed(self.random_state),
             question_seed=DESIGN if self.design == "fixed" else None,
             credibility=self.credibility,
             limit=LIMIT if len(self.targets_) > 1 else None,
             place=as_outputs(rows.score).place if rows.shape is not None else None,
-            holds=lambda outputs, target: decision_stays(
+            holds=lambda outputs, target: check_decision_stays(
                 outputs, target, self.question, rows.score.threshold
             ),
         )
 
 
-def decision_stays(
+def check_decision_stays(
     outputs: Floats, target: int, question: str, threshold: float | None = None
 ) -> NDArray[np.bool_]:
     """Whether each line of outputs decides as the row does; lines go from nothing of the row to all of it.
@@ -490,11 +490,11 @@ def decision_stays(
 
     Examples
     --------
-    >>> decision_stays(np.array([[2.0, 1.0], [0.0, 3.0]]), 1, "sufficiency")
+    >>> check_decision_stays(np.array([[2.0, 1.0], [0.0, 3.0]]), 1, "sufficiency")
     array([False,  True])
-    >>> decision_stays(np.array([[0.0], [5.0], [9.5], [10.0]]), 0, "sufficiency")
+    >>> check_decision_stays(np.array([[0.0], [5.0], [9.5], [10.0]]), 0, "sufficiency")
     array([False, False,  True,  True])
-    >>> decision_stays(np.array([[10.0], [5.0], [0.5], [0.0]]), 0, "necessity")
+    >>> check_decision_stays(np.array([[10.0], [5.0], [0.5], [0.0]]), 0, "necessity")
     array([ True,  True, False, False])
     """
     if outputs.shape[1] > 1:

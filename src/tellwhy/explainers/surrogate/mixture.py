@@ -19,7 +19,7 @@ from scipy.special import logsumexp, softmax
 from tellwhy.core.arrays import ColumnSpread, sort_columns, spread_evenly
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
-from tellwhy.explainers.surrogate.chains import Data, Priors, design, effective_draws, rank_r_hat
+from tellwhy.explainers.surrogate.chains import Data, Priors, count_effective_draws, design, rank_r_hat
 from tellwhy.explainers.surrogate.sampler import Posterior, Settings, sample
 
 MOST_GATES = 4  # coordinates of a place; more would drown the output, which tells components apart too
@@ -106,14 +106,14 @@ OVERLAP = 0.25  # components confused this often are one mode
 MOST_ROWS = 500  # that overlaps are estimated from
 
 
-def confusion(probabilities: Floats) -> Floats:
+def estimate_confusion(probabilities: Floats) -> Floats:
     """Estimated probability that a row of component j would be given to k, from probabilities (n, J).
 
     The directly estimated misclassification probabilities of Hennig (2010).
 
     Examples
     --------
-    >>> confusion(np.array([[0.9, 0.1], [0.2, 0.8]])).round(2)
+    >>> estimate_confusion(np.array([[0.9, 0.1], [0.2, 0.8]])).round(2)
     array([[0.82, 0.18],
            [0.11, 0.89]])
     """
@@ -122,7 +122,7 @@ def confusion(probabilities: Floats) -> Floats:
     return np.asarray((probabilities.T @ given) / np.where(total > 0, total, 1.0)[:, None])
 
 
-def mode_coefficients(posterior: Posterior, data: Data) -> Floats:
+def find_mode_coefficients(posterior: Posterior, data: Data) -> Floats:
     """Coefficients of each component's mode: in every draw, the average of the components that overlap.
 
     A mode is a set of components that rows are often confused between. Its members count by their shares π.
@@ -134,7 +134,7 @@ def mode_coefficients(posterior: Posterior, data: Data) -> Floats:
     for d, coef in enumerate(posterior.coef):
         logits = posterior.log_pi[d] - 0.5 * np.log(posterior.sigma2[d])
         probabilities = softmax(logits - 0.5 * (y[:, None] - X @ coef.T) ** 2 / posterior.sigma2[d], axis=1)
-        confused = confusion(probabilities)
+        confused = estimate_confusion(probabilities)
         occupied = probabilities.max(axis=0) > 0.5  # a component that no row belongs to joins nothing
         linked = (np.maximum(confused, confused.T) > OVERLAP) & occupied[:, None] & occupied
         # Overlap is handed on: components that overlap with a third one are one mode with it.
@@ -311,9 +311,9 @@ class Surrogate:
         drawn_slopes = self.slopes(self.coef[np.arange(len(chosen)), chosen])
         slopes = self.slopes(expected)
         steps = x - self.origin
-        values = _by_owner(slopes * steps, owner)
-        drawn_values = _by_owner(drawn_slopes * steps, owner)
-        draws = effective_draws(self.posterior.by_chain(values))
+        values = _sum_by_owner(slopes * steps, owner)
+        drawn_values = _sum_by_owner(drawn_slopes * steps, owner)
+        draws = count_effective_draws(self.posterior.by_chain(values))
         tail = 0.5 * (1.0 - credibility)
         return Local(
             coefficients=slopes.mean(axis=0),
@@ -322,7 +322,7 @@ class Surrogate:
             deviation=drawn_values.std(axis=0),
             interval=np.quantile(drawn_values, [tail, 1.0 - tail], axis=0).T,
             coefficient_interval=np.quantile(drawn_slopes, [tail, 1.0 - tail], axis=0).T,
-            base=float(self._at_origin(expected.mean(axis=0))),
+            base=float(self._predict_at_origin(expected.mean(axis=0))),
             weights=weights.mean(axis=0),
             r_hat=self._agreement(values),
         )
@@ -339,13 +339,13 @@ class Surrogate:
         """Coefficients (…, 1 + p) as slopes in the user's units, over all columns."""
         return self.columns.spread(coef[..., 1:] * (self.unit / self.columns.unit))
 
-    def _at_origin(self, coef: Floats) -> Floats:
+    def _predict_at_origin(self, coef: Floats) -> Floats:
         """Prediction for the row that contributions are counted from."""
         origin = self.columns.scaled(self.origin[None])[0]
         return np.asarray(self.centre + self.unit * (coef[0] + origin @ coef[1:]))
 
 
-def _by_owner(values: Floats, owner: Integers | None) -> Floats:
+def _sum_by_owner(values: Floats, owner: Integers | None) -> Floats:
     """Add up the values of columns that were made from the same column of the user's."""
     if owner is None:
         return values
@@ -404,6 +404,6 @@ def fit_surrogate(
     posterior = sample(
         data, plan.priors, plan.settings, rng=rng, n_jobs=plan.n_jobs, folder=folder, label=label
     )
-    coef = posterior.coef if plan.assignment == "component" else mode_coefficients(posterior, data)
+    coef = posterior.coef if plan.assignment == "component" else find_mode_coefficients(posterior, data)
     origin = X.mean(axis=0) if origin is None else origin
     return Surrogate(columns, centre, unit, posterior, coef, gate, origin)

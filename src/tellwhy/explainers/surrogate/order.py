@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.score import Floats, Integers
-from tellwhy.explainers.surrogate.inputs import neighbour_masks
+from tellwhy.explainers.surrogate.inputs import draw_neighbour_masks
 
 DIGITS = 6  # of outputs that are compared: a model's rounding errors must not decide
 ADDED = 4  # one in so many of the segments are added one by one: what few suffice is found so
@@ -73,7 +73,7 @@ class Sets:
         return np.array([self.known[key] for key in keys])
 
 
-def best_order(sets: Sets, rankings: Sequence[Order], scale: Scale, *, enough: float) -> Order:
+def find_best_order(sets: Sets, rankings: Sequence[Order], scale: Scale, *, enough: float) -> Order:
     """Find an order of the segments whose starts are worth most.
 
     Parameters
@@ -94,30 +94,30 @@ def best_order(sets: Sets, rankings: Sequence[Order], scale: Scale, *, enough: f
 
     >>> def worth(masks):
     ...     return 0.5 * masks[:, :2].max(axis=1) + 0.3 * masks[:, 2] + 0.2 * masks[:, 3]
-    >>> best_order(Sets(worth, 4, 100), [[0, 1, 2, 3]], lambda found: found, enough=1.0)
+    >>> find_best_order(Sets(worth, 4, 100), [[0, 1, 2, 3]], lambda found: found, enough=1.0)
     [0, 2, 3, 1]
     """
     n = len(rankings[0])
     if sets.n_left < n:
         return list(rankings[0])  # not even the starts of one order can be asked about
     # Some are left to judge with: all orders that regressions give, and as many again.
-    compared = rankings[0][: n_compared(n, sets.n_left - 2 * len(rankings) * n)]
+    compared = rankings[0][: count_compared(n, sets.n_left - 2 * len(rankings) * n)]
     rest = rankings[0][len(compared) :]
     added = _added(sets, [], compared, -(-len(compared) // ADDED), enough)
     kept = _left_out(sets, [], compared) + rest
     best = _best(sets, _orders(added, kept, rankings), scale)
     begun = [
-        front + _left_out(sets, front, left) + rest for front, left in _beginnings(sets, added, compared)
+        front + _left_out(sets, front, left) + rest for front, left in _list_beginnings(sets, added, compared)
     ]
-    return _best(sets, [_mended(sets, order, scale) for order in (best, *begun)], scale)
+    return _best(sets, [_mend_order(sets, order, scale) for order in (best, *begun)], scale)
 
 
-def n_compared(n_segments: int, n_questions: int) -> int:
+def count_compared(n_segments: int, n_questions: int) -> int:
     """How many segments can be compared with so many questions: m of them take about 3 m² / 4.
 
     Examples
     --------
-    >>> n_compared(49, 2048), n_compared(49, 512), n_compared(10, -3)
+    >>> count_compared(49, 2048), count_compared(49, 512), count_compared(10, -3)
     (49, 25, 0)
     """
     return min(n_segments, int(np.sqrt(max(0, n_questions) / 0.75) - 0.5))
@@ -150,28 +150,28 @@ def _left_out(sets: Sets, front: Order, compared: Order) -> Order:
 def _orders(added: Order, kept: Order, rankings: Sequence[Order]) -> list[Order]:
     """Orders to judge, those first that are taken where others are no better."""
     whole = [kept, *rankings]
-    return [*whole, *(_spliced(added[:cut], rest) for rest in whole for cut in _cuts(added))]
+    return [*whole, *(_splice_orders(added[:cut], rest) for rest in whole for cut in _choose_cuts(added))]
 
 
-def _cuts(added: Order) -> list[int]:
+def _choose_cuts(added: Order) -> list[int]:
     """How many of the added segments others may go on after: a quarter, half, all."""
     return sorted({-(-len(added) // 4), -(-len(added) // 2), len(added)})
 
 
-def _beginnings(sets: Sets, added: Order, compared: Order) -> Iterator[tuple[Order, Order]]:
+def _list_beginnings(sets: Sets, added: Order, compared: Order) -> Iterator[tuple[Order, Order]]:
     """Beginnings of the added segments, and what is left to be put in order, while questions reach."""
-    for cut in _cuts(added):
+    for cut in _choose_cuts(added):
         left = [segment for segment in compared if segment not in added[:cut]]
         if sets.n_left >= len(left) * (len(left) + 1) // 2 + sets.n_segments + TO_MEND:
             yield added[:cut], left
 
 
-def _spliced(beginning: Order, rest: Order) -> Order:
+def _splice_orders(beginning: Order, rest: Order) -> Order:
     """Return a beginning, and what it lacks in the order of another."""
     return [*beginning, *(segment for segment in rest if segment not in beginning)]
 
 
-def _starts(sets: Sets, order: Order, scale: Scale) -> Floats:
+def _score_starts(sets: Sets, order: Order, scale: Scale) -> Floats:
     """What the starts of an order are worth: of one segment, two, … all but one."""
     return scale(sets.of([order[:length] for length in range(1, len(order))]))
 
@@ -187,17 +187,17 @@ def _best(sets: Sets, orders: list[Order], scale: Scale) -> Order:
     for order in orders:
         if sets.n_left < n and order is not orders[0]:
             break
-        mean = float(np.average(_starts(sets, order, scale), weights=weights))
+        mean = float(np.average(_score_starts(sets, order, scale), weights=weights))
         if mean > most + BETTER:
             best, most = order, mean
     return best
 
 
-def _mended(sets: Sets, order: Order, scale: Scale) -> Order:
+def _mend_order(sets: Sets, order: Order, scale: Scale) -> Order:
     """Reorder segments around the ends of starts that are worse than a shorter one."""
     tried: set[int] = set()
     for _ in range(MENDED if sets.n_left >= len(order) else 0):
-        found = _starts(sets, order, scale)
+        found = _score_starts(sets, order, scale)
         dips = np.maximum.accumulate(found) - found
         is_good = dips < DIP
         dips[list(tried)] = 0.0
@@ -205,14 +205,14 @@ def _mended(sets: Sets, order: Order, scale: Scale) -> Order:
         if dips[worst] < DIP:
             break
         tried.add(worst)
-        for low, high in (_stretch(is_good, worst), _window(worst, len(order))):
+        for low, high in (_stretch(is_good, worst), _choose_window(worst, len(order))):
             if sets.n_left >= (high - low + 1) ** 2:
-                order = _best_within(sets, order, low, high, scale)
+                order = _find_best_within(sets, order, low, high, scale)
                 break
     return order
 
 
-def _window(worst: int, n: int) -> tuple[int, int]:
+def _choose_window(worst: int, n: int) -> tuple[int, int]:
     """Places shortly before and after the end of a start, which holds one segment more than its number."""
     return max(0, worst + 1 - WINDOW), min(n, worst + 1 + WINDOW)
 
@@ -226,7 +226,7 @@ def _stretch(is_good: NDArray[np.bool_], worst: int) -> tuple[int, int]:
     >>> _stretch(good, 5), _stretch(good[:10], 5)
     ((2, 13), (2, 11))
     """
-    low, high = _window(worst, len(is_good) + 1)
+    low, high = _choose_window(worst, len(is_good) + 1)
     before = np.flatnonzero(is_good[:worst])
     after = np.flatnonzero(is_good[worst:])
     first = int(before[-1]) + 1 if len(before) else 0
@@ -234,12 +234,12 @@ def _stretch(is_good: NDArray[np.bool_], worst: int) -> tuple[int, int]:
     return min(low, first), max(high, last)
 
 
-def _best_within(sets: Sets, order: Order, low: int, high: int, scale: Scale) -> Order:
+def _find_best_within(sets: Sets, order: Order, low: int, high: int, scale: Scale) -> Order:
     """Put some segments into the best of three orders: as they are, by adding, by leaving out."""
     front, window = order[:low], order[low:high]
     tries = [window, _added(sets, front, window, len(window)), _left_out(sets, front, window)]
     orders = [[*front, *one, *order[high:]] for one in tries]
-    means = [float(_starts(sets, one, scale)[low : high - 1].mean()) for one in orders]
+    means = [float(_score_starts(sets, one, scale)[low : high - 1].mean()) for one in orders]
     return orders[int(np.argmax(means))]
 
 
@@ -266,7 +266,7 @@ class Answers(NamedTuple):
 
 def ask_evenly(ask: Ask, n_segments: int, n_questions: int, kept: float, rng: np.random.Generator) -> Answers:
     """Ask about masks that keep a share of the segments, fixed beforehand."""
-    masks = neighbour_masks(n_segments, n_questions, rng, kept=kept)
+    masks = draw_neighbour_masks(n_segments, n_questions, rng, kept=kept)
     return Answers(masks, ask(masks), n_questions, is_stable=True)
 
 
@@ -281,34 +281,34 @@ def ask_in_rounds(
     --------
     >>> worth = np.array([0.0, 3.0, 0.0, 1.0, 0.0, 0.0])
     >>> answers = ask_in_rounds(lambda m: m @ worth, 6, 128, "sufficiency", np.random.default_rng(0))
-    >>> ranking(worth_by_ridge(answers.masks, answers.outputs))[:2]
+    >>> ranking(fit_worth_by_ridge(answers.masks, answers.outputs))[:2]
     array([1, 3])
     """
     half = n_questions // 2
     n_halves = half - half // 2
-    masks = _first_masks(n_segments, half, question, rng)
+    masks = _draw_first_masks(n_segments, half, question, rng)
     outputs = ask(masks)
     if n_segments < SMALLEST:
         return Answers(masks, outputs, n_halves, is_stable=True)  # there is nothing to rank
     ranked_first: list[frozenset[int]] = []
     for size in _round_sizes(n_questions - half):
-        worth = worth_by_ridge(masks, outputs)
+        worth = fit_worth_by_ridge(masks, outputs)
         ranked_first.append(frozenset(ranking(worth)[:LOOKED_AT].tolist()))
         if len(ranked_first) >= STABLE and len(set(ranked_first[-STABLE:])) == 1:
             return Answers(masks, outputs, n_halves, is_stable=True)
-        sets = sets_of_the_best(worth, size, rng)
+        sets = draw_sets_of_the_best(worth, size, rng)
         further = sets if question == "sufficiency" else 1.0 - sets
         masks = np.vstack([masks, further])
         outputs = np.append(outputs, ask(further))
     return Answers(masks, outputs, n_halves, is_stable=False)
 
 
-def _first_masks(n_segments: int, n_masks: int, question: str, rng: np.random.Generator) -> Floats:
+def _draw_first_masks(n_segments: int, n_masks: int, question: str, rng: np.random.Generator) -> Floats:
     """Masks of the first half; the first of them is the row itself."""
     shares = KEPT_AT_FIRST[question]
     sizes = [n_masks - n_masks // 2, n_masks // 2]
     parts = [
-        neighbour_masks(n_segments, size, rng, kept=kept, with_input=i == 0)
+        draw_neighbour_masks(n_segments, size, rng, kept=kept, with_input=i == 0)
         for i, (size, kept) in enumerate(zip(sizes, shares, strict=True))
         if size
     ]
@@ -321,7 +321,7 @@ def _round_sizes(n_left: int) -> list[int]:
     return [int(size) for size in sizes if size > 0]
 
 
-def worth_by_ridge(masks: Floats, outputs: Floats) -> Floats:
+def fit_worth_by_ridge(masks: Floats, outputs: Floats) -> Floats:
     """Coefficients of a ridge regression of the outputs: what each segment adds where it is kept."""
     centred = masks - masks.mean(axis=0)
     gram = centred.T @ centred + RIDGE * np.eye(masks.shape[1])
@@ -333,7 +333,7 @@ def ranking(worth: Floats) -> Integers:
     return np.argsort(-worth, kind="stable")
 
 
-def sets_of_the_best(worth: Floats, n_sets: int, rng: np.random.Generator) -> Floats:
+def draw_sets_of_the_best(worth: Floats, n_sets: int, rng: np.random.Generator) -> Floats:
     """Draw sets of the segments that are worth most: of many sizes, and varied, so that each is compared.
 
     Sizes reach from two segments to half of them, evenly in the logarithm: what suffices is not known
@@ -341,7 +341,7 @@ def sets_of_the_best(worth: Floats, n_sets: int, rng: np.random.Generator) -> Fl
 
     Examples
     --------
-    >>> sets = sets_of_the_best(np.array([9.0, 0.0, 0.1, 8.0, 0.0, 0.2]), 200, np.random.default_rng(0))
+    >>> sets = draw_sets_of_the_best(np.array([9.0, 0.0, 0.1, 8.0, 0.0, 0.2]), 200, np.random.default_rng(0))
     >>> bool(sets[:, [0, 3]].mean() > 0.9), sorted(set(sets.sum(axis=1).tolist()))
     (True, [2.0, 3.0])
     """
@@ -354,12 +354,12 @@ def sets_of_the_best(worth: Floats, n_sets: int, rng: np.random.Generator) -> Fl
     return (place < sizes[:, None]).astype(np.float64)
 
 
-def prefixes(order: Integers, question: str) -> Floats:
+def make_prefixes(order: Integers, question: str) -> Floats:
     """Masks that keep (or remove) the first segments of a ranking: none, one, two, … all.
 
     Examples
     --------
-    >>> prefixes(np.array([2, 0, 1]), "necessity")
+    >>> make_prefixes(np.array([2, 0, 1]), "necessity")
     array([[1., 1., 1.],
            [1., 1., 0.],
            [0., 1., 0.],
@@ -370,12 +370,12 @@ def prefixes(order: Integers, question: str) -> Floats:
     return taken if question == "sufficiency" else 1.0 - taken
 
 
-def first_enough(is_so: NDArray[np.bool_]) -> int:
+def find_first_enough(is_so: NDArray[np.bool_]) -> int:
     """Length of the shortest prefix for which something holds; all of them where it never does.
 
     Examples
     --------
-    >>> first_enough(np.array([False, False, True, True]))
+    >>> find_first_enough(np.array([False, False, True, True]))
     2
     """
     return int(np.argmax(is_so)) if is_so.any() else len(is_so) - 1

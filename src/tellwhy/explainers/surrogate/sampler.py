@@ -69,8 +69,8 @@ from tellwhy.explainers.surrogate.chains import (
     Priors,
     State,
     convergence,
-    empty_state,
-    kept_arrays,
+    make_empty_state,
+    make_kept_arrays,
 )
 from tellwhy.storage.documents import Arrays, Format
 
@@ -265,7 +265,7 @@ def start(data: Data, settings: Settings, priors: Numbers, rng: np.random.Genera
 
     Chains that start apart, and yet agree in the end, are a sign that they have converged.
     """
-    state = empty_state(data, settings.n_components, settings.n_elastic_nets)
+    state = make_empty_state(data, settings.n_components, settings.n_elastic_nets)
     n = len(data.y)
     J = settings.n_components
     centres = rng.choice(n, size=rng.integers(1, min(n, J) + 1), replace=False)
@@ -307,14 +307,14 @@ def sample(
     With a folder, chains go on from the checkpoint in it, if there is one, and are saved there on the way.
     """
     numbers = priors.numbers()
-    chains = [_new_chain(data, settings, numbers, stream) for stream in rng.spawn(settings.n_chains)]
+    chains = [_start_chain(data, settings, numbers, stream) for stream in rng.spawn(settings.n_chains)]
     mark = fingerprint(data, numbers, settings)
     if folder is not None:
         resume(folder, mark, chains)
     run = _Run(chains, data, numbers, settings, n_jobs=n_jobs, folder=folder, mark=mark, label=label)
     with threadpool_limits(1, user_api="blas"):  # threads are those of the chains
         ended = run.to_the_end()
-    return _posterior(chains, data, ended)
+    return _join_posterior(chains, data, ended)
 
 
 @dataclass(eq=False)
@@ -337,7 +337,7 @@ class _Run:
         """
         began = time.monotonic()
         done_before = self.chains[0].done
-        end = self._through(_blocks(self.settings), start=0, thin=self.settings.thin)
+        end = self._run_through(_blocks(self.settings), start=0, thin=self.settings.thin)
         limit = self.settings.max_seconds
         thin = self.settings.thin
         while limit is not None and not (self._is_at(end) and self._agree()):
@@ -348,7 +348,7 @@ class _Run:
             swept = self.chains[0].done - done_before
             if self._is_at(end) and swept and seconds * (1.0 + length / swept) > limit:
                 return f"ended by the time limit of {limit:,.0f} s, after {end:,} sweeps"
-            end = self._through(_even(length, thin), start=end, thin=thin)
+            end = self._run_through(_split_evenly(length, thin), start=end, thin=thin)
         return "" if limit is None else f"agreed after {end:,} sweeps"
 
     def _block(self, n_sweeps: int, thin: int) -> None:
@@ -368,7 +368,7 @@ class _Run:
             and convergence(quantities(self.chains, spread_of(self.data))).worst_r_hat <= GOAL
         )
 
-    def _through(self, blocks: list[int], *, start: int, thin: int) -> int:
+    def _run_through(self, blocks: list[int], *, start: int, thin: int) -> int:
         """Run the blocks that a checkpoint has not behind it; return the number of sweeps at their end."""
         end = start + sum(blocks)
         if self._is_at(start):
@@ -377,7 +377,9 @@ class _Run:
         ends = start + np.cumsum(blocks)
         left = [block for block, after in zip(blocks, ends, strict=True) if after > self.chains[0].done]
         saved_at = time.monotonic()
-        for n_sweeps in track(left, len(left), lambda: f"{self.label} ({_so_far(self.chains, self.data)})"):
+        for n_sweeps in track(
+            left, len(left), lambda: f"{self.label} ({_tell_so_far(self.chains, self.data)})"
+        ):
             self._block(n_sweeps, thin)
             is_last = self._is_at(end)
             if self.folder is not None and (time.monotonic() - saved_at > SAVE_SECONDS or is_last):
@@ -386,20 +388,20 @@ class _Run:
         return end
 
 
-def _new_chain(data: Data, settings: Settings, numbers: Numbers, rng: np.random.Generator) -> Chain:
+def _start_chain(data: Data, settings: Settings, numbers: Numbers, rng: np.random.Generator) -> Chain:
     origin = str(rng.bit_generator.state["state"])
     state = start(data, settings, numbers, rng)
-    return Chain(rng, origin, state, kept_arrays(state, settings.n_draws))
+    return Chain(rng, origin, state, make_kept_arrays(state, settings.n_draws))
 
 
 def _blocks(settings: Settings) -> list[int]:
     """Sweeps per block: the burn-in, then the rest in multiples of the thinning."""
     # Burn-in and what is kept have blocks of their own: a block keeps draws, or it does not.
     burn = [min(BLOCK, settings.n_burn - s) for s in range(0, settings.n_burn, BLOCK)]
-    return burn + _even(settings.n_draws * settings.thin, settings.thin)
+    return burn + _split_evenly(settings.n_draws * settings.thin, settings.thin)
 
 
-def _even(total: int, thin: int) -> list[int]:
+def _split_evenly(total: int, thin: int) -> list[int]:
     """Blocks of a number of sweeps, each a multiple of the thinning."""
     size = thin * max(1, BLOCK // thin)
     return [min(size, total - s) for s in range(0, total, size)]
@@ -421,14 +423,14 @@ def _run(chain: Chain, data: Data, numbers: Numbers, n_sweeps: int, thin: int) -
     chain.n_kept += n_kept
 
 
-def _so_far(chains: list[Chain], data: Data) -> str:
+def _tell_so_far(chains: list[Chain], data: Data) -> str:
     """How far the chains agree, in a few words."""
     if chains[0].n_kept < 8:
         return "burn-in"
     return convergence(quantities(chains, spread_of(data))).words()
 
 
-def _posterior(chains: list[Chain], data: Data, ended: str) -> Posterior:
+def _join_posterior(chains: list[Chain], data: Data, ended: str) -> Posterior:
     """Join the chains, and measure how far they agree."""
     is_short = chains[0].n_kept < 4  # halves of fewer draws have no variance
     unknown = Convergence({"chains": np.inf}, {"chains": 0.0}, ended=ended)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tellwhy.core.compiled import njit
-from tellwhy.explainers.trees._compiled_paths import earlier_edges, goes_left, most_columns
+from tellwhy.explainers.trees._compiled_paths import find_earlier_edges, goes_left, most_columns
 
 MOST = 8  # columns on the way to a leaf, at most, for a table to pay
 BITS = 64  # columns on the way to a leaf, at most, for a number to hold them
@@ -36,13 +36,13 @@ PLACES[[((0x03F79D71B4CB0A89 << place) % 2**64) >> 58 for place in range(64)]] =
 
 
 @njit(nogil=True, cache=True)
-def path_columns(nodes, trees, share):
+def count_path_columns(nodes, trees, share):
     """Largest number of different columns on the way to a leaf, for each of some trees."""
     most = np.empty(len(trees), dtype=np.int64)
     for i in range(len(trees)):
         start = nodes.first[trees[i]]
         stop = nodes.first[trees[i] + 1]
-        most[i] = most_columns(nodes, start, stop, earlier_edges(nodes, start, stop, share)[0])
+        most[i] = most_columns(nodes, start, stop, find_earlier_edges(nodes, start, stop, share)[0])
     return most
 
 
@@ -64,7 +64,7 @@ class Walk(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _new_walk(deepest, n_rows, n_background):
+def _start_walk(deepest, n_rows, n_background):
     n_words = (n_background + 63) // 64
     alive = np.zeros((deepest, n_rows, n_words), dtype=np.uint64)
     for b in range(n_background):
@@ -81,16 +81,16 @@ def _new_walk(deepest, n_rows, n_background):
 
 
 @njit(nogil=True, cache=True)
-def table_shares(nodes, trees, value, share, XT, BT, points, weights, betas, shares):
+def add_table_shares(nodes, trees, value, share, XT, BT, points, weights, betas, shares):
     """Add to `shares` (columns, rows) the sums of Shapley values of XT over the background rows BT.
 
     `betas[a, b]` is the Beta function.
     """
-    walk = _new_walk(nodes.depth.max() + 1, XT.shape[1], BT.shape[1])
+    walk = _start_walk(nodes.depth.max() + 1, XT.shape[1], BT.shape[1])
     for tree in trees:
         start = nodes.first[tree]
         stop = nodes.first[tree + 1]
-        previous = earlier_edges(nodes, start, stop, share)[0]
+        previous = find_earlier_edges(nodes, start, stop, share)[0]
         is_short = most_columns(nodes, start, stop, previous) <= MOST
         for node in range(start, stop):
             depth = nodes.depth[node]
@@ -98,13 +98,13 @@ def table_shares(nodes, trees, value, share, XT, BT, points, weights, betas, sha
             if depth > 0:
                 _enter(nodes, node, depth, previous[node - start], XT, BT, walk)
                 if not is_short:
-                    _part_pairs(walk, depth)
+                    _drop_sharing_pairs(walk, depth)
             d = walk.n_slots[depth]
             if nodes.feature[node] < 0 and d > MOST:
                 _pay_pairs(walk, depth, value[node], betas, shares)
             elif nodes.feature[node] < 0 and depth > 0:
                 m = (d + 1) // 2
-                table = leaf_table(walk.fails_b[depth], d, value[node], points[m], weights[m])
+                table = make_leaf_table(walk.fails_b[depth], d, value[node], points[m], weights[m])
                 _look_up(table, walk.fails_x[depth], walk.columns, shares)
 
 
@@ -132,22 +132,22 @@ def _fail(nodes, parent, is_left, slot, XT, above, here):
 
 
 @njit(nogil=True, cache=True)
-def leaf_table(fails, d, value, points, weights):
+def make_leaf_table(fails, d, value, points, weights):
     """What each column gets (d, 2^d), by the columns that a row fails; `fails`: of background rows."""
     size = 1 << d
     counts = np.zeros(size)
     for b in range(len(fails)):
         counts[fails[b]] += 1.0
     table = np.zeros((d, size))
-    n_bits = bit_counts(size)
+    n_bits = count_bits(size)
     for q in range((d + 1) // 2):
-        sums = _disjoint_sums(counts, n_bits, d, points[q])
+        sums = _sum_disjoint(counts, n_bits, d, points[q])
         _add_point(table, sums, n_bits, points[q], value * weights[q])
     return table
 
 
 @njit(nogil=True, cache=True)
-def bit_counts(size):
+def count_bits(size):
     """Number of bits of 0 … size − 1."""
     counts = np.zeros(size, dtype=np.int64)
     for f in range(1, size):
@@ -156,7 +156,7 @@ def bit_counts(size):
 
 
 @njit(nogil=True, cache=True)
-def _disjoint_sums(counts, n_bits, d, t):
+def _sum_disjoint(counts, n_bits, d, t):
     """Z_t[f]: Σ over g that share no bit with f of counts[g] t^|g|."""
     size = len(counts)
     powers = t ** np.arange(d + 1)
@@ -199,7 +199,7 @@ def _look_up(table, fails, columns, shares):
 
 
 @njit(nogil=True, cache=True)
-def _part_pairs(walk, depth):
+def _drop_sharing_pairs(walk, depth):
     """Drop the pairs that share the bit of an edge's column."""
     bit = ONE << np.uint64(walk.slots[depth])
     n_words = walk.alive.shape[2]
@@ -227,7 +227,7 @@ def _pay_pairs(walk, depth, value, betas, shares):
         for word in range(walk.alive.shape[2]):
             left = walk.alive[depth, n, word]
             while left:
-                b = 64 * word + _lowest_bit(left)
+                b = 64 * word + _find_lowest_bit(left)
                 left &= left - ONE
                 taken += _pay_pair(walk, depth, b, n_bits[b], absent, value, betas, shares[:, n])
         _take(walk, walk.fails_x[depth, n], taken, shares[:, n])
@@ -239,7 +239,7 @@ def _pay_pair(walk, depth, b, present, absent, value, betas, shares):
     given = value * betas[present, absent + 1] if present > 0 else 0.0
     left = walk.fails_b[depth, b]
     while left:
-        shares[walk.columns[_lowest_bit(left)]] += given
+        shares[walk.columns[_find_lowest_bit(left)]] += given
         left &= left - ONE
     return value * betas[present + 1, absent] if absent > 0 else 0.0
 
@@ -247,7 +247,7 @@ def _pay_pair(walk, depth, b, present, absent, value, betas, shares):
 @njit(nogil=True, cache=True)
 def _take(walk, fails, taken, shares):
     while fails:
-        shares[walk.columns[_lowest_bit(fails)]] -= taken
+        shares[walk.columns[_find_lowest_bit(fails)]] -= taken
         fails &= fails - ONE
 
 
@@ -261,7 +261,7 @@ def _count_bits(word):
 
 
 @njit(nogil=True, cache=True)
-def _lowest_bit(word):
+def _find_lowest_bit(word):
     """Place of the lowest bit that is set."""
     return PLACES[((word & (~word + ONE)) * SPREAD) >> np.uint64(58)]
 
@@ -285,7 +285,7 @@ class Way(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def pair_shares(nodes, trees, value, X, background, betas, shares):
+def add_pair_shares(nodes, trees, value, X, background, betas, shares):
     """Add to `shares` (columns, rows) the sums of Shapley values of X over background rows.
 
     `betas[a, b]` is the Beta function.
@@ -299,15 +299,15 @@ def pair_shares(nodes, trees, value, X, background, betas, shares):
     )
     for tree in trees:
         start = nodes.first[tree]
-        sides_b = sides_of(nodes, start, nodes.first[tree + 1], background)
+        sides_b = find_sides(nodes, start, nodes.first[tree + 1], background)
         for n in range(len(X)):
-            sides_x = sides_of(nodes, start, nodes.first[tree + 1], X[n : n + 1])[0]
+            sides_x = find_sides(nodes, start, nodes.first[tree + 1], X[n : n + 1])[0]
             for b in range(len(background)):
                 _walk_pair(nodes, start, value, sides_x, sides_b[b], betas, way, shares[:, n])
 
 
 @njit(nogil=True, cache=True)
-def sides_of(nodes, start, stop, X):
+def find_sides(nodes, start, stop, X):
     """Whether each row goes left at each node of a tree (rows, nodes)."""
     sides = np.zeros((len(X), stop - start), dtype=np.bool_)
     for node in range(start, stop):

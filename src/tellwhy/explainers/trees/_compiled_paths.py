@@ -50,7 +50,7 @@ def goes_left(nodes, node, cell):
 
 
 @njit(nogil=True, cache=True)
-def leaf_of(nodes, tree, row):
+def find_leaf(nodes, tree, row):
     """Node that a row ends in."""
     node = nodes.first[tree]
     while nodes.feature[node] >= 0:
@@ -63,7 +63,7 @@ def add_values(nodes, trees, value, X, sums):
     """Add to `sums` the values of the leaves of each row, tree by tree."""
     for tree in trees:
         for n in range(len(X)):
-            sums[n] += value[leaf_of(nodes, tree, X[n])]
+            sums[n] += value[find_leaf(nodes, tree, X[n])]
 
 
 @njit(nogil=True, cache=True)
@@ -94,8 +94,8 @@ def path_shares(nodes, trees, value, share, XT, points, weights, shares):
         start = nodes.first[tree]
         stop = nodes.first[tree + 1]
         deepest = nodes.depth[start:stop].max() + 1
-        previous, total = earlier_edges(nodes, start, stop, share)
-        earlier = earlier_shares(nodes, start, previous, total)
+        previous, total = find_earlier_edges(nodes, start, stop, share)
+        earlier = find_earlier_shares(nodes, start, previous, total)
         m = (most_columns(nodes, start, stop, previous) + 1) // 2
         edges = edge_tables(share[start:stop], previous, total, earlier, points[m], weights[m], m)
         for at in range(0, XT.shape[1], WIDTH):
@@ -109,7 +109,7 @@ def path_shares(nodes, trees, value, share, XT, points, weights, shares):
 
 
 @njit(nogil=True, cache=True)
-def earlier_edges(nodes, start, stop, share):
+def find_earlier_edges(nodes, start, stop, share):
     """Depth of the edge above each edge that is on the same column (0: none), and products of shares."""
     previous = np.zeros(stop - start, dtype=np.int64)
     total = np.ones(stop - start)
@@ -130,7 +130,7 @@ def earlier_edges(nodes, start, stop, share):
 
 
 @njit(nogil=True, cache=True)
-def earlier_shares(nodes, start, previous, total):
+def find_earlier_shares(nodes, start, previous, total):
     """Product of shares at the edge above each edge that is on the same column; 1 where there is none."""
     # not the edge's own product over its share, which is 0 where no training row came through
     earlier = np.ones(len(previous))
@@ -290,7 +290,7 @@ def _carry(sums, depth, is_left):
 
 
 @njit(nogil=True, cache=True)
-def path_interactions(nodes, trees, value, share, X, points, weights, pairs):
+def add_path_interactions(nodes, trees, value, share, X, points, weights, pairs):
     """Add to `pairs` (rows, columns, columns) the interactions of X, absent columns as in training rows."""
     deepest = nodes.depth.max() + 1
     met = np.empty(deepest)
@@ -301,7 +301,7 @@ def path_interactions(nodes, trees, value, share, X, points, weights, pairs):
 
 
 @njit(nogil=True, cache=True)
-def background_interactions(nodes, trees, value, share, X, background, points, weights, pairs):
+def add_background_interactions(nodes, trees, value, share, X, background, points, weights, pairs):
     """Add to `pairs` the sums of the interactions of X over background rows."""
     deepest = nodes.depth.max() + 1
     met = np.empty(deepest)

@@ -61,10 +61,10 @@ def _is_averaged(text: str) -> bool:
 
 def _names(model: Any) -> list[str] | None:
     """Names of the columns, unless LightGBM made them up."""
-    return _given_names([str(name) for name in model.feature_name()])
+    return _read_given_names([str(name) for name in model.feature_name()])
 
 
-def _given_names(names: list[str]) -> list[str] | None:
+def _read_given_names(names: list[str]) -> list[str] | None:
     return None if names == [f"Column_{i}" for i in range(len(names))] else names
 
 
@@ -78,7 +78,7 @@ def read(
     factor = n_outputs / len(blocks) if _is_averaged(text) and blocks else 1.0
     nodes, value = join_trees([_raw(dict(_settings(block)), factor) for block in blocks])
     n_columns = int(settings["max_feature_idx"]) + 1
-    names = names or _given_names(settings["feature_names"].split())
+    names = names or _read_given_names(settings["feature_names"].split())
     return Trees(
         nodes=nodes,
         value=value,
@@ -107,7 +107,7 @@ def _raw(stored: dict[str, str], factor: float) -> RawTree:
     leaf_value = _numbers(stored, "leaf_value")
     n_splits = int(stored["num_leaves"]) - 1
     if n_splits == 0:
-        return _single_leaf(float(leaf_value[0]) * factor)
+        return _make_single_leaf(float(leaf_value[0]) * factor)
     n_leaves = n_splits + 1
     decision = _numbers(stored, "decision_type").astype(np.int64)
     padding = np.zeros(n_leaves)
@@ -115,16 +115,16 @@ def _raw(stored: dict[str, str], factor: float) -> RawTree:
     return RawTree(
         feature=np.concatenate([_numbers(stored, "split_feature"), padding]).astype(np.int64),
         threshold=np.concatenate([_numbers(stored, "threshold"), padding]),
-        left=np.concatenate([_children(stored, "left_child", n_splits), ends]),
-        right=np.concatenate([_children(stored, "right_child", n_splits), ends]),
+        left=np.concatenate([_find_children(stored, "left_child", n_splits), ends]),
+        right=np.concatenate([_find_children(stored, "right_child", n_splits), ends]),
         cover=np.concatenate([_numbers(stored, "internal_count"), _numbers(stored, "leaf_count")]),
         value=np.concatenate([np.zeros(n_splits), leaf_value * factor]),
         missing=np.concatenate([_missing(decision), padding]).astype(np.int8),
-        sets=_sets(stored, decision),
+        sets=_read_sets(stored, decision),
     )
 
 
-def _single_leaf(value: float) -> RawTree:
+def _make_single_leaf(value: float) -> RawTree:
     return RawTree(feature=[0], threshold=[0.0], left=[-1], right=[-1], cover=[1.0], value=[value])
 
 
@@ -132,7 +132,7 @@ def _numbers(stored: dict[str, str], name: str) -> Floats:
     return np.asarray(stored[name].split(), dtype=np.float64)
 
 
-def _children(stored: dict[str, str], name: str, n_splits: int) -> Integers:
+def _find_children(stored: dict[str, str], name: str, n_splits: int) -> Integers:
     """Places of children: splits come first, then leaves, which LightGBM counts down from −1."""
     child = _numbers(stored, name).astype(np.int64)
     return np.where(child < 0, n_splits + ~child, child)
@@ -150,7 +150,7 @@ def _missing(decision: Integers) -> NDArray[np.int8]:
     return np.where(decision & 1 == 1, RIGHT, on_numbers).astype(np.int8)
 
 
-def _sets(stored: dict[str, str], decision: Integers) -> dict[int, Integers]:
+def _read_sets(stored: dict[str, str], decision: Integers) -> dict[int, Integers]:
     """Categories that go left; the threshold of such a split is the number of its set."""
     splits = np.flatnonzero(decision & 1 == 1)
     if not len(splits):

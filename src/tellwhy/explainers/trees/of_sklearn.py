@@ -12,22 +12,22 @@ from tellwhy.core.arrays import refuse_sparse
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.trees.trees import LEFT, RIGHT, RawTree, TableRows, Trees, join_trees
-from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, own_rows
+from tellwhy.scoring.model_rows import ensure_fitted, read_fitted_names, take_own_rows
 
 
 def tree(model: Any) -> Trees:
     """A decision tree, or an extra tree."""
     ensure_fitted(model)
-    return _averaged(model, [model])
+    return _average_trees(model, [model])
 
 
-def forest(model: Any) -> Trees:
+def read_forest(model: Any) -> Trees:
     """A random forest, or extra trees: the mean of their trees."""
     ensure_fitted(model)
-    return _averaged(model, model.estimators_)
+    return _average_trees(model, model.estimators_)
 
 
-def _averaged(model: Any, estimators: Sequence[Any]) -> Trees:
+def _average_trees(model: Any, estimators: Sequence[Any]) -> Trees:
     from sklearn.utils import get_tags
 
     is_classifier = hasattr(model, "classes_")
@@ -36,7 +36,7 @@ def _averaged(model: Any, estimators: Sequence[Any]) -> Trees:
             f"{type(model).__name__} was fitted to {model.n_outputs_} labels at once. Fit one model for each "
             "of them to explain it."
         )
-    raw = [_raw(e.tree_, _mean_value(e.tree_, is_classifier) / len(estimators)) for e in estimators]
+    raw = [_raw(e.tree_, _compute_mean_value(e.tree_, is_classifier) / len(estimators)) for e in estimators]
     nodes, value = join_trees(raw)
     name = type(model).__name__
     return Trees(
@@ -47,7 +47,7 @@ def _averaged(model: Any, estimators: Sequence[Any]) -> Trees:
         explains=f"the probability of a class by {name}" if is_classifier else f"the prediction of {name}",
         task="classification" if is_classifier else "regression",
         n_columns=int(model.n_features_in_),
-        names=fitted_names(model),
+        names=read_fitted_names(model),
         classes=model.classes_.tolist() if is_classifier else None,
         read=_rows(model, takes_gaps=bool(get_tags(model).input_tags.allow_nan)),
         own=model.predict_proba if is_classifier else model.predict,
@@ -55,10 +55,10 @@ def _averaged(model: Any, estimators: Sequence[Any]) -> Trees:
 
 
 def _rows(model: Any, *, takes_gaps: bool) -> TableRows:
-    return TableRows(int(model.n_features_in_), fitted_names(model), single=True, takes_gaps=takes_gaps)
+    return TableRows(int(model.n_features_in_), read_fitted_names(model), single=True, takes_gaps=takes_gaps)
 
 
-def _mean_value(stored: Any, is_classifier: bool) -> Floats:
+def _compute_mean_value(stored: Any, is_classifier: bool) -> Floats:
     """Mean target of each node; of a classifier, the share of each class."""
     if not is_classifier:
         return np.asarray(stored.value[:, :, 0])
@@ -79,18 +79,18 @@ def _raw(stored: Any, value: Any, columns: Integers | None = None) -> RawTree:
     )
 
 
-def isolation_forest(model: Any) -> Trees:
+def read_isolation_forest(model: Any) -> Trees:
     """An isolation forest: minus the mean length of a row's path, in units of that of ordinary rows.
 
     The anomaly score is 2 to the power of this number, so that log₂ of the score adds up over the trees, and
     the score itself does not.
     """
     ensure_fitted(model)
-    unit = float(_mean_path(np.array([model._max_samples]))[0])
+    unit = float(_compute_mean_path(np.array([model._max_samples]))[0])
     raw = []
     for grown, columns in zip(model.estimators_, model.estimators_features_, strict=True):
         stored = grown.tree_
-        length = _depths(stored) + _mean_path(stored.n_node_samples)
+        length = _compute_depths(stored) + _compute_mean_path(stored.n_node_samples)
         value = -length / (len(model.estimators_) * unit) if unit > 0 else np.full(len(length), -1.0)
         raw.append(_raw(stored, value, columns))
     nodes, value = join_trees(raw)
@@ -103,7 +103,7 @@ def isolation_forest(model: Any) -> Trees:
         "path, over that of ordinary rows",
         task="anomaly",
         n_columns=int(model.n_features_in_),
-        names=fitted_names(model),
+        names=read_fitted_names(model),
         link="power of two",
         threshold=float(np.log2(-float(model.offset_))) if model.offset_ < 0 else None,
         read=_rows(model, takes_gaps=True),
@@ -111,7 +111,7 @@ def isolation_forest(model: Any) -> Trees:
     )
 
 
-def _depths(stored: Any) -> Integers:
+def _compute_depths(stored: Any) -> Integers:
     """Number of splits above each node."""
     depth = np.zeros(stored.node_count, dtype=np.int64)
     for node in range(stored.node_count):  # parents are stored before their children
@@ -121,7 +121,7 @@ def _depths(stored: Any) -> Integers:
     return depth
 
 
-def _mean_path(n: Any) -> Floats:
+def _compute_mean_path(n: Any) -> Floats:
     """Mean path to a row among n: c(n) = 2 (log(n − 1) + γ) − 2 (n − 1)/n (Liu et al., 2008)."""
     n = np.asarray(n, dtype=np.float64)
     many = np.maximum(n, 3.0)
@@ -129,17 +129,17 @@ def _mean_path(n: Any) -> Floats:
     return np.where(n > 2, length, np.where(n == 2, 1.0, 0.0))
 
 
-def pyod_isolation_forest(model: Any) -> Trees:
+def read_pyod_isolation_forest(model: Any) -> Trees:
     """PyOD's isolation forest, which wraps scikit-learn's."""
     ensure_fitted(model, ("decision_scores_", "detector_"))
-    return isolation_forest(model.detector_)
+    return read_isolation_forest(model.detector_)
 
 
-def gradient_boosting(model: Any) -> Trees:
+def read_gradient_boosting(model: Any) -> Trees:
     """Gradient boosting: a constant plus the learning rate times each tree."""
     ensure_fitted(model)
     n_columns = int(model.n_features_in_)
-    base = np.atleast_1d(_constant_start(model, n_columns))
+    base = np.atleast_1d(_read_constant_start(model, n_columns))
     n_outputs = model.estimators_.shape[1]
     raw = [_raw(e.tree_, e.tree_.value[:, 0, 0] * model.learning_rate) for e in model.estimators_.ravel()]
     nodes, value = join_trees(raw)
@@ -149,13 +149,13 @@ def gradient_boosting(model: Any) -> Trees:
         output_of=np.tile(np.arange(n_outputs), len(model.estimators_)),
         base=base,
         n_columns=n_columns,
-        names=fitted_names(model),
+        names=read_fitted_names(model),
         read=_rows(model, takes_gaps=False),
         **_boosted(model, n_outputs),
     )
 
 
-def _constant_start(model: Any, n_columns: int) -> Floats:
+def _read_constant_start(model: Any, n_columns: int) -> Floats:
     """Return what boosting starts from, where it is the same for all rows."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
 
@@ -187,12 +187,12 @@ def _boosted(model: Any, n_outputs: int) -> dict[str, Any]:
     }
 
 
-def histogram_boosting(model: Any) -> Trees:
+def read_histogram_boosting(model: Any) -> Trees:
     """Histogram gradient boosting, with empty cells and categories."""
     ensure_fitted(model)
-    columns = _histogram_columns(model)
+    columns = _read_histogram_columns(model)
     n_outputs = int(model.n_trees_per_iteration_)
-    raw = [_histogram_tree(grown, columns) for iteration in model._predictors for grown in iteration]
+    raw = [_read_histogram_tree(grown, columns) for iteration in model._predictors for grown in iteration]
     nodes, value = join_trees(raw)
     return Trees(
         nodes=nodes,
@@ -200,13 +200,13 @@ def histogram_boosting(model: Any) -> Trees:
         output_of=np.tile(np.arange(n_outputs), len(model._predictors)),
         base=np.asarray(model._baseline_prediction, dtype=np.float64).ravel(),
         n_columns=len(columns),
-        names=fitted_names(model),
+        names=read_fitted_names(model),
         read=_HistogramRows(model, columns),
         **_boosted(model, n_outputs),
     )
 
 
-def _histogram_columns(model: Any) -> Integers:
+def _read_histogram_columns(model: Any) -> Integers:
     """The user's column behind each column of the model, which has its categories first."""
     is_category = getattr(model, "is_categorical_", None)
     if is_category is None:
@@ -214,7 +214,7 @@ def _histogram_columns(model: Any) -> Integers:
     return np.concatenate([np.flatnonzero(is_category), np.flatnonzero(~is_category)])
 
 
-def _histogram_tree(grown: Any, columns: Integers) -> RawTree:
+def _read_histogram_tree(grown: Any, columns: Integers) -> RawTree:
     nodes = grown.nodes
     is_leaf = nodes["is_leaf"] != 0
     split = np.flatnonzero(~is_leaf & (nodes["is_categorical"] != 0))
@@ -244,11 +244,11 @@ class _HistogramRows:
 
     def __call__(self, X: Any) -> Floats:
         refuse_sparse(X)
-        plain = TableRows(len(self.columns), fitted_names(self.model))
+        plain = TableRows(len(self.columns), read_fitted_names(self.model))
         coder = getattr(self.model, "_preprocessor", None)
         if coder is None:
             return plain(X)
-        coded = np.asarray(coder.transform(own_rows(self.model, X)), dtype=np.float64)
+        coded = np.asarray(coder.transform(take_own_rows(self.model, X)), dtype=np.float64)
         ordered = np.empty_like(coded)
         ordered[:, self.columns] = coded
         return TableRows(len(self.columns))(ordered)

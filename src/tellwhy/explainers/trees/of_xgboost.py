@@ -68,7 +68,7 @@ def read(
 ) -> Trees:
     """Return the trees of a model that XGBoost saved as JSON."""
     learner = saved["learner"]
-    grown = _trees_of(learner)
+    grown = _list_trees_of(learner)
     n_trees = int(grown["iteration_indptr"][rounds or -1])
     weights = _drop_weights(learner, n_trees)
     kept = zip(grown["trees"][:n_trees], weights, strict=True)
@@ -90,7 +90,7 @@ def read(
     )
 
 
-def _trees_of(learner: dict[str, Any]) -> dict[str, Any]:
+def _list_trees_of(learner: dict[str, Any]) -> dict[str, Any]:
     kind = learner["gradient_booster"]["name"]
     if kind not in ("gbtree", "dart"):
         raise UnsupportedModel(
@@ -221,8 +221,8 @@ class _Reader:
     def value(self, depth: int, kind: str | None = None) -> Any:
         """Read one value, of a kind that was told before, or after the letter of its own."""
         if depth > _DEEPEST:
-            raise self._broken("objects inside each other without end")
-        kind = self._letter() if kind is None else kind
+            raise self._report_broken("objects inside each other without end")
+        kind = self._read_letter() if kind is None else kind
         if kind in _CONSTANTS:
             return _CONSTANTS[kind]
         if kind in _NUMBERS:
@@ -233,15 +233,15 @@ class _Reader:
             return self._object(depth)
         if kind == "[":
             return self._array(depth)
-        raise self._broken(f"no value begins with {kind!r}")
+        raise self._report_broken(f"no value begins with {kind!r}")
 
-    def _letter(self) -> str:
+    def _read_letter(self) -> str:
         return chr(self._bytes(1)[0])
 
     def _bytes(self, n: int) -> bytes:
         taken = self._content[self._at : self._at + n]
         if n < 0 or len(taken) < n:
-            raise self._broken("it ends too early")
+            raise self._report_broken("it ends too early")
         self._at += n
         return taken
 
@@ -250,15 +250,15 @@ class _Reader:
         return np.frombuffer(self._bytes(n * dtype.itemsize), dtype=dtype).astype(dtype.newbyteorder("="))
 
     def _count(self) -> int:
-        kind = self._letter()
+        kind = self._read_letter()
         if kind not in "iUIlL":
-            raise self._broken(f"a number of entries cannot begin with {kind!r}")
+            raise self._report_broken(f"a number of entries cannot begin with {kind!r}")
         return int(self._numbers(kind, 1)[0])
 
     def _text(self) -> str:
         return self._bytes(self._count()).decode(errors="replace")
 
-    def _next_is(self, letter: str) -> bool:
+    def _take_if_next(self, letter: str) -> bool:
         """Whether the next letter is this one, which is then taken."""
         if self._content[self._at : self._at + 1] != letter.encode():
             return False
@@ -267,16 +267,16 @@ class _Reader:
 
     def _object(self, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        while not self._next_is("}"):
+        while not self._take_if_next("}"):
             name = self._text()
             found[name] = self.value(depth + 1)
         return found
 
     def _array(self, depth: int) -> Any:
-        kind = self._letter() if self._next_is("$") else None
-        if not self._next_is("#"):
+        kind = self._read_letter() if self._take_if_next("$") else None
+        if not self._take_if_next("#"):
             found = []
-            while not self._next_is("]"):
+            while not self._take_if_next("]"):
                 found.append(self.value(depth + 1, kind))
             return found
         n = self._count()
@@ -284,7 +284,7 @@ class _Reader:
             return self._numbers(kind, n)
         return [self.value(depth + 1, kind) for _ in range(n)]
 
-    def _broken(self, what: str) -> UnreadableFile:
+    def _report_broken(self, what: str) -> UnreadableFile:
         return UnreadableFile(f"This is no XGBoost model in UBJSON: {what}, at byte {self._at:,}.")
 
 
@@ -294,7 +294,7 @@ _EXPECTED = (
 )
 
 
-def saved_model(path: str | Path) -> Trees:
+def read_saved_model(path: str | Path) -> Trees:
     """Return the trees of a saved model, told apart by how the file begins."""
     try:
         content = Path(path).read_bytes()

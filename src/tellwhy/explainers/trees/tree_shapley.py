@@ -25,15 +25,15 @@ from tellwhy.explainers.rows import Attribution, Rows
 from tellwhy.explainers.trees.tree_values import (
     Game,
     Shares,
-    background_values,
+    compute_background_values,
+    compute_path_values,
     interactions,
     outputs,
-    path_values,
 )
 from tellwhy.explainers.trees.trees import Trees, dense_rows, read_trees
 from tellwhy.scoring import EncodedScore
-from tellwhy.scoring.adapters.pipelines import encoded_by, encoding_of, flat_steps
-from tellwhy.scoring.model_rows import lookup
+from tellwhy.scoring.adapters.pipelines import encode_by, flatten_steps, read_encoding
+from tellwhy.scoring.model_rows import look_up
 
 _ROWS = 32
 _SOURCE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
@@ -191,8 +191,8 @@ def tree_score(model: Any, target: Any = None) -> ScoreFunction:
         return model
     if isinstance(model, TreeScore):
         return model if target is None else TreeScore(model.trees, target)
-    if lookup({"sklearn.pipeline.Pipeline": True}, model):
-        return _pipeline_score(model, target)
+    if look_up({"sklearn.pipeline.Pipeline": True}, model):
+        return _make_pipeline_score(model, target)
     score = TreeScore(_trees(model), target)
     score.describes  # noqa: B018  # an unknown class is told here, not when rows are explained
     return score
@@ -209,25 +209,25 @@ def _trees(model: Any) -> Trees:
     return trees
 
 
-def _pipeline_score(model: Any, target: Any) -> ScoreFunction:
+def _make_pipeline_score(model: Any, target: Any) -> ScoreFunction:
     """Return the score of a pipeline that ends in trees, in the columns that go into it."""
     whole = copy(model)
-    whole.steps = flat_steps(model)
+    whole.steps = flatten_steps(model)
     trees = _trees(whole.steps[-1][1])
     # empty cells and categories are for the trees to judge
-    encode = encoding_of(whole, lambda rows: trees.read(dense_rows(rows, trees.unstored)))
+    encode = read_encoding(whole, lambda rows: trees.read(dense_rows(rows, trees.unstored)))
     if encode is None:
         return TreeScore(trees, target)
-    own = None if trees.own is None else _after(encode.transformed, trees.own)
-    return encoded_by(whole, TreeScore(replace(trees, read=_as_read, own=own), target), encode)
+    own = None if trees.own is None else _apply_after(encode.transformed, trees.own)
+    return encode_by(whole, TreeScore(replace(trees, read=_return_as_read, own=own), target), encode)
 
 
-def _after(first: Any, second: Any) -> Any:
+def _apply_after(first: Any, second: Any) -> Any:
     """second(first(X))."""
     return lambda X: second(first(X))
 
 
-def _as_read(Z: Any) -> Floats:
+def _return_as_read(Z: Any) -> Floats:
     """Rows that were read already."""
     return np.asarray(Z, dtype=np.float64)
 
@@ -246,11 +246,11 @@ def check_reading(trees: Trees, X: Any, Z: Floats) -> None:
     )
     theirs = _own(trees, take_rows(X, rows)).reshape(len(rows), -1)
     if theirs.shape[1] != ours.shape[1]:
-        raise _misread(trees, f"{theirs.shape[1]} outputs, where {ours.shape[1]} were read")
+        raise _report_misread(trees, f"{theirs.shape[1]} outputs, where {ours.shape[1]} were read")
     gaps = np.abs(ours - theirs) > _TOLERANCE * (1.0 + np.abs(theirs))
     if gaps.any():
         at = tuple(np.argwhere(gaps)[0])
-        raise _misread(
+        raise _report_misread(
             trees, f"{theirs[at]:.6g} for row {rows[at[0]]}, where its trees sum to {ours[at]:.6g}"
         )
 
@@ -267,7 +267,7 @@ def _own(trees: Trees, X: Any) -> Floats:
         raise InvalidInput(f"The model itself does not take these rows: {said}") from error
 
 
-def _misread(trees: Trees, what: str) -> UnsupportedModel:
+def _report_misread(trees: Trees, what: str) -> UnsupportedModel:
     return UnsupportedModel(
         f"TreeShapley cannot explain {trees.explains}: the library gives {what}. The model does more than to "
         "add up its trees; explain it as a function of its rows with KernelShap."
@@ -383,7 +383,7 @@ class TreeShapley(BackgroundExplainer):
         return rows
 
     def _attribute(self, rows: Rows) -> Attribution:
-        score = self._tree_score(rows)
+        score = self._find_tree_score(rows)
         background = vars(self).get("background_")
         targets = score.targets(rows.X, self.n_jobs)
         n = len(rows.X)
@@ -412,7 +412,7 @@ class TreeShapley(BackgroundExplainer):
         said = {"background": self._words(), "target": target, "task": score.trees.task}
         return {**said, **score.trees.two_classes()}
 
-    def _tree_score(self, rows: Rows) -> TreeScore:
+    def _find_tree_score(self, rows: Rows) -> TreeScore:
         """Return the score in the columns of the trees; raise where an encoding mixes the user's columns."""
         if isinstance(rows.score, TreeScore):
             return rows.score
@@ -437,8 +437,8 @@ class TreeShapley(BackgroundExplainer):
 
     def _shares(self, game: Game, Z: Floats, background: Floats | None) -> Shares:
         if background is None:
-            return path_values(game, Z, self.n_jobs)
-        return background_values(game, Z, background, self.n_jobs)
+            return compute_path_values(game, Z, self.n_jobs)
+        return compute_background_values(game, Z, background, self.n_jobs)
 
     def _words(self) -> str:
         """Where absent columns take their cells from."""

@@ -20,7 +20,13 @@ from tellwhy.core.progress import silently, track
 from tellwhy.core.running import cut_batches, map_in_threads, n_threads
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.trees import _compiled_paths as compiled
-from tellwhy.explainers.trees._compiled_background import BITS, MOST, pair_shares, path_columns, table_shares
+from tellwhy.explainers.trees._compiled_background import (
+    BITS,
+    MOST,
+    add_pair_shares,
+    add_table_shares,
+    count_path_columns,
+)
 from tellwhy.explainers.trees.trees import (
     AS_ZERO,
     LEFT,
@@ -64,7 +70,7 @@ def quadrature(most: int) -> Quadrature:
     return Quadrature(points, weights)
 
 
-def edge_shares(nodes: Nodes) -> Floats:
+def compute_edge_shares(nodes: Nodes) -> Floats:
     """Share of the training rows at a node's parent that came on to the node; 1 for roots."""
     share = np.ones(len(nodes.feature))
     split = np.flatnonzero(nodes.feature >= 0)
@@ -86,7 +92,7 @@ def outputs(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int | None = None) 
         _add_values(size, nodes, chosen.trees, chosen.value, Z[rows], sums)
         return sums
 
-    return np.concatenate(_over_rows(some, len(Z), n_jobs, "scoring with trees"))
+    return np.concatenate(_run_over_rows(some, len(Z), n_jobs, "scoring with trees"))
 
 
 class Game(NamedTuple):
@@ -97,12 +103,12 @@ class Game(NamedTuple):
     n_players: int
 
 
-def path_values(game: Game, Z: Floats, n_jobs: int | None = None) -> Shares:
+def compute_path_values(game: Game, Z: Floats, n_jobs: int | None = None) -> Shares:
     """Shapley values where absent columns go both ways at a split, as often as training rows did."""
     nodes = game.nodes
     chosen = game.chosen
-    share = edge_shares(nodes)
-    rule = quadrature(_most_points(nodes, Z.shape[1]))
+    share = compute_edge_shares(nodes)
+    rule = quadrature(_count_most_points(nodes, Z.shape[1]))
 
     def some(rows: slice) -> Floats:
         turned = np.ascontiguousarray(Z[rows].T)
@@ -112,17 +118,17 @@ def path_values(game: Game, Z: Floats, n_jobs: int | None = None) -> Shares:
         _path_shares(size, *given, rule.points, rule.weights, gained)
         return gained.T
 
-    values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees"))
+    values = np.concatenate(_run_over_rows(some, len(Z), n_jobs, "explaining with trees"))
     expected = _expected_value(len(nodes.feature), nodes, chosen.trees, chosen.value, share)
     return Shares(values, chosen.base + expected)
 
 
-def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int | None = None) -> Shares:
+def compute_background_values(game: Game, Z: Floats, background: Floats, n_jobs: int | None = None) -> Shares:
     """Shapley values where absent columns take the cells of background rows, averaged over these."""
     nodes = game.nodes
     chosen = game.chosen
-    share = edge_shares(nodes)
-    is_short = path_columns(nodes, chosen.trees, share) <= BITS
+    share = compute_edge_shares(nodes)
+    is_short = count_path_columns(nodes, chosen.trees, share) <= BITS
     short = chosen.trees[is_short]
     long = chosen.trees[~is_short]
     rule = quadrature((MOST + 1) // 2)
@@ -134,38 +140,38 @@ def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int | N
         turned = np.ascontiguousarray(Z[rows].T)
         gained = np.zeros((game.n_players, rows.stop - rows.start))
         given = (nodes, short, chosen.value, share, turned, turned_background)
-        table_shares(*given, rule.points, rule.weights, betas, gained)
-        pair_shares(nodes, long, chosen.value, Z[rows], background, betas, gained)
+        add_table_shares(*given, rule.points, rule.weights, betas, gained)
+        add_pair_shares(nodes, long, chosen.value, Z[rows], background, betas, gained)
         return gained.T / len(background)
 
-    values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees", _BACKGROUND_ROWS))
+    values = np.concatenate(_run_over_rows(some, len(Z), n_jobs, "explaining with trees", _BACKGROUND_ROWS))
     return Shares(values, float(outputs(nodes, chosen, background, n_jobs).mean()))
 
 
 def interactions(game: Game, Z: Floats, background: Floats | None, n_jobs: int | None = None) -> Floats:
     """Shapley interactions (n, columns, columns) without their diagonal; both halves are alike."""
     nodes = game.nodes
-    share = edge_shares(nodes)
-    rule = quadrature(_most_points(nodes, Z.shape[1]))
+    share = compute_edge_shares(nodes)
+    rule = quadrature(_count_most_points(nodes, Z.shape[1]))
 
     def some(rows: slice) -> Floats:
         pairs = np.zeros((rows.stop - rows.start, game.n_players, game.n_players))
         given = (nodes, game.chosen.trees, game.chosen.value, share, Z[rows])
         if background is None:
-            compiled.path_interactions(*given, rule.points, rule.weights, pairs)
+            compiled.add_path_interactions(*given, rule.points, rule.weights, pairs)
             return pairs
-        compiled.background_interactions(*given, background, rule.points, rule.weights, pairs)
+        compiled.add_background_interactions(*given, background, rule.points, rule.weights, pairs)
         return pairs / len(background)
 
-    return np.concatenate(_over_rows(some, len(Z), n_jobs, "interactions of columns"))
+    return np.concatenate(_run_over_rows(some, len(Z), n_jobs, "interactions of columns"))
 
 
-def _most_points(nodes: Nodes, n_columns: int) -> int:
+def _count_most_points(nodes: Nodes, n_columns: int) -> int:
     """Points that are enough for any tree: a path has at most so many different columns."""
     return (min(int(nodes.depth.max()), n_columns) + 1) // 2 + 1
 
 
-def _over_rows(
+def _run_over_rows(
     function: Callable[[slice], Floats], n: int, n_jobs: int | None, label: str, size: int = _ROWS
 ) -> list[Floats]:
     """Apply a compiled function to batches of rows, in threads; batches do not depend on their number."""
@@ -221,7 +227,7 @@ def add_values(nodes: Nodes, trees: Integers, value: Floats, X: Floats, sums: Fl
 
 def expected_value(nodes: Nodes, trees: Integers, value: Floats, share: Floats) -> float:
     """Sum over trees of the mean value of their leaves, each counted as often as training rows came there."""
-    parent = _parents(nodes)
+    parent = _find_parents(nodes)
     reach = share.copy()
     for level in range(1, int(nodes.depth.max()) + 1):
         here = np.flatnonzero(nodes.depth == level)
@@ -232,7 +238,7 @@ def expected_value(nodes: Nodes, trees: Integers, value: Floats, share: Floats) 
     return float(np.cumsum(reach[leaves] * value[leaves])[-1]) if len(leaves) else 0.0
 
 
-def _parents(nodes: Nodes) -> Integers:
+def _find_parents(nodes: Nodes) -> Integers:
     """The node above each; a root's own place."""
     parent = np.arange(len(nodes.feature))
     splits = np.flatnonzero(nodes.feature >= 0)
@@ -271,9 +277,9 @@ def path_shares(
     for tree in trees:
         own = slice(nodes.first[tree], nodes.first[tree + 1])
         found = _read_tree(_cut(nodes, own), share[own])
-        m = (_most_columns(found) + 1) // 2
-        edges = _edge_tables(found, share[own], points[m, :m], weights[m, :m])
-        states = _states(found, XT)
+        m = (_count_most_columns(found) + 1) // 2
+        edges = _make_edge_tables(found, share[own], points[m, :m], weights[m, :m])
+        states = _find_states(found, XT)
         _add_gains(found, value[own], edges, states, shares)
 
 
@@ -288,14 +294,14 @@ def _cut(nodes: Nodes, own: slice) -> Nodes:
 
 
 def _read_tree(nodes: Nodes, share: Floats) -> _Tree:
-    parent = _parents(nodes)
+    parent = _find_parents(nodes)
     depth = nodes.depth
     levels = [np.flatnonzero(depth == level) for level in range(int(depth.max()) + 1)]
     path = np.zeros((len(depth), len(levels)), dtype=np.int64)
     for level, here in enumerate(levels):
         path[here] = path[parent[here]]
         path[here, level] = here
-    previous = _previous(nodes, parent, path)
+    previous = _find_previous(nodes, parent, path)
     total = np.where(depth > 0, share, 1.0)
     earlier = np.ones(len(depth))
     for here in levels[1:]:
@@ -305,7 +311,7 @@ def _read_tree(nodes: Nodes, share: Floats) -> _Tree:
     return _Tree(nodes, parent, path, levels, previous, total, earlier)
 
 
-def _previous(nodes: Nodes, parent: Integers, path: Integers) -> Integers:
+def _find_previous(nodes: Nodes, parent: Integers, path: Integers) -> Integers:
     """Depth of the edge above each edge that is on the same column (0: none)."""
     # The edge at depth l is on the column of the node at depth l − 1.
     is_same = nodes.player[path] == nodes.player[parent][:, None]
@@ -314,7 +320,7 @@ def _previous(nodes: Nodes, parent: Integers, path: Integers) -> Integers:
     return np.where(is_same.any(axis=1), last, 0)
 
 
-def _most_columns(tree: _Tree) -> int:
+def _count_most_columns(tree: _Tree) -> int:
     """Largest number of different columns on the way to a leaf."""
     seen = np.zeros(len(tree.parent), dtype=np.int64)
     for here in tree.levels[1:]:
@@ -322,7 +328,7 @@ def _most_columns(tree: _Tree) -> int:
     return max(1, int(seen.max()))
 
 
-def _edge_tables(tree: _Tree, share: Floats, points: Floats, weights: Floats) -> Floats:
+def _make_edge_tables(tree: _Tree, share: Floats, points: Floats, weights: Floats) -> Floats:
     """For each edge and point: what the product is multiplied by, and what the column gets; as the loop's."""
     t = points
     z = tree.total[:, None]
@@ -337,7 +343,7 @@ def _edge_tables(tree: _Tree, share: Floats, points: Floats, weights: Floats) ->
     return np.stack([here / above, (1.0 - t) * z / above, met, failed, gone], axis=1)
 
 
-def _states(tree: _Tree, XT: Floats) -> Floats:
+def _find_states(tree: _Tree, XT: Floats) -> Floats:
     """State of each row at each edge: 1 meets all splits on its column, 0 fails here, −1 failed above."""
     nodes = tree.nodes
     splits = np.flatnonzero(nodes.feature >= 0)

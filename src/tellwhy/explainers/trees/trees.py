@@ -179,12 +179,12 @@ def join_trees(raw: Sequence[RawTree]) -> tuple[Nodes, Floats]:
     first = np.concatenate([[0], np.cumsum([len(order) for order, _ in orders])]).astype(np.int64)
     is_leaf = _joined(raw, orders, "left", np.int64) < 0
     feature = np.where(is_leaf, -1, _joined(raw, orders, "feature", np.int64))
-    sets, words = _joined_sets(raw, orders, first)
+    sets, words = _join_sets(raw, orders, first)
     nodes = Nodes(
         first=first,
         feature=feature,
         threshold=_joined(raw, orders, "threshold", np.float64),
-        right=_joined_right(raw, orders, first),
+        right=_join_right(raw, orders, first),
         missing=_joined(raw, orders, "missing", np.int8),
         sets=sets,
         words=words,
@@ -192,7 +192,7 @@ def join_trees(raw: Sequence[RawTree]) -> tuple[Nodes, Floats]:
         depth=np.concatenate([depth for _, depth in orders]),
         player=feature,
     )
-    return nodes, _joined_values(raw, orders)
+    return nodes, _join_values(raw, orders)
 
 
 def preorder(left: Integers, right: Integers) -> tuple[Integers, Integers]:
@@ -204,17 +204,17 @@ def preorder(left: Integers, right: Integers) -> tuple[Integers, Integers]:
     (array([0, 2, 1]), array([0, 1, 1]))
     """
     levels = [np.zeros(1, dtype=np.int64)]
-    splits = _splits(levels[0], left)
+    splits = _keep_splits(levels[0], left)
     while len(splits):
         levels.append(np.concatenate([left[splits], right[splits]]))
-        splits = _splits(levels[-1], left)
+        splits = _keep_splits(levels[-1], left)
     size = np.ones(len(left), dtype=np.int64)
     for here in levels[::-1]:
-        splits = _splits(here, left)
+        splits = _keep_splits(here, left)
         size[splits] += size[left[splits]] + size[right[splits]]
     place = np.zeros(len(left), dtype=np.int64)
     for here in levels:
-        splits = _splits(here, left)
+        splits = _keep_splits(here, left)
         place[left[splits]] = place[splits] + 1
         place[right[splits]] = place[splits] + 1 + size[left[splits]]
     reached = np.concatenate(levels)
@@ -225,7 +225,7 @@ def preorder(left: Integers, right: Integers) -> tuple[Integers, Integers]:
     return order, depth
 
 
-def _splits(places: Integers, left: Integers) -> Integers:
+def _keep_splits(places: Integers, left: Integers) -> Integers:
     """Those of some nodes that are no leaves."""
     return places[left[places] >= 0]
 
@@ -239,13 +239,13 @@ def _joined(raw: Sequence[RawTree], orders: Any, name: str, kind: type) -> Any:
     return np.ascontiguousarray(np.concatenate(parts))
 
 
-def _joined_values(raw: Sequence[RawTree], orders: Any) -> Floats:
+def _join_values(raw: Sequence[RawTree], orders: Any) -> Floats:
     """Values of all nodes, one column per output that a tree adds to."""
     values = [np.asarray(t.value, np.float64)[order] for t, (order, _) in zip(raw, orders, strict=True)]
     return np.ascontiguousarray(np.concatenate([part.reshape(len(part), -1) for part in values]))
 
 
-def _joined_right(raw: Sequence[RawTree], orders: Any, first: Integers) -> Integers:
+def _join_right(raw: Sequence[RawTree], orders: Any, first: Integers) -> Integers:
     """Right child of each node, as a place among all nodes."""
     parts = []
     for tree, (order, _), start in zip(raw, orders, first[:-1], strict=True):
@@ -256,14 +256,14 @@ def _joined_right(raw: Sequence[RawTree], orders: Any, first: Integers) -> Integ
     return np.concatenate(parts)
 
 
-def _joined_sets(raw: Sequence[RawTree], orders: Any, first: Integers) -> tuple[Integers, NDArray[np.uint32]]:
+def _join_sets(raw: Sequence[RawTree], orders: Any, first: Integers) -> tuple[Integers, NDArray[np.uint32]]:
     """Sets of categories: where each node's begins and ends, and all of them as words of 32 bits."""
     sets = np.zeros((int(first[-1]), 2), dtype=np.int64)
     words: list[NDArray[np.uint32]] = []
     n_words = 0
     for tree, (order, _), start in zip(raw, orders, first[:-1], strict=True):
         for node, categories in tree.sets.items():
-            packed = packed_set(categories)
+            packed = pack_set(categories)
             at = start + int(np.flatnonzero(order == node)[0])
             sets[at] = n_words, n_words + len(packed)
             n_words += len(packed)
@@ -271,12 +271,12 @@ def _joined_sets(raw: Sequence[RawTree], orders: Any, first: Integers) -> tuple[
     return sets, np.concatenate(words) if words else np.zeros(0, dtype=np.uint32)
 
 
-def packed_set(categories: Any) -> NDArray[np.uint32]:
+def pack_set(categories: Any) -> NDArray[np.uint32]:
     """Return a set of small whole numbers as bits, 32 to a word; at least one word.
 
     Examples
     --------
-    >>> packed_set([0, 2, 33])
+    >>> pack_set([0, 2, 33])
     array([5, 2], dtype=uint32)
     """
     members = np.asarray(categories, dtype=np.int64)
@@ -406,12 +406,12 @@ def _refuse_unknown(column: Any, codes: Floats, model: str) -> None:
 # public class name → the file and the function in this folder that read it
 READERS: dict[str, str] = {
     "sklearn.tree.BaseDecisionTree": "of_sklearn:tree",
-    "sklearn.ensemble.ForestClassifier": "of_sklearn:forest",
-    "sklearn.ensemble.ForestRegressor": "of_sklearn:forest",
-    "sklearn.ensemble.IsolationForest": "of_sklearn:isolation_forest",
-    "sklearn.ensemble.BaseGradientBoosting": "of_sklearn:gradient_boosting",
-    "sklearn.ensemble.gradient_boosting.BaseHistGradientBoosting": "of_sklearn:histogram_boosting",
-    "pyod.models.iforest.IForest": "of_sklearn:pyod_isolation_forest",
+    "sklearn.ensemble.ForestClassifier": "of_sklearn:read_forest",
+    "sklearn.ensemble.ForestRegressor": "of_sklearn:read_forest",
+    "sklearn.ensemble.IsolationForest": "of_sklearn:read_isolation_forest",
+    "sklearn.ensemble.BaseGradientBoosting": "of_sklearn:read_gradient_boosting",
+    "sklearn.ensemble.gradient_boosting.BaseHistGradientBoosting": "of_sklearn:read_histogram_boosting",
+    "pyod.models.iforest.IForest": "of_sklearn:read_pyod_isolation_forest",
     "xgboost.sklearn.XGBModel": "of_xgboost:estimator",
     "xgboost.core.Booster": "of_xgboost:booster",
     "lightgbm.sklearn.LGBMModel": "of_lightgbm:estimator",
@@ -442,8 +442,8 @@ def read_trees(model: Any) -> Trees | None:
     True
     """
     if isinstance(model, (str, Path)):
-        from tellwhy.explainers.trees.of_xgboost import saved_model
+        from tellwhy.explainers.trees.of_xgboost import read_saved_model
 
-        return saved_model(model)
+        return read_saved_model(model)
     reader = None if isinstance(model, type) else load_reader(READERS, model, "tellwhy.explainers.trees")
     return None if reader is None else reader(model)

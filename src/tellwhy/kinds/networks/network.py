@@ -242,11 +242,11 @@ def _apply_network(model: Any, X: np.ndarray, size: int) -> Floats:
     """Outputs of a network that gives one tensor, before a softmax at its end, in two dimensions."""
     import torch
 
-    from tellwhy.scoring.network_passes import outputs_of
+    from tellwhy.scoring.network_passes import compute_outputs_of
 
     with torch.no_grad():
         rows = torch.from_numpy(X)
-        parts = [outputs_of(model, rows[i : i + size])[0] for i in range(0, len(X), size)]
+        parts = [compute_outputs_of(model, rows[i : i + size])[0] for i in range(0, len(X), size)]
     values = np.asarray(torch.cat(parts).double())
     return values[:, None] if values.ndim == 1 else values
 

@@ -17,11 +17,17 @@ from scipy.sparse import issparse
 from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers, ScoreFunction
-from tellwhy.scoring.function_scores import EncodedScore, FunctionScore, private_rows
-from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, lookup, raw_rows
+from tellwhy.scoring.function_scores import EncodedScore, FunctionScore, make_private_rows
+from tellwhy.scoring.model_rows import (
+    ensure_fitted,
+    look_up,
+    read_fitted_names,
+    read_fitted_width,
+    read_raw_rows,
+)
 
 
-def owners(step: Any, n_in: int, n_out: int | None = None) -> Integers | None:
+def trace_owners(step: Any, n_in: int, n_out: int | None = None) -> Integers | None:
     """Return the input column that each output column was made from; None where columns are mixed, or may be.
 
     Parameters
@@ -36,21 +42,21 @@ def owners(step: Any, n_in: int, n_out: int | None = None) -> Integers | None:
     Examples
     --------
     >>> from sklearn.preprocessing import OneHotEncoder
-    >>> owners(OneHotEncoder().fit([["red", "S"], ["blue", "S"]]), n_in=2)
+    >>> trace_owners(OneHotEncoder().fit([["red", "S"], ["blue", "S"]]), n_in=2)
     array([0, 0, 1])
     """
     if is_passthrough(step):
         return np.arange(n_in)
-    rule = lookup(RULES, step)
+    rule = look_up(RULES, step)
     owner = None if rule is None else rule(step, n_in)
-    return _settled(owner, n_in, _n_made(step) if n_out is None and owner is None else n_out)
+    return _settled(owner, n_in, _count_made(step) if n_out is None and owner is None else n_out)
 
 
-def owners_of_chain(steps: Iterable[Any], n_in: int, n_out: int | None = None) -> Integers | None:
+def trace_owners_of_chain(steps: Iterable[Any], n_in: int, n_out: int | None = None) -> Integers | None:
     """Return the input column that each column was made from by transformers in turn; None if mixed."""
     owner: Integers | None = np.arange(n_in)
     for step in steps:
-        made_from = None if owner is None else owners(step, len(owner))
+        made_from = None if owner is None else trace_owners(step, len(owner))
         owner = None if owner is None or made_from is None else owner[made_from]
     return _settled(owner, n_in, n_out)
 
@@ -69,7 +75,7 @@ def is_passthrough(step: Any) -> bool:
     return step is None or (isinstance(step, str) and step == "passthrough")
 
 
-def _n_made(step: Any) -> int | None:
+def _count_made(step: Any) -> int | None:
     """How many columns a transformer makes, where it says so."""
     try:
         return len(step.get_feature_names_out())
@@ -77,7 +83,7 @@ def _n_made(step: Any) -> int | None:
         return None
 
 
-def _one_to_one(_step: Any, n_in: int) -> Integers:
+def _trace_one_to_one(_step: Any, n_in: int) -> Integers:
     return np.arange(n_in)
 
 
@@ -90,63 +96,63 @@ def _function(step: Any, n_in: int) -> Integers | None:
     return np.arange(n_in) if step.func is None or step.feature_names_out == "one-to-one" else None
 
 
-def _selected(step: Any, _n_in: int) -> Integers:
+def _trace_selected(step: Any, _n_in: int) -> Integers:
     return np.flatnonzero(step.get_support())
 
 
-def _indicated(step: Any, _n_in: int) -> Integers:
+def _trace_indicated(step: Any, _n_in: int) -> Integers:
     return np.asarray(step.features_)
 
 
-def _with_indicator(step: Any, kept: Integers) -> Integers:
+def _add_indicator(step: Any, kept: Integers) -> Integers:
     """Owners of imputed columns and, behind them, of the columns that tell where values were missing."""
     indicator = getattr(step, "indicator_", None)
     return kept if indicator is None else np.concatenate([kept, indicator.features_])
 
 
-def _simple_imputer(step: Any, _n_in: int) -> Integers:
+def _trace_simple_imputer(step: Any, _n_in: int) -> Integers:
     """Columns without a single value are left out: their statistic is NaN."""
     empty = [isinstance(statistic, numbers.Real) and math.isnan(statistic) for statistic in step.statistics_]
-    return _with_indicator(step, np.flatnonzero(np.logical_not(empty)))
+    return _add_indicator(step, np.flatnonzero(np.logical_not(empty)))
 
 
-def _knn_imputer(step: Any, n_in: int) -> Integers:
+def _trace_knn_imputer(step: Any, n_in: int) -> Integers:
     kept = np.arange(n_in) if step.keep_empty_features else np.flatnonzero(step._valid_mask)
-    return _with_indicator(step, kept)
+    return _add_indicator(step, kept)
 
 
-def _iterative_imputer(step: Any, n_in: int) -> Integers:
-    return _with_indicator(step, _simple_imputer(step.initial_imputer_, n_in))
+def _trace_iterative_imputer(step: Any, n_in: int) -> Integers:
+    return _add_indicator(step, _trace_simple_imputer(step.initial_imputer_, n_in))
 
 
-def _one_hot(step: Any, n_in: int) -> Integers:
+def _trace_one_hot(step: Any, n_in: int) -> Integers:
     return np.repeat(np.arange(n_in), step._n_features_outs)
 
 
-def _bins(step: Any, n_in: int) -> Integers:
+def _trace_bins(step: Any, n_in: int) -> Integers:
     return np.arange(n_in) if step.encode == "ordinal" else np.repeat(np.arange(n_in), step.n_bins_)
 
 
-def _splines(step: Any, n_in: int) -> Integers:
+def _trace_splines(step: Any, n_in: int) -> Integers:
     return np.repeat(np.arange(n_in), step.n_features_out_ // n_in)
 
 
-def _target_encoder(step: Any, n_in: int) -> Integers:
+def _trace_target_encoder(step: Any, n_in: int) -> Integers:
     return np.repeat(np.arange(n_in), len(step.classes_) if step.target_type_ == "multiclass" else 1)
 
 
-def _pipeline(step: Any, n_in: int) -> Integers | None:
-    return owners_of_chain([part for _, part in step.steps], n_in)
+def _trace_pipeline(step: Any, n_in: int) -> Integers | None:
+    return trace_owners_of_chain([part for _, part in step.steps], n_in)
 
 
-def _column_transformer(step: Any, _n_in: int) -> Integers | None:
+def _trace_column_transformer(step: Any, _n_in: int) -> Integers | None:
     owner = np.empty(max(made.stop for made in step.output_indices_.values()), dtype=np.int64)
     for name, part, _ in step.transformers_:
         made = step.output_indices_[name]
         taken = step._transformer_to_input_indices[name]
         if made.start == made.stop:  # a part that was dropped, or that got no columns
             continue
-        made_from = owners(part, len(taken), made.stop - made.start)
+        made_from = trace_owners(part, len(taken), made.stop - made.start)
         if made_from is None:
             return None
         owner[made] = np.asarray(taken)[made_from]
@@ -154,7 +160,7 @@ def _column_transformer(step: Any, _n_in: int) -> Integers | None:
 
 
 def _union(step: Any, n_in: int) -> Integers | None:
-    parts = [owners(part, n_in) for _, part in step.transformer_list if not _is_dropped(part)]
+    parts = [trace_owners(part, n_in) for _, part in step.transformer_list if not _is_dropped(part)]
     known = [part for part in parts if part is not None]
     # All or nothing: with the owners of one part unknown, nobody knows where the others' columns start.
     return np.concatenate(known) if known and len(known) == len(parts) else None
@@ -165,7 +171,7 @@ def _is_dropped(part: Any) -> bool:
 
 
 def _frozen(step: Any, n_in: int) -> Integers | None:
-    return owners(step.estimator, n_in)
+    return trace_owners(step.estimator, n_in)
 
 
 # From public class names to a function (transformer, number of columns that go in) -> owners. The nearest
@@ -173,21 +179,21 @@ def _frozen(step: Any, n_in: int) -> Integers | None:
 RULES: dict[str, Callable[[Any, int], Integers | None]] = {
     "sklearn.preprocessing.Normalizer": _mixed,
     "sklearn.feature_extraction.text.TfidfTransformer": _mixed,
-    "sklearn.preprocessing.TargetEncoder": _target_encoder,
+    "sklearn.preprocessing.TargetEncoder": _trace_target_encoder,
     "sklearn.preprocessing.FunctionTransformer": _function,
-    "sklearn.preprocessing.OneHotEncoder": _one_hot,
-    "sklearn.preprocessing.KBinsDiscretizer": _bins,
-    "sklearn.preprocessing.SplineTransformer": _splines,
-    "sklearn.impute.SimpleImputer": _simple_imputer,
-    "sklearn.impute.KNNImputer": _knn_imputer,
-    "sklearn.impute.IterativeImputer": _iterative_imputer,
-    "sklearn.impute.MissingIndicator": _indicated,
-    "sklearn.feature_selection.SelectorMixin": _selected,
-    "sklearn.compose.ColumnTransformer": _column_transformer,
-    "sklearn.pipeline.Pipeline": _pipeline,
+    "sklearn.preprocessing.OneHotEncoder": _trace_one_hot,
+    "sklearn.preprocessing.KBinsDiscretizer": _trace_bins,
+    "sklearn.preprocessing.SplineTransformer": _trace_splines,
+    "sklearn.impute.SimpleImputer": _trace_simple_imputer,
+    "sklearn.impute.KNNImputer": _trace_knn_imputer,
+    "sklearn.impute.IterativeImputer": _trace_iterative_imputer,
+    "sklearn.impute.MissingIndicator": _trace_indicated,
+    "sklearn.feature_selection.SelectorMixin": _trace_selected,
+    "sklearn.compose.ColumnTransformer": _trace_column_transformer,
+    "sklearn.pipeline.Pipeline": _trace_pipeline,
     "sklearn.pipeline.FeatureUnion": _union,
     "sklearn.frozen.FrozenEstimator": _frozen,
-    "sklearn.base.OneToOneFeatureMixin": _one_to_one,
+    "sklearn.base.OneToOneFeatureMixin": _trace_one_to_one,
 }
 
 
@@ -206,12 +212,12 @@ class Encoding:
     @property
     def n_columns(self) -> int | None:
         """How many raw columns go in, where the first transform recorded it."""
-        return fitted_width(self.transforms[0])
+        return read_fitted_width(self.transforms[0])
 
     @property
     def names(self) -> list[str] | None:
         """Names of the raw columns, where the first transform saw any."""
-        return fitted_names(self.transforms[0])
+        return read_fitted_names(self.transforms[0])
 
     def __call__(self, X: Any) -> Floats:
         """Transform raw rows to a float64 array, finite unless the last step takes empty cells."""
@@ -227,8 +233,8 @@ class Encoding:
     def transformed(self, X: Any) -> Any:
         """Return what the transforms make of raw rows: what the last step gets."""
         # Vectorisers of text, say, record no number of columns: they get their input as it is.
-        rows = X if self.n_columns is None else raw_rows(X, self.n_columns, self.names)
-        rows = private_rows(rows)  # transforms may write into what they are given (`copy=False`)
+        rows = X if self.n_columns is None else read_raw_rows(X, self.n_columns, self.names)
+        rows = make_private_rows(rows)  # transforms may write into what they are given (`copy=False`)
         try:
             for transform in self.transforms:
                 rows = transform.transform(rows)
@@ -243,14 +249,16 @@ class Encoding:
 
     def undo(self, Z: Floats) -> Any:
         """Return raw rows that are transformed to, or nearest to, the given numbers."""
-        rows: Any = private_rows(Z)
+        rows: Any = make_private_rows(Z)
         for transform in reversed(self.transforms):
             rows = transform.inverse_transform(rows)
         return rows
 
     def owner(self, n_made: int | None) -> Integers | None:
         """Raw column that each of the `n_made` columns of the result was made from; None if mixed."""
-        return None if self.n_columns is None else owners_of_chain(self.transforms, self.n_columns, n_made)
+        return (
+            None if self.n_columns is None else trace_owners_of_chain(self.transforms, self.n_columns, n_made)
+        )
 
 
 @dataclass(frozen=True)
@@ -268,17 +276,17 @@ def pipeline(model: Any) -> ScoreFunction:
     """Return the score of the last step as a function of the columns that enter the first."""
     from tellwhy.scoring.as_score import as_score
 
-    return encoded_by(model, as_score(model.steps[-1][1]))
+    return encode_by(model, as_score(model.steps[-1][1]))
 
 
-def encoding_of(model: Any, read: Callable[[Any], Floats] | None = None) -> Encoding | None:
+def read_encoding(model: Any, read: Callable[[Any], Floats] | None = None) -> Encoding | None:
     """Return the transforms of a pipeline as one function; None where it has none."""
     transforms = tuple(step for _, step in model.steps[:-1] if not _is_skipped(step))
     label = f"{type(model).__name__}({', '.join(type(step).__name__ for step in transforms)})"
     return Encoding(transforms, label, read) if transforms else None
 
 
-def flat_steps(model: Any) -> list[tuple[str, Any]]:
+def flatten_steps(model: Any) -> list[tuple[str, Any]]:
     """Return the steps of a pipeline; where the last of them is a pipeline, its steps in its place.
 
     Examples
@@ -286,16 +294,16 @@ def flat_steps(model: Any) -> list[tuple[str, Any]]:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import MinMaxScaler, StandardScaler
     >>> inside = make_pipeline(MinMaxScaler(), StandardScaler())
-    >>> [name for name, _ in flat_steps(make_pipeline(StandardScaler(), inside))]
+    >>> [name for name, _ in flatten_steps(make_pipeline(StandardScaler(), inside))]
     ['standardscaler', 'minmaxscaler', 'standardscaler']
     """
     *first, last = model.steps
-    return [*first, *flat_steps(last[1])] if hasattr(last[1], "steps") else [*first, last]
+    return [*first, *flatten_steps(last[1])] if hasattr(last[1], "steps") else [*first, last]
 
 
-def encoded_by(model: Any, inner: ScoreFunction, encode: Encoding | None = None) -> ScoreFunction:
+def encode_by(model: Any, inner: ScoreFunction, encode: Encoding | None = None) -> ScoreFunction:
     """Return a score of a pipeline's last step as a function of the columns that enter the first."""
-    encode = encode or encoding_of(model)
+    encode = encode or read_encoding(model)
     if encode is None:
         return inner
     describes = f"{inner.describes}, after {encode.label}"
@@ -331,7 +339,7 @@ def _encoded(inner: ScoreFunction, encode: Encoding, n_columns: int, describes: 
     )
 
 
-def best_of_search(model: Any) -> ScoreFunction:
+def read_best_of_search(model: Any) -> ScoreFunction:
     """Return the score of the estimator that a search settled on."""
     from tellwhy.scoring.as_score import as_score
 

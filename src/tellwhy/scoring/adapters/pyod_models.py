@@ -16,10 +16,10 @@ from tellwhy.core.arrays import as_floats, check_columns
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, ScoreFunction
-from tellwhy.scoring.adapters.sklearn_distances import mean_neighbour_distance
-from tellwhy.scoring.adapters.sklearn_models import model_score
+from tellwhy.scoring.adapters.sklearn_distances import measure_neighbours
+from tellwhy.scoring.adapters.sklearn_models import make_model_score
 from tellwhy.scoring.function_scores import FunctionScore
-from tellwhy.scoring.model_rows import ensure_fitted, fitted_names
+from tellwhy.scoring.model_rows import ensure_fitted, read_fitted_names
 
 
 class TailScore:
@@ -80,12 +80,12 @@ class TailScore:
             above[:, column] = n - np.searchsorted(values, X[:, column], side="left") + 1
         left = -np.log(below / (n + 1))
         right = -np.log(above / (n + 1))
-        sign = self._skewness_signs(X)
+        sign = self._find_skewness_signs(X)
         longer = np.where(sign > 0, right, np.where(sign < 0, left, left + right))
         other = np.maximum(left, right) if self.is_both_tails else (left + right) / 2
         return np.asarray(np.maximum(longer, other))
 
-    def _skewness_signs(self, X: Floats) -> Floats:
+    def _find_skewness_signs(self, X: Floats) -> Floats:
         """Sign of the skewness of each column with the row's own cell added."""
         n = len(self.rows) + 1
         z = X - self._mean
@@ -110,7 +110,7 @@ def detector(model: Any) -> FunctionScore:
             "own that could be explained. Use a detector that scores new rows, such as KNN, LOF or IForest."
         )
     describes = f"decision_function of PyOD's {name}"
-    return model_score(model, _decision, describes=describes, threshold=_threshold(model))
+    return make_model_score(model, _decision, describes=describes, threshold=_threshold(model))
 
 
 def tails(model: Any) -> ScoreFunction:
@@ -122,15 +122,15 @@ def tails(model: Any) -> ScoreFunction:
         is_both_tails=name != "COPOD",
         describes=f"decision_function of PyOD's {name}, of each row as if it were scored alone",
         threshold=_threshold(model),
-        feature_names=fitted_names(model),
+        feature_names=read_fitted_names(model),
     )
 
 
-def angles(model: Any) -> FunctionScore:
+def read_angles(model: Any) -> FunctionScore:
     """−log of the variance of angles of ABOD: the variance itself spans many powers of ten."""
     ensure_fitted(model, _FITTED)
     level = _threshold(model)
-    return model_score(
+    return make_model_score(
         model,
         _minus_log_variance,
         describes="minus the logarithm of the variance of angles of PyOD's ABOD (the order of its scores)",
@@ -152,7 +152,7 @@ def nearest_neighbours(model: Any) -> ScoreFunction:
     if model.method != "mean":
         return detector(model)
     ensure_fitted(model, _FITTED)
-    return mean_neighbour_distance(
+    return measure_neighbours(
         model.neigh_,
         describes_model="PyOD's KNN",
         n_neighbours=model.n_neighbors,

@@ -14,14 +14,14 @@ from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.score import CentreDistance, Floats, KernelExpansion, NeighbourDistance, ScoreFunction
 from tellwhy.kernels import Exponential
 from tellwhy.scoring.adapters.sklearn_models import (
-    minus_offset,
-    minus_score_samples,
-    minus_weights,
-    model_score,
+    make_model_score,
+    read_minus_offset,
+    read_minus_weights,
+    turn_score_samples,
 )
 from tellwhy.scoring.distance_scores import CentreScore, NeighbourScore
 from tellwhy.scoring.function_scores import FunctionScore
-from tellwhy.scoring.model_rows import ensure_fitted, fitted_names
+from tellwhy.scoring.model_rows import ensure_fitted, read_fitted_names
 from tellwhy.scoring.one_class import KernelScore
 
 
@@ -47,7 +47,7 @@ def one_class_svm(model: Any) -> ScoreFunction:
     )
     return KernelScore(
         expansion,
-        feature_names=fitted_names(model),
+        feature_names=read_fitted_names(model),
         describes=f"outlierness o(x) = −log g(x) of {type(model).__name__}",
         threshold=-math.log(level) if level > 0 else None,
     )
@@ -55,19 +55,19 @@ def one_class_svm(model: Any) -> ScoreFunction:
 
 def _other_one_class_svm(model: Any) -> FunctionScore:
     named = model.kernel if isinstance(model.kernel, str) else "callable"
-    score = model_score(
+    score = make_model_score(
         model,
-        minus_score_samples,
-        gradient=_product_gradient if named in ("linear", "poly", "sigmoid") else None,
+        turn_score_samples,
+        gradient=_compute_product_gradient if named in ("linear", "poly", "sigmoid") else None,
         describes=f"minus the score_samples of {type(model).__name__} with a {named} kernel",
-        threshold=minus_offset(model),
-        linear=minus_weights(model) if named == "linear" else None,
+        threshold=read_minus_offset(model),
+        linear=read_minus_weights(model) if named == "linear" else None,
     )
     score.has_no_minimum = named == "poly"  # far away, powers of products grow without end
     return score
 
 
-def _product_gradient(model: Any, X: Any) -> Floats:
+def _compute_product_gradient(model: Any, X: Any) -> Floats:
     """−Σ_j α_j f'(⟨x, u_j⟩) u_j for a kernel f(⟨x, u⟩)."""
     U = _dense(model.support_vectors_)
     alpha = _dense(model.dual_coef_).ravel()
@@ -87,7 +87,9 @@ def kernel_density(model: Any) -> ScoreFunction:
     ensure_fitted(model)
     describes = f"negative log-density −log p(x) of {type(model).__name__}"
     if model.kernel not in _LOG_VOLUMES or not _is_euclidean(model):
-        return model_score(model, minus_score_samples, describes=f"{describes} with a {model.kernel} kernel")
+        return make_model_score(
+            model, turn_score_samples, describes=f"{describes} with a {model.kernel} kernel"
+        )
     points = np.asarray(model.tree_.data, dtype=np.float64)
     given = model.tree_.sample_weight
     weights = np.ones(len(points)) if given is None else np.asarray(given, dtype=np.float64)
@@ -97,7 +99,7 @@ def kernel_density(model: Any) -> ScoreFunction:
     d = points.shape[1]
     return KernelScore(
         KernelExpansion(points[kept], weights[kept] / weights.sum(), kernel, kept, len(points)),
-        feature_names=fitted_names(model),
+        feature_names=read_fitted_names(model),
         describes=describes,
         # The kernel has height 1; a density has volume 1.
         offset=log_volume(d) + d * math.log(kernel.bandwidth),
@@ -126,20 +128,20 @@ def _is_euclidean(model: Any) -> bool:
     return model.metric in ("euclidean", "l2") and not settings
 
 
-def nearest_centre(model: Any) -> CentreScore:
+def read_nearest_centre(model: Any) -> CentreScore:
     """Squared distance to the nearest centre of k-means."""
     ensure_fitted(model)
     centres = np.asarray(model.cluster_centers_, dtype=np.float64)
     describes = f"squared distance to the nearest centre of {type(model).__name__}"
-    return CentreScore(CentreDistance(centres), feature_names=fitted_names(model), describes=describes)
+    return CentreScore(CentreDistance(centres), feature_names=read_fitted_names(model), describes=describes)
 
 
 def nearest_neighbours(model: Any) -> ScoreFunction:
     """Mean distance to the `n_neighbors` nearest fitted rows."""
-    return mean_neighbour_distance(model, describes_model=type(model).__name__)
+    return measure_neighbours(model, describes_model=type(model).__name__)
 
 
-def mean_neighbour_distance(
+def measure_neighbours(
     model: Any, *, describes_model: str, n_neighbours: int | None = None, threshold: float | None = None
 ) -> ScoreFunction:
     """Return the mean distance to the nearest rows of a fitted `NearestNeighbors`.
@@ -155,7 +157,9 @@ def mean_neighbour_distance(
             "computes them."
         )
     if not _is_euclidean(model):
-        return model_score(model, partial(_mean_distance, k), describes=describes, threshold=threshold)
+        return make_model_score(
+            model, partial(_average_distance, k), describes=describes, threshold=threshold
+        )
     points = as_floats(_dense(model._fit_X))
     if k > len(points):
         raise InvalidInput(
@@ -163,11 +167,11 @@ def mean_neighbour_distance(
         )
     expansion = NeighbourDistance(points, k, np.arange(len(points)), len(points))
     return NeighbourScore(
-        expansion, feature_names=fitted_names(model), describes=describes, threshold=threshold
+        expansion, feature_names=read_fitted_names(model), describes=describes, threshold=threshold
     )
 
 
-def _mean_distance(k: int, model: Any, X: Any) -> Floats:
+def _average_distance(k: int, model: Any, X: Any) -> Floats:
     return np.asarray(model.kneighbors(X, n_neighbors=k)[0].mean(axis=1))
 
 

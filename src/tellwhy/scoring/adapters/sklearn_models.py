@@ -15,12 +15,12 @@ from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.scoring.function_scores import FunctionScore
 from tellwhy.scoring.mixture_scores import MixtureScore, Projection, ProjectionScore, ScaledMixture
 from tellwhy.scoring.model_rows import (
+    drop_names,
     ensure_fitted,
-    fitted_names,
-    fitted_width,
-    lookup,
-    number_rows,
-    without_names,
+    look_up,
+    read_fitted_names,
+    read_fitted_width,
+    read_number_rows,
 )
 from tellwhy.scoring.predictions import LinearOutputs
 
@@ -28,7 +28,7 @@ from tellwhy.scoring.predictions import LinearOutputs
 ModelFunction = Callable[[Any, Any], Any]
 
 
-def model_score(
+def make_model_score(
     model: Any,
     value: ModelFunction,
     *,
@@ -38,12 +38,12 @@ def model_score(
     linear: LinearOutputs | None = None,
 ) -> FunctionScore:
     """Return a function of a fitted model and its rows as a score that knows the model's columns."""
-    width = fitted_width(model)
+    width = read_fitted_width(model)
     score = FunctionScore(
-        partial(_on_rows, model, value),
-        gradient=None if gradient is None else partial(_on_rows, model, gradient),
+        partial(_apply_to_rows, model, value),
+        gradient=None if gradient is None else partial(_apply_to_rows, model, gradient),
         feature_shape=None if width is None else (width,),
-        feature_names=fitted_names(model),
+        feature_names=read_fitted_names(model),
         describes=describes,
         threshold=threshold,
     )
@@ -52,12 +52,12 @@ def model_score(
     return score
 
 
-def _on_rows(model: Any, function: ModelFunction, X: Any) -> Any:
+def _apply_to_rows(model: Any, function: ModelFunction, X: Any) -> Any:
     """Apply a function of a model to rows in the form that the model was fitted on."""
-    return function(model, number_rows(model, X))
+    return function(model, read_number_rows(model, X))
 
 
-def minus_score_samples(model: Any, X: Any) -> Floats:
+def turn_score_samples(model: Any, X: Any) -> Floats:
     """Return scikit-learn's score with its sign turned: high = anomalous."""
     return -np.asarray(model.score_samples(X))
 
@@ -66,7 +66,7 @@ def _minus_decision(model: Any, X: Any) -> Floats:
     return -np.asarray(model.decision_function(X))
 
 
-def minus_offset(model: Any) -> float | None:
+def read_minus_offset(model: Any) -> float | None:
     """Return the threshold on the scale of −score_samples, where the model has one."""
     offset = getattr(model, "offset_", None)
     return None if offset is None else -float(np.ravel(offset)[0])
@@ -75,10 +75,10 @@ def minus_offset(model: Any) -> float | None:
 def mixture(model: Any) -> ScoreFunction:
     """−log p(x) of `GaussianMixture` and `BayesianGaussianMixture`."""
     ensure_fitted(model)
-    log_weights = lookup(_LOG_WEIGHTS, model)
+    log_weights = look_up(_LOG_WEIGHTS, model)
     describes = f"negative log-density −log p(x) of {type(model).__name__}"
     if log_weights is None:  # a mixture of someone else's: its density may be another formula
-        return model_score(model, minus_score_samples, describes=describes)
+        return make_model_score(model, turn_score_samples, describes=describes)
     # What scikit-learn stores depends on the covariance type: one factor for all components, one number for
     # all columns. Broadcasting gives each component its own without copying.
     factors = np.asarray(model.precisions_cholesky_, dtype=np.float64)
@@ -89,14 +89,14 @@ def mixture(model: Any) -> ScoreFunction:
         factors = np.broadcast_to(factors[:, None], (n_components, d))
     means = np.asarray(model.means_, dtype=np.float64)
     parts = ScaledMixture(log_weights(model), means, factors, np.zeros(d), np.ones(d))
-    return MixtureScore(parts, feature_names=fitted_names(model), describes=describes)
+    return MixtureScore(parts, feature_names=read_fitted_names(model), describes=describes)
 
 
 def _log_weights(model: Any) -> Floats:
     return np.asarray(np.log(model.weights_), dtype=np.float64)
 
 
-def _expected_log_weights(model: Any) -> Floats:
+def _compute_expected_log_weights(model: Any) -> Floats:
     """Log-weights of a Bayesian mixture, with what its uncertain precisions take from each log-density.
 
     E[log π_k] + ½ (E[log |Λ_k|] − log |E Λ_k| − d/β_k): Bishop (2006), eqs 10.64 to 10.66.
@@ -105,10 +105,10 @@ def _expected_log_weights(model: Any) -> Floats:
     d = model.means_.shape[1]
     log_precision = d * np.log(2.0) + digamma(0.5 * (freedom - np.arange(d)[:, None])).sum(axis=0)
     spread = log_precision - d * np.log(freedom)
-    return np.asarray(_mean_log_weights(model) + 0.5 * (spread - d / model.mean_precision_))
+    return np.asarray(_average_log_weights(model) + 0.5 * (spread - d / model.mean_precision_))
 
 
-def _mean_log_weights(model: Any) -> Floats:
+def _average_log_weights(model: Any) -> Floats:
     """E[log π_k] under the posterior of the weights: a Dirichlet process, or a Dirichlet distribution."""
     concentration = model.weight_concentration_
     if not isinstance(concentration, tuple):
@@ -122,7 +122,7 @@ def _mean_log_weights(model: Any) -> Floats:
 
 _LOG_WEIGHTS: dict[str, Callable[[Any], Floats]] = {
     "sklearn.mixture.GaussianMixture": _log_weights,
-    "sklearn.mixture.BayesianGaussianMixture": _expected_log_weights,
+    "sklearn.mixture.BayesianGaussianMixture": _compute_expected_log_weights,
 }
 
 
@@ -133,7 +133,7 @@ def reconstruction(model: Any) -> ProjectionScore:
     mean = np.asarray(getattr(model, "mean_", np.zeros(components.shape[1])), dtype=np.float64)
     score = ProjectionScore(
         Projection(mean, components),
-        feature_names=fitted_names(model),
+        feature_names=read_fitted_names(model),
         describes=f"squared reconstruction error ‖x − x̂‖² of {type(model).__name__}",
     )
     if hasattr(model, "get_covariance"):
@@ -141,72 +141,72 @@ def reconstruction(model: Any) -> ProjectionScore:
     return score
 
 
-def mahalanobis(model: Any) -> FunctionScore:
+def read_mahalanobis(model: Any) -> FunctionScore:
     """(x − μ)ᵀP(x − μ) of `EllipticEnvelope` and the estimators of a covariance."""
     ensure_fitted(model)
     describes = f"squared Mahalanobis distance of {type(model).__name__}"
-    return model_score(
+    return make_model_score(
         model,
-        _mahalanobis_distance,
-        gradient=_mahalanobis_gradient,
+        _measure_mahalanobis,
+        gradient=_compute_mahalanobis_gradient,
         describes=describes,
-        threshold=minus_offset(model),
+        threshold=read_minus_offset(model),
     )
 
 
-def _mahalanobis_distance(model: Any, X: Any) -> Floats:
+def _measure_mahalanobis(model: Any, X: Any) -> Floats:
     deviation = as_floats(X) - model.location_
     return np.asarray(((deviation @ model.get_precision()) * deviation).sum(axis=1))
 
 
-def _mahalanobis_gradient(model: Any, X: Any) -> Floats:
+def _compute_mahalanobis_gradient(model: Any, X: Any) -> Floats:
     return np.asarray(2.0 * (as_floats(X) - model.location_) @ model.get_precision())
 
 
-def linear_one_class(model: Any) -> FunctionScore:
+def read_linear_one_class(model: Any) -> FunctionScore:
     """−⟨w, x⟩ of `SGDOneClassSVM`."""
     ensure_fitted(model)
-    return model_score(
+    return make_model_score(
         model,
-        minus_score_samples,
-        gradient=_linear_gradient,
+        turn_score_samples,
+        gradient=_compute_linear_gradient,
         describes=f"minus the score_samples of {type(model).__name__}, a linear function",
-        threshold=minus_offset(model),
-        linear=minus_weights(model),
+        threshold=read_minus_offset(model),
+        linear=read_minus_weights(model),
     )
 
 
-def minus_weights(model: Any) -> LinearOutputs:
+def read_minus_weights(model: Any) -> LinearOutputs:
     """Weights of −⟨w, x⟩, which has no intercept."""
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     return LinearOutputs(-np.asarray(coef, dtype=np.float64).reshape(1, -1), np.zeros(1))
 
 
-def _linear_gradient(model: Any, X: Any) -> Floats:
+def _compute_linear_gradient(model: Any, X: Any) -> Floats:
     return np.repeat(-np.asarray(model.coef_, dtype=np.float64).reshape(1, -1), len(X), axis=0)
 
 
-def local_outlier_factor(model: Any) -> FunctionScore:
+def read_local_outlier_factor(model: Any) -> FunctionScore:
     """−score_samples of `LocalOutlierFactor(novelty=True)`."""
-    return outlier_detector(model, samples=_minus_score_of_arrays)
+    return read_outlier_detector(model, samples=_score_arrays)
 
 
-def _minus_score_of_arrays(model: Any, X: Any) -> Floats:
+def _score_arrays(model: Any, X: Any) -> Floats:
     """Score arrays: given a frame, LocalOutlierFactor warns of missing names although they are there."""
-    return minus_score_samples(without_names(model), as_floats(X))
+    return turn_score_samples(drop_names(model), as_floats(X))
 
 
-def outlier_detector(model: Any, samples: ModelFunction = minus_score_samples) -> FunctionScore:
+def read_outlier_detector(model: Any, samples: ModelFunction = turn_score_samples) -> FunctionScore:
     """Turn the sign of any other detector: `IsolationForest`, and those of third parties."""
     ensure_fitted(model)
     name = type(model).__name__
     if hasattr(model, "score_samples"):
         describes = f"minus the score_samples of {name}"
-        return model_score(model, samples, describes=describes, threshold=minus_offset(model))
+        return make_model_score(model, samples, describes=describes, threshold=read_minus_offset(model))
     if hasattr(model, "decision_function"):
         describes = f"minus the decision_function of {name}"
         # scikit-learn's convention: decision_function is negative for outliers.
-        return model_score(model, _minus_decision, describes=describes, threshold=0.0)
+        return make_model_score(model, _minus_decision, describes=describes, threshold=0.0)
     raise UnsupportedModel(
         f"{name} cannot score new rows: it has neither score_samples nor decision_function. Fit a detector "
         "that has (for LocalOutlierFactor: novelty=True), or pass a function that gives one number per row."

@@ -245,7 +245,7 @@ def fit_svm_command(
     """
     from tellwhy.classifiers.svm.training.files import is_table
     from tellwhy.classifiers.svm.training.job import Job
-    from tellwhy.classifiers.svm.training.run import now_and_then, train
+    from tellwhy.classifiers.svm.training.run import pass_on_now_and_then, train
 
     place = Path(f"{options.name_stem(file)}-svm.tellwhy") if out is None else out
     job = Job(
@@ -270,7 +270,7 @@ def fit_svm_command(
     asked = {"ngrams": ngrams, "held_out": held_out}
     given = {name: value for name, value in asked.items() if value is not None}
     _check_options(text, bool(scale), list(given))
-    show = now_and_then(lambda line: None if quiet else screen.err().print(line))
+    show = pass_on_now_and_then(lambda line: None if quiet else screen.err().print(line))
     if text is not None:
         _fit_texts(job, text, show, as_json=json, quiet=quiet, **given)
         return

@@ -14,7 +14,7 @@ from tellwhy.classifiers.svm import (
     weston_watkins as pair_engine,
 )
 from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
-from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, squares_of
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, sum_squares_of
 from tellwhy.classifiers.svm.ranks import rank_rows as rank_lists, row_engine
 from tellwhy.classifiers.svm.ranks.exchange import Plan, Size
 from tellwhy.classifiers.svm.ranks.row_engine import RankSingleEngine, RowEngine
@@ -103,7 +103,7 @@ def test_ranks_of_pair_losses(ranks, loss):
         data = rows(seed)
         duals = given_duals(data, loss, seed)
         expected = certificate(duals, *data, loss)
-        bounds = [rank_lists.own_examples(rank, ranks, 40) for rank in range(ranks)]
+        bounds = [rank_lists.find_own_examples(rank, ranks, 40) for rank in range(ranks)]
         worst = expected.violations.max(axis=1)
         places |= {rank for rank, (a, b) in enumerate(bounds) if a <= worst.argmax() < b}
 
@@ -111,7 +111,7 @@ def test_ranks_of_pair_losses(ranks, loss):
             X = sparse.csr_array(data.X)
             part = Plan.of(comm.size, Size(40, X.nnz, 9, CLASSES)).part(comm.rank, np.arange(9) % 8)
             cut = Data(X[:, part.features].toarray(), data.y, data.caps)
-            problem = problem_of(cut, loss, squares=squares_of(X))
+            problem = problem_of(cut, loss, squares=sum_squares_of(X))
             engine = RowEngine(problem, part, comm=comm, n_jobs=1, seed=np.random.default_rng(0))
             engine.set_duals(sparse.csr_array(duals))
             return engine.certify(SLACK)

@@ -10,8 +10,8 @@ from tellwhy.classifiers.svm.dual_lists import (
     ClassBlocks,
     DualLists,
     Part,
-    aligned_zeros,
-    balanced_blocks,
+    cut_balanced_blocks,
+    make_aligned_zeros,
     partner,
     rounds,
 )
@@ -70,7 +70,7 @@ def test_blocks_fill_whole_cache_lines():
     blocks = ClassBlocks.of(np.ones(21, dtype=int), 2, 8)
     assert blocks.width == 16
     assert [blocks.n_classes(b) for b in range(2)] == [11, 10]
-    assert aligned_zeros((3, blocks.width), np.float64).ctypes.data % CACHE_LINE == 0
+    assert make_aligned_zeros((3, blocks.width), np.float64).ctypes.data % CACHE_LINE == 0
     for b, classes in enumerate(blocks.members):
         assert (blocks.block_of(classes) == b).all()
 
@@ -108,7 +108,7 @@ def test_the_printed_schedule_fails_where_ours_holds(n):
 def test_bundles_are_balanced_by_classes_and_rows():
     rng = np.random.default_rng(0)
     sizes = np.sort(rng.pareto(1.0, size=101) * 10).astype(int) + 1
-    bundles = balanced_blocks(sizes, 4)
+    bundles = cut_balanced_blocks(sizes, 4)
     assert sorted(np.concatenate(bundles)) == list(range(101))
     assert {len(b) for b in bundles} == {25, 26}
     rows = [sizes[b].sum() for b in bundles]

@@ -8,7 +8,12 @@ from oracles.multiclass_svm import optimum, primal
 from scipy import sparse
 from scipy.optimize import brentq, minimize
 
-from tellwhy.classifiers.svm._compiled_steps import block_level, coordinate_steps, scratch, scratch_rows
+from tellwhy.classifiers.svm._compiled_steps import (
+    find_block_level,
+    make_scratch_rows,
+    scratch,
+    take_coordinate_steps,
+)
 from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem
 from tellwhy.classifiers.svm.solver import Settings, solve
@@ -51,9 +56,9 @@ def test_block_level_is_the_root(C):
     for _ in range(200):
         v = rng.normal(size=rng.integers(1, 30)) * rng.choice([0.1, 1.0, 20.0])
         guess = rng.uniform(0, 3)
-        t = block_level(v, len(v), C, np.inf, guess)
+        t = find_block_level(v, len(v), C, np.inf, guess)
         assert np.clip(v - t, 0, C).sum() == pytest.approx(t, abs=1e-11)
-        t = block_level(v, len(v), np.inf, C, guess)
+        t = find_block_level(v, len(v), np.inf, C, guess)
         assert np.maximum(v - t, 0).sum() == pytest.approx(min(t, C), abs=1e-11)
 
 
@@ -61,7 +66,7 @@ def test_plain_newton_would_cycle():
     # From 0 the slope is that of no free variable: the step leads to 3, and from there back to 0, for ever.
     v = np.array([1.0, 1.0, 1.0])
     expected = brentq(lambda t: np.clip(v - t, 0, 1).sum() - t, 0, 3)
-    assert block_level(v, 3, 1.0, np.inf, 0.0) == pytest.approx(expected, abs=1e-12)
+    assert find_block_level(v, 3, 1.0, np.inf, 0.0) == pytest.approx(expected, abs=1e-12)
 
 
 def test_exact_block_is_the_optimum_of_one_row():
@@ -70,7 +75,7 @@ def test_exact_block_is_the_optimum_of_one_row():
     a = np.zeros(6)
     k = 1.7
     cap = 0.4
-    level = block_level(gain / k + a + a.sum(), 6, cap, np.inf, 0.0)
+    level = find_block_level(gain / k + a + a.sum(), 6, cap, np.inf, 0.0)
     ours = np.clip(gain / k - level, 0, cap)
 
     def loss(b):
@@ -83,7 +88,7 @@ def test_exact_block_is_the_optimum_of_one_row():
 def test_coordinate_step_has_the_sign_of_algorithm_3():
     # A margin of 0 violates; the dual variable must grow. Equation III.16 as printed would leave it at zero.
     a = np.zeros(1)
-    moved = coordinate_steps(np.array([1.0]), a, 1, 2.0, 10.0)
+    moved = take_coordinate_steps(np.array([1.0]), a, 1, 2.0, 10.0)
     assert moved == pytest.approx(1.0 / (2 * 2.0))
     printed = min(10.0, max(0.0, (0.0 - 1.0) / (2 * 2.0)))
     assert printed == 0.0
@@ -198,7 +203,7 @@ FAR = 256  # bytes: eight numbers in a vector, four vectors at a time
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_scratch_arrays_keep_a_distance(dtype):
     arrays = [scratch(5, dtype) for _ in range(20)] + [
-        row for _ in range(9) for row in scratch_rows(3, 5, dtype)
+        row for _ in range(9) for row in make_scratch_rows(3, 5, dtype)
     ]
     assert {array.shape[0] >= 5 for array in arrays} == {True}
     starts = np.sort([array.ctypes.data for array in arrays])

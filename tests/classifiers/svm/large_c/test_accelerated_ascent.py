@@ -13,8 +13,8 @@ from tellwhy.classifiers.svm import (
     lee_lin_wahba as single_engine,
     solver,
 )
-from tellwhy.classifiers.svm.accelerated_ascent import LENGTHS, Primal, best_length
-from tellwhy.classifiers.svm.problem import Labels, make_problem, why_infeasible
+from tellwhy.classifiers.svm.accelerated_ascent import LENGTHS, Primal, find_best_length
+from tellwhy.classifiers.svm.problem import Labels, make_problem, tell_why_infeasible
 
 
 def data(n=14, d=3, n_classes=4, seed=0):
@@ -59,7 +59,7 @@ def test_variables_are_those_of_the_optimum(C, tol, seed):
     X, y, caps = data(d=20, seed=seed)
     problem = problem_of(X, y, C * caps)
     duals = method.accelerated_ascent(problem, nothing(problem), tol)
-    assert why_infeasible(duals, problem) is None
+    assert tell_why_infeasible(duals, problem) is None
     found = certificate(duals.toarray(), X, y, C * caps, "llw")
     assert -1e-12 <= gap_of_best_length(found, duals, C * caps) <= tol
 
@@ -127,7 +127,7 @@ def test_longer_weights_may_have_the_lower_objective():
     problem = problem_of(X, y, 1e4 * caps)
     W = np.linalg.lstsq(X, np.where(np.arange(4) == y[:, None], 3.0, -1.0) * 0.995, rcond=None)[0]
     primal = Primal(problem)
-    length, found = best_length(primal, W)
+    length, found = find_best_length(primal, W)
     assert length in (1.005, 1.01)
     every = np.array([objective(t * W.T, X, y, 1e4) for t in LENGTHS])  # the same caps for all
     np.testing.assert_allclose(Primal(problem_of(X, y, np.full(14, 1e4))).of(W, LENGTHS), every)

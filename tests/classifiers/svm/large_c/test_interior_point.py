@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
 from tellwhy.classifiers.svm import interior_point as method, solver
 from tellwhy.classifiers.svm.interior_point import Entries, NewtonStep, Programme
-from tellwhy.classifiers.svm.problem import Labels, make_multilabel_problem, make_problem, why_infeasible
+from tellwhy.classifiers.svm.problem import Labels, make_multilabel_problem, make_problem, tell_why_infeasible
 from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.classifiers.svm.training.run import train
 from tellwhy.classifiers.svm.weston_watkins import PairEngine
@@ -38,7 +38,7 @@ def test_variables_are_those_of_the_optimum(loss, C, reached, seed):
     X, y, caps = data(seed=seed)
     problem = problem_of(X, y, C * caps, loss)
     duals = method.interior_point(problem, 1e-8)
-    assert why_infeasible(duals, problem) is None
+    assert tell_why_infeasible(duals, problem) is None
     found = certificate(duals.toarray(), X, y, C * caps, loss)
     # A row's sum is told from its bound to the last digit of the bound.
     assert (found.primal - found.dual) / found.primal < max(reached, 1e-6 if loss == "cs" else 0.0)
@@ -99,7 +99,7 @@ def test_sets_of_labels_are_solved_too():
     problem = make_multilabel_problem(sparse.csr_array(X), Labels.of_indicator(Y), np.full(30, 1e3), **given)
     assert method.is_small(problem)
     duals = method.interior_point(problem, 1e-6)
-    assert why_infeasible(duals, problem) is None
+    assert tell_why_infeasible(duals, problem) is None
     steps = PairEngine(problem, n_blocks=1, n_jobs=1, seed=rng)
     steps.set_duals(duals)
     assert 0 <= steps.certify(0.0).gap < 1e-5

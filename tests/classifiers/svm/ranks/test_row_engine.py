@@ -7,7 +7,7 @@ import pytest
 from oracles.thread_ranks import in_ranks, shared_bytes
 from scipy import sparse
 
-from tellwhy.classifiers.svm.problem import Labels, make_problem, squares_of
+from tellwhy.classifiers.svm.problem import Labels, make_problem, sum_squares_of
 from tellwhy.classifiers.svm.ranks import rank_rows, row_engine
 from tellwhy.classifiers.svm.ranks.exchange import Messages, Plan, SharedMemory, Size
 from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
@@ -38,11 +38,11 @@ def problem_of(X, y, loss, dtype="float64", squares=None):
 
 
 def rank_engine(X, y, comm, loss="ww", *, n_jobs=1, parts=None, dtype="float64"):
-    dealt = row_batches.dealt_features(X.indptr, X.indices, X.shape[1])
+    dealt = row_batches.deal_out_features(X.indptr, X.indices, X.shape[1])
     size = Size(len(y), X.nnz, X.shape[1], y.max() + 1)
     part = Plan.of(comm.size, size, parts).part(comm.rank, dealt)
     cut = sparse.csr_array(X[:, part.features])
-    problem = problem_of(cut, y, loss, dtype, squares_of(X))
+    problem = problem_of(cut, y, loss, dtype, sum_squares_of(X))
     return RowEngine(problem, part, comm=comm, n_jobs=n_jobs, seed=np.random.default_rng(0))
 
 

@@ -14,8 +14,8 @@ from tellwhy.classifiers.svm.threads.row_batches import (
     PARTS,
     Batches,
     Workers,
-    dealt_features,
-    merged_shards,
+    deal_out_features,
+    merge_shards,
     n_shards,
     ranges,
     sharded,
@@ -38,7 +38,7 @@ def table_of(p):
 
 
 def shards_of(p, n):
-    return merged_shards(dealt_features(p.entries.indptr, p.entries.indices, D), n)
+    return merge_shards(deal_out_features(p.entries.indptr, p.entries.indices, D), n)
 
 
 def composed(p, order, shards=1, workers=None):
@@ -140,7 +140,7 @@ def test_features_are_dealt_so_that_each_row_has_about_as_many_in_each_shard():
         held = np.stack([has[:, shard == s].sum(axis=1) for s in range(8)])
         return (held.max(axis=0) / held.mean(axis=0)).mean() - 1
 
-    assert uneven(dealt_features(X.indptr, X.indices, d)) < 0.5 * uneven(in_turn)
+    assert uneven(deal_out_features(X.indptr, X.indices, d)) < 0.5 * uneven(in_turn)
 
 
 def test_features_of_rows_that_were_not_looked_at_are_dealt_evenly(monkeypatch):
@@ -156,7 +156,7 @@ def test_shards_are_as_many_as_entries_are_worth():
 
 def test_all_threads_are_there_before_any_waits_for_another():
     workers = Workers(5)
-    assert len(workers._pool._threads) == 5
+    assert len(workers._pool._choose_threads) == 5
     assert workers.map(abs, [-1, 2]) == [1, 2]
     assert workers.map(abs, range(-1000, 5)) == [abs(k) for k in range(-1000, 5)]
     assert workers.map(abs, []) == []

@@ -10,15 +10,15 @@ from tellwhy.explainers.surrogate.mixture import Plan, fit_surrogate
 from tellwhy.explainers.surrogate.order import (
     KEPT_AT_FIRST,
     Sets,
-    _mended,
+    _mend_order,
     ask_in_rounds,
-    best_order,
-    first_enough,
-    n_compared,
-    prefixes,
+    count_compared,
+    draw_sets_of_the_best,
+    find_best_order,
+    find_first_enough,
+    fit_worth_by_ridge,
+    make_prefixes,
     ranking,
-    sets_of_the_best,
-    worth_by_ridge,
 )
 from tellwhy.explainers.surrogate.sampler import Settings
 
@@ -50,7 +50,7 @@ def test_starts_are_nearly_the_best_sets_of_their_size(seed):
     """Against all sets of each size: on average at most 0.05 below, where a ranking by single segments is not."""
     worth = pairs(seed)
     ranked = np.argsort(-worth(np.eye(8))).tolist()
-    order = best_order(Sets(worth, 8, 10_000), [ranked], as_it_is, enough=np.inf)
+    order = find_best_order(Sets(worth, 8, 10_000), [ranked], as_it_is, enough=np.inf)
     assert sorted(order) == list(range(8))
     best = [
         worth(np.array([[float(s in one) for s in range(8)] for one in combinations(range(8), k)])).max()
@@ -63,7 +63,7 @@ def test_starts_are_nearly_the_best_sets_of_their_size(seed):
 
 def test_segments_that_only_matter_together_are_found_by_leaving_out():
     """No single segment helps; the three together are all."""
-    order = best_order(
+    order = find_best_order(
         Sets(lambda m: m[:, [2, 5, 7]].prod(axis=1), 9, 1000), [list(range(9))], as_it_is, enough=1.0
     )
     assert set(order[:3]) == {2, 5, 7}
@@ -75,7 +75,7 @@ def test_segments_that_say_the_same_are_found_by_adding():
     def worth(masks):
         return 0.5 * masks[:, :3].max(axis=1) + 0.5 * masks[:, 3:6].max(axis=1)
 
-    order = best_order(Sets(worth, 9, 1000), [list(range(9))], as_it_is, enough=1.0)
+    order = find_best_order(Sets(worth, 9, 1000), [list(range(9))], as_it_is, enough=1.0)
     assert sorted(segment // 3 for segment in order[:2]) == [0, 1]
 
 
@@ -88,7 +88,7 @@ def test_no_more_questions_than_allowed_and_no_set_twice(n_questions):
         return masks @ np.arange(20.0)
 
     sets = Sets(worth, 20, n_questions)
-    order = best_order(sets, [list(range(20)), list(range(20))[::-1]], as_it_is, enough=np.inf)
+    order = find_best_order(sets, [list(range(20)), list(range(20))[::-1]], as_it_is, enough=np.inf)
     assert sorted(order) == list(range(20))
     assert sets.n_asked == len(asked) <= n_questions
     assert len(set(asked)) == len(asked)
@@ -102,11 +102,11 @@ def test_a_start_that_is_worse_than_its_neighbours_is_mended():
         spoilt = masks[:, 4] * (1 - masks[:, 7]) * (masks.sum(axis=1) < 7)
         return 0.5 + 0.05 * masks.sum(axis=1) * (1 - spoilt) - 0.5 * spoilt
 
-    mended = _mended(Sets(worth, 10, 1000), ranked, as_it_is)
+    mended = _mend_order(Sets(worth, 10, 1000), ranked, as_it_is)
     assert sorted(mended) == list(range(10))
     assert starts(worth, ranked).min() < 0.1
     assert starts(worth, mended).min() > 0.5
-    assert _mended(Sets(worth, 10, 9), ranked, as_it_is) == ranked, "no questions are left"
+    assert _mend_order(Sets(worth, 10, 9), ranked, as_it_is) == ranked, "no questions are left"
 
 
 def test_what_was_not_compared_is_mended_too():
@@ -119,7 +119,7 @@ def test_what_was_not_compared_is_mended_too():
 
     ranked = list(range(40))
     sets = Sets(worth, 40, 420)
-    order = best_order(sets, [ranked], as_it_is, enough=np.inf)
+    order = find_best_order(sets, [ranked], as_it_is, enough=np.inf)
     assert starts(worth, ranked).min() < 0.3 < starts(worth, order).min()
     assert sets.n_asked <= 420
 
@@ -130,7 +130,7 @@ def test_an_order_by_adding_is_taken_where_leaving_out_goes_astray():
     def worth(masks):
         return np.maximum(0.9 * masks[:, 11], masks[:, 1:6].prod(axis=1))
 
-    order = best_order(Sets(worth, 12, 1000), [list(range(12))], as_it_is, enough=1.0)
+    order = find_best_order(Sets(worth, 12, 1000), [list(range(12))], as_it_is, enough=1.0)
     assert order[0] == 11
     assert starts(worth, order).min() >= 0.9
 
@@ -139,8 +139,8 @@ def test_the_first_ranking_says_what_is_compared_where_questions_are_few():
     worth = np.zeros(30)
     worth[[3, 17]] = 1.0
     ranked = [17, 3, *(s for s in range(30) if s not in (3, 17))]
-    assert n_compared(30, 100) < 30
-    order = best_order(Sets(lambda m: m @ worth, 30, 100), [ranked], as_it_is, enough=np.inf)
+    assert count_compared(30, 100) < 30
+    order = find_best_order(Sets(lambda m: m @ worth, 30, 100), [ranked], as_it_is, enough=np.inf)
     assert order == ranked
 
 
@@ -149,7 +149,7 @@ def test_rankings_that_are_no_better_do_not_replace_what_was_asked():
     worth = pairs(1)
     ranked = np.argsort(-worth(np.eye(8))).tolist()
     orders = [
-        best_order(Sets(worth, 8, 10_000), [ranked, other], as_it_is, enough=np.inf)
+        find_best_order(Sets(worth, 8, 10_000), [ranked, other], as_it_is, enough=np.inf)
         for other in (ranked, ranked[::-1])
     ]
     assert orders[0] == orders[1]
@@ -211,7 +211,7 @@ def test_rows_of_few_segments(n_segments):
 
 
 def test_sets_compare_segments_of_similar_worth():
-    sets = sets_of_the_best(
+    sets = draw_sets_of_the_best(
         np.array([3.0, 2.9, 2.8, 0.0, 0.0, 0.0, 0.0, 0.0]), 2000, np.random.default_rng(0)
     )
     among = sets[:, :3].mean(axis=0)
@@ -225,16 +225,16 @@ def test_ridge_is_the_textbook_formula():
     masks, y = (rng.random((30, 4)) < 0.5).astype(float), rng.normal(size=30)
     with_ones = np.column_stack([np.ones(30), masks])
     expected = np.linalg.solve(with_ones.T @ with_ones + np.diag([0.0, 1, 1, 1, 1]), with_ones.T @ y)
-    np.testing.assert_allclose(worth_by_ridge(masks, y), expected[1:])
+    np.testing.assert_allclose(fit_worth_by_ridge(masks, y), expected[1:])
 
 
 def test_shortest_start_of_a_ranking():
     order = ranking(np.array([1.0, 3.0, 2.0]))
-    np.testing.assert_array_equal(prefixes(order, "sufficiency").sum(axis=1), [0, 1, 2, 3])
-    np.testing.assert_array_equal(prefixes(order, "sufficiency")[1], [0, 1, 0])
-    np.testing.assert_array_equal(prefixes(order, "necessity"), 1 - prefixes(order, "sufficiency"))
-    assert first_enough(np.array([False, True, False, True])) == 1
-    assert first_enough(np.zeros(4, dtype=bool)) == 3
+    np.testing.assert_array_equal(make_prefixes(order, "sufficiency").sum(axis=1), [0, 1, 2, 3])
+    np.testing.assert_array_equal(make_prefixes(order, "sufficiency")[1], [0, 1, 0])
+    np.testing.assert_array_equal(make_prefixes(order, "necessity"), 1 - make_prefixes(order, "sufficiency"))
+    assert find_first_enough(np.array([False, True, False, True])) == 1
+    assert find_first_enough(np.zeros(4, dtype=bool)) == 3
 
 
 def covered(question, n_sets, level=0.9):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.data.pieces import find_present_cells, neighbours, segment
-from tellwhy.explainers.surrogate.inputs import neighbour_masks
+from tellwhy.explainers.surrogate.inputs import draw_neighbour_masks
 
 
 @pytest.mark.parametrize("shape", [(28, 28), (1, 28, 28), (3, 16, 16), (16, 16, 3), (200,)])
@@ -40,7 +40,7 @@ def test_neighbours_keep_or_lose_whole_segments():
     rng = np.random.default_rng(0)
     x, background = rng.random((4, 4)), np.full((4, 4), -1.0)
     label = np.repeat([0, 1, 2, 3], 4).reshape(4, 4)
-    masks = neighbour_masks(4, 50, rng)
+    masks = draw_neighbour_masks(4, 50, rng)
     made = neighbours(x, background, label, masks)
     np.testing.assert_array_equal(made[0], x)
     for mask, neighbour in zip(masks, made, strict=True):
@@ -51,13 +51,13 @@ def test_neighbours_keep_or_lose_whole_segments():
 
 
 def test_every_segment_and_nearly_every_pair_is_lost_equally_often():
-    masks = neighbour_masks(20, 1024, np.random.default_rng(3))
+    masks = draw_neighbour_masks(20, 1024, np.random.default_rng(3))
     np.testing.assert_allclose(masks.mean(axis=0), 0.75, atol=0.002)
     together = np.corrcoef(masks.T)[np.triu_indices(20, 1)]
     at_random = np.corrcoef((np.random.default_rng(3).random((1024, 20)) < 0.75).T)[np.triu_indices(20, 1)]
     assert np.median(np.abs(together)) < 0.2 * np.median(np.abs(at_random))
     assert (masks[0] == 1).all()
-    few = neighbour_masks(20, 1024, np.random.default_rng(3), kept=0.25)
+    few = draw_neighbour_masks(20, 1024, np.random.default_rng(3), kept=0.25)
     np.testing.assert_allclose(few.mean(axis=0), 0.25, atol=0.002)
 
 
@@ -73,19 +73,21 @@ def test_coefficients_are_nearer_to_those_of_many_neighbours_than_with_random_on
 
     truth = coefficients(at_random(200_000, np.random.default_rng(9)))
     seeds = [np.random.default_rng(s) for s in range(8)]
-    mine = np.mean([(coefficients(neighbour_masks(16, 4096, rng)) - truth) ** 2 for rng in seeds])
+    mine = np.mean([(coefficients(draw_neighbour_masks(16, 4096, rng)) - truth) ** 2 for rng in seeds])
     random = np.mean([(coefficients(at_random(4096, rng)) - truth) ** 2 for rng in seeds])
     assert mine < 0.6 * random
 
 
 def test_any_number_of_neighbours_and_segments():
     for n_segments, n_neighbours in ((1, 10), (0, 12), (3, 1), (5, 1000)):
-        assert neighbour_masks(n_segments, n_neighbours, np.random.default_rng(0)).shape == (
+        assert draw_neighbour_masks(n_segments, n_neighbours, np.random.default_rng(0)).shape == (
             n_neighbours,
             n_segments,
         )
     rng = np.random.default_rng(1)
-    assert not np.array_equal(neighbour_masks(6, 64, rng), neighbour_masks(6, 64, rng)), "draws differ"
+    assert not np.array_equal(draw_neighbour_masks(6, 64, rng), draw_neighbour_masks(6, 64, rng)), (
+        "draws differ"
+    )
 
 
 def test_every_word_that_is_there_is_a_segment():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tellwhy.classifiers.svm._compiled_lists import certify_scored, has_room, longer
-from tellwhy.classifiers.svm._compiled_steps import compiled, scratch, scratch_rows, to_the_bit
+from tellwhy.classifiers.svm._compiled_steps import compiled, make_scratch_rows, scratch, to_the_bit
 from tellwhy.classifiers.svm.records import ListArrays
 from tellwhy.classifiers.svm.threads._compiled_sweeps import add_listed_steps, add_slots, score_all
 
@@ -21,7 +21,7 @@ def copy_lists(examples, lengths, held, held_starts, held_first, out, out_starts
 @compiled
 def score_rows(first, last, at, entries, examples, weights, share, scores):
     """Set a part's sums for the examples first … last, in the lines of `scores` from `at` on."""
-    lines = scratch_rows(share.last - share.first, share.high - share.low + 1, weights.dtype)
+    lines = make_scratch_rows(share.last - share.first, share.high - share.low + 1, weights.dtype)
     for e in range(first, last):
         score_all(entries, examples.rows[e], share, weights, scores[share.slot, at + e - first], lines)
 
@@ -76,7 +76,7 @@ def add_variables(chosen, entries, examples, weights, share, lists):
 
 
 @to_the_bit
-def shard_squares(weights, shards, n_classes, squares):
+def add_shard_squares(weights, shards, n_classes, squares):
     """Add up the squares of the weights of each class, shard by shard."""
     for f in range(len(weights)):
         line = squares[shards[f]]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.records import Share
-from tellwhy.classifiers.svm.threads.row_batches import class_range, merged_shards, n_shards
+from tellwhy.classifiers.svm.threads.row_batches import find_class_range, merge_shards, n_shards
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.score import Integers
 
@@ -137,7 +137,7 @@ def window(comm: Any, n: int) -> tuple[Any, Callable[[], None]]:
     return np.frombuffer(memory, dtype=np.uint8), held.Free
 
 
-def exchange_of(comm: Any) -> Messages | SharedMemory:
+def choose_exchange(comm: Any) -> Messages | SharedMemory:
     """Shared memory where all ranks are on one machine, else messages."""
     if comm.size == 1 or not hasattr(comm, "Split_type"):
         return Messages(comm)
@@ -232,12 +232,12 @@ class Plan:
         return f"{self.n_ranks} ranks: {cut}; {held}"
 
     def part(self, rank: int, dealt: Integers) -> RankPart:
-        """What one rank holds, of features that were shared out by `dealt_features`."""
+        """What one rank holds, of features that were shared out by `deal_out_features`."""
         slot, k = divmod(rank, self.n_ranges)
         each = self.size.n_shards // self.n_slots
-        shard = merged_shards(dealt, self.size.n_shards)
+        shard = merge_shards(dealt, self.size.n_shards)
         features = np.flatnonzero(shard // each == slot)
-        low, high = class_range(k, self.n_ranges, 0, self.size.n_classes)
+        low, high = find_class_range(k, self.n_ranges, 0, self.size.n_classes)
         return RankPart(self, slot, features, shard[features] - slot * each, low, high)
 
 
@@ -259,5 +259,5 @@ class RankPart:
 
     def share(self, t: int = 0, n_threads: int = 1) -> Share:
         """What thread t of the rank reads and moves."""
-        low, high = class_range(t, n_threads, self.low, self.high)
+        low, high = find_class_range(t, n_threads, self.low, self.high)
         return Share(0, self.n_shards, low, high, self.low, self.slot)

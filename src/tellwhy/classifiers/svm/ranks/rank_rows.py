@@ -35,7 +35,7 @@ from tellwhy.classifiers.svm.records import (
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
 from tellwhy.classifiers.svm.threads._compiled_sweeps import (
     DENSE_BATCH,
-    batch_room,
+    make_batch_room,
     move_all,
     move_listed,
     read_all,
@@ -48,7 +48,9 @@ from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, ThreadChoice, 
 from tellwhy.core.score import Floats, Integers
 
 
-def listed_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, violations: Floats) -> None:
+def visit_listed_by_messages(
+    rows: RankRows, given: tuple[Any, ...], partial: Any, violations: Floats
+) -> None:
     """Visit the listed variables of some batches."""
     order = given[0]
     held = given[1:]
@@ -71,7 +73,9 @@ def listed_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, vio
         rows.workers.map(move, range(len(buffers)))
 
 
-def all_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, used: int, exact: bool) -> int:
+def visit_all_by_messages(
+    rows: RankRows, given: tuple[Any, ...], partial: Any, used: int, exact: bool
+) -> int:
     """Visit every variable of some batches; returns how many entries of the lists are used."""
     order = given[0]
     held = given[1:]
@@ -102,7 +106,7 @@ def _buffers(rows: RankRows, width: int, sum_dtype: Any) -> list[Any]:
     """Room for each thread of this rank."""
     dtype = np.zeros(0, dtype=rows.block.weights.dtype)
     return [
-        batch_room(rows.size, width, rows.block.n_classes, share, dtype.dtype, np.dtype(sum_dtype))
+        make_batch_room(rows.size, width, rows.block.n_classes, share, dtype.dtype, np.dtype(sum_dtype))
         for share in rows.shares
     ]
 
@@ -191,7 +195,7 @@ class RankLists:
         return examples[(examples >= self.first) & (examples < self.last)]
 
 
-def own_examples(rank: int, n_ranks: int, n: int) -> tuple[int, int]:
+def find_own_examples(rank: int, n_ranks: int, n: int) -> tuple[int, int]:
     """The examples of a rank: whole units, but for the last."""
     units = -(-n // UNIT)
     return min(UNIT * (units * rank // n_ranks), n), min(UNIT * (units * (rank + 1) // n_ranks), n)
@@ -258,7 +262,7 @@ class RankRows(RowSweeps):
         products[begin:end] = _added(found)
 
     def _visit_listed(self, order: Integers, n: int, sweep: Sweep, violations: Floats) -> None:
-        for part in self._chunks(order):
+        for part in self._split_into_chunks(order):
             examples = self.batches.examples_of(part)
             chunk, _ = self.lists.chunk(examples, self.exchange)
             self._sweep_listed(part, chunk, sweep, violations, n)
@@ -273,7 +277,7 @@ class RankRows(RowSweeps):
         """
         return Writer(t == 0, self.lists.first, self.lists.last)
 
-    def _chunks(self, order: Integers) -> Iterator[Integers]:
+    def _split_into_chunks(self, order: Integers) -> Iterator[Integers]:
         """Batches with not too many listed variables at a time."""
         if self.exchange.comm.size == 1:
             yield order
@@ -300,11 +304,11 @@ class RankRows(RowSweeps):
         given = (order, *self._given(chunk), sweep)
         shape = self._shape(int(chunk.lengths.max(initial=1)) + 1)
         if isinstance(self.exchange, Messages) and self.exchange.comm.size > 1:
-            listed_by_messages(self, given, np.zeros(shape[1:]), violations)
+            visit_listed_by_messages(self, given, np.zeros(shape[1:]), violations)
             return
-        partial = self._partial(shape, np.float64)
+        partial = self._make_partial(shape, np.float64)
         shares = self._shares(n)
-        self._in_ranks(
+        self._run_in_ranks(
             n,
             lambda t, m, barrier: sweep_shards(
                 m, barrier, *given, shares[t], partial, self.writer(t), violations
@@ -316,10 +320,10 @@ class RankRows(RowSweeps):
         shape = self._shape(self.block.n_classes)
         dtype = self.block.weights.dtype
         if isinstance(self.exchange, Messages) and self.exchange.comm.size > 1:
-            return all_by_messages(self, given, np.zeros(shape[1:], dtype=dtype), used, exact)
-        partial = self._partial(shape, dtype)
+            return visit_all_by_messages(self, given, np.zeros(shape[1:], dtype=dtype), used, exact)
+        partial = self._make_partial(shape, dtype)
         shares = self._shares(n)
-        found = self._in_ranks(
+        found = self._run_in_ranks(
             n,
             lambda t, m, barrier: sweep_shards_dense(
                 m, barrier, *given, used, exact, shares[t], partial, t == 0
@@ -336,13 +340,13 @@ class RankRows(RowSweeps):
     def _shares(self, n: int) -> list[Share]:
         return self.shares if n == len(self.shares) else [self.part.share(t, n) for t in range(n)]
 
-    def _partial(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+    def _make_partial(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Room for what all ranks contribute to scores."""
         if isinstance(self.exchange, SharedMemory):
             return self.exchange.sweep_room(shape, dtype)
         return np.empty(shape, dtype=dtype)
 
-    def _in_ranks(self, n: int, sweep: Any) -> list[Any]:
+    def _run_in_ranks(self, n: int, sweep: Any) -> list[Any]:
         """Let n threads of each rank call sweep(thread, number among all threads, barrier)."""
         if not isinstance(self.exchange, SharedMemory):
             return self._together(n, lambda t, barrier: sweep(t, t, barrier))

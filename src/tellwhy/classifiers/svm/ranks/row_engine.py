@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers.svm.dual_lists import ClassBlocks, Part, aligned_zeros, examples_of, gathered
+from tellwhy.classifiers.svm.dual_lists import ClassBlocks, Part, examples_of, gathered, make_aligned_zeros
 from tellwhy.classifiers.svm.lee_lin_wahba import SingleEngine
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.ranks import _compiled as loops
@@ -26,11 +26,17 @@ from tellwhy.classifiers.svm.ranks.exchange import (
     Messages,
     RankPart,
     SharedMemory,
-    exchange_of,
+    choose_exchange,
     largest,
     summed,
 )
-from tellwhy.classifiers.svm.ranks.rank_rows import CHUNK_ENTRIES, UNIT, RankLists, RankRows, own_examples
+from tellwhy.classifiers.svm.ranks.rank_rows import (
+    CHUNK_ENTRIES,
+    UNIT,
+    RankLists,
+    RankRows,
+    find_own_examples,
+)
 from tellwhy.classifiers.svm.records import Block, Examples, ListArrays, Share, Sweep
 from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.classifiers.svm.threads.row_batches import Workers, sharded
@@ -62,7 +68,7 @@ class RowEngine:
         self.problem = problem
         self.part = part
         self.comm = comm
-        self.exchange: Messages | SharedMemory = exchange_of(comm)
+        self.exchange: Messages | SharedMemory = choose_exchange(comm)
         self._rng = seed
         n = problem.n_examples
         dtype = problem.dtype
@@ -70,8 +76,8 @@ class RowEngine:
         self.blocks = ClassBlocks.of(sizes, 1, dtype.itemsize)
         self.examples = examples_of(problem, np.arange(n), self.blocks)
         width = -(-(part.high - part.low) // 16) * 16  # whole cache lines
-        self.W = {0: aligned_zeros((len(part.features), max(width, 16)), dtype)}
-        self.own = RankLists.empty(n, dtype, own_examples(comm.rank, comm.size, n))
+        self.W = {0: make_aligned_zeros((len(part.features), max(width, 16)), dtype)}
+        self.own = RankLists.empty(n, dtype, find_own_examples(comm.rank, comm.size, n))
         self.lists = {0: self.own.own}
         self.workers = Workers(n_jobs)
         self.entries = sharded(part.shards, part.n_shards, problem.entries)
@@ -126,7 +132,7 @@ class RowEngine:
     def _certified(self, slack: float, sums: Floats) -> Iterator[Part]:
         """New lists of this rank's examples, some at a time; all ranks score those of all ranks."""
         n_ranks = self.comm.size
-        bounds = [own_examples(rank, n_ranks, self.problem.n_examples) for rank in range(n_ranks)]
+        bounds = [find_own_examples(rank, n_ranks, self.problem.n_examples) for rank in range(n_ranks)]
         bytes_a_row = self.part.plan.n_slots * self.problem.n_classes * self.problem.dtype.itemsize * n_ranks
         step = UNIT * max(SCORES_AT_ONCE // (bytes_a_row * UNIT), 1)
         for begin in range(0, max(last - first for first, last in bounds), step):
@@ -156,7 +162,7 @@ class RowEngine:
         """Judge this rank's examples from `first` on that have scores."""
         last = first + scores.shape[1]
         lists = self.own.own.arrays
-        mine = _examples_from(self.examples, self.own.first, self.own.last)
+        mine = _take_examples_from(self.examples, self.own.first, self.own.last)
         block = Block(self.W[0], 0, self.problem.n_classes)
         step = UNIT * max(-(-(last - first) // (UNIT * self.workers.n_threads)), 1)
 
@@ -172,7 +178,7 @@ class RowEngine:
         size = self.part.plan.size
         each = self.part.n_shards
         mine = np.zeros((each, self.part.high - self.part.low))
-        loops.shard_squares(self.W[0], self.part.shards, mine.shape[1], mine)
+        loops.add_shard_squares(self.W[0], self.part.shards, mine.shape[1], mine)
 
         def fill(out: Any) -> None:
             slot = self.part.slot
@@ -237,7 +243,7 @@ class RowEngine:
             self.exchange.close()
 
 
-def _examples_from(examples: Examples, first: int, last: int) -> Examples:
+def _take_examples_from(examples: Examples, first: int, last: int) -> Examples:
     """The examples first … last, counted from 0."""
     part = slice(first, last)
     return examples._replace(
@@ -294,7 +300,7 @@ class RankSingleEngine(SingleEngine):
     def recentre(self) -> None:
         """Set w̄ from the sum of the weights over the classes of all ranks."""
         if self._is_centred:
-            self.centre = -summed(self.comm, self._class_sum()) / self.problem.n_classes
+            self.centre = -summed(self.comm, self._sum_over_classes()) / self.problem.n_classes
 
     def switch_method(self, tol: float) -> Any:  # noqa: ARG002
         """Models that are spread over ranks are too large for it."""

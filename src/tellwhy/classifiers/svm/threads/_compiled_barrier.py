@@ -45,7 +45,7 @@ def _read_count(typingctx, counters, at):
 
 
 @intrinsic
-def next_task(typingctx, counters, at):
+def take_next_task(typingctx, counters, at):
     """The number that a counter had before this call added one to it: no two threads get the same."""
 
     def generate(context, builder, signature, args):

@@ -11,7 +11,7 @@ SEVERAL = -2  # several parts have
 
 
 @compiled
-def _parts_of_row(low, high, entries, filling, parts):
+def _find_parts_of_row(low, high, entries, filling, parts):
     """For each open batch, the part that has the features of a row."""
     parts[:] = FREE
     for p in range(low, high):
@@ -22,7 +22,7 @@ def _parts_of_row(low, high, entries, filling, parts):
 
 
 @compiled
-def _best_place(parts, filled, depth):
+def _find_best_place(parts, filled, depth):
     """The open batch and part where a row leaves parts least uneven; batch −1 if there is no room for it."""
     least = np.inf
     batch = -1
@@ -77,8 +77,8 @@ def separate_batches(order, entries, rows, n_features, shape):
     for e in order:
         low = entries.indptr[rows[e]]
         high = entries.indptr[rows[e] + 1]
-        _parts_of_row(low, high, entries, filling, parts)
-        s, k = _best_place(parts, filling.filled, shape.depth)
+        _find_parts_of_row(low, high, entries, filling, parts)
+        s, k = _find_best_place(parts, filling.filled, shape.depth)
         if s < 0:
             s = np.argmax(filling.filled.sum(axis=1))
             k = 0
@@ -96,7 +96,7 @@ def separate_batches(order, entries, rows, n_features, shape):
 
 
 @compiled
-def _most_entries(first, last, batches, entries, rows):
+def _find_most_entries(first, last, batches, entries, rows):
     """Entries of the batch that has the most."""
     most = 0
     for b in range(first, last):
@@ -109,7 +109,7 @@ def _most_entries(first, last, batches, entries, rows):
 
 
 @for_each_row
-def _chain_shard(s, begin, end, batches, entries, rows, newest, chain, products):
+def _add_shard_products(s, begin, end, batches, entries, rows, newest, chain, products):
     """Sum the inner products of the examples of a batch over the features of one shard.
 
     Entries are chained by feature, each to the one before it: a row meets only entries of earlier rows with a
@@ -139,9 +139,9 @@ def _chain_shard(s, begin, end, batches, entries, rows, newest, chain, products)
 
 
 @compiled
-def inner_products(first, last, batches, entries, rows, n_features, products):
+def set_inner_products(first, last, batches, entries, rows, n_features, products):
     """Set products[q, j] of the examples of batches first … last with the j-th of their batch before them."""
-    most = _most_entries(first, last, batches, entries, rows)
+    most = _find_most_entries(first, last, batches, entries, rows)
     n_shards = entries.cuts.shape[1] - 1
     newest = np.full(n_features, -1, np.int64)
     chain = Chain(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, entries.values.dtype))
@@ -152,7 +152,7 @@ def inner_products(first, last, batches, entries, rows, n_features, products):
         size = end - begin
         for s in range(n_shards):
             lines[s, : size * size] = 0.0
-            _chain_shard(s, begin, end, batches, entries, rows, newest, chain, lines[s])
+            _add_shard_products(s, begin, end, batches, entries, rows, newest, chain, lines[s])
         add_up(lines, n_shards, size * size)
         for q in range(begin, end):
             for j in range(q - begin):
@@ -186,7 +186,7 @@ def deal_features(order, indptr, rows, n_rows, n_shards):
 
 
 @compiled
-def shard_rows(shard, n_shards, entries):
+def order_by_shard(shard, n_shards, entries):
     """Order the entries of each row by the shard of their features."""
     n = len(entries.indptr) - 1
     cuts = np.empty((n, n_shards + 1), np.int64)

@@ -24,14 +24,14 @@ from tellwhy.classifiers.svm._compiled_steps import (
     compiled,
     for_each_row,
     inlined,
+    make_scratch_rows,
     scratch,
-    scratch_rows,
     solve_all,
     solve_listed,
     to_the_bit,
 )
 from tellwhy.classifiers.svm.records import BatchRoom, Limits
-from tellwhy.classifiers.svm.threads._compiled_barrier import next_task, wait_for_all
+from tellwhy.classifiers.svm.threads._compiled_barrier import take_next_task, wait_for_all
 from tellwhy.core.compiled import njit
 
 # Products may be added in one rounding, which all loops over classes do alike; sums keep their order.
@@ -39,7 +39,7 @@ scoring = njit(nogil=True, cache=True, fastmath={"contract"}, _nrt=False)
 
 
 @scoring
-def range_scores(entries, low, high, weights, first, last, scores):
+def score_range(entries, low, high, weights, first, last, scores):
     """Scores of the columns first … last from the entries low … high of a row."""
     n = last - first
     for c in range(n):
@@ -60,7 +60,7 @@ def range_scores(entries, low, high, weights, first, last, scores):
 
 
 @scoring
-def picked_scores(entries, low, high, weights, skip, classes, at, n, scores):
+def score_picked(entries, low, high, weights, skip, classes, at, n, scores):
     """Scores of the n classes listed from `at` on; column 0 of the weights is class `skip`."""
     for j in range(n):
         scores[j] = 0.0
@@ -72,7 +72,7 @@ def picked_scores(entries, low, high, weights, skip, classes, at, n, scores):
 
 
 @scoring
-def column_score(entries, low, high, weights, column):
+def score_column(entries, low, high, weights, column):
     """Score of one column."""
     score = 0.0
     for p in range(low, high):
@@ -124,13 +124,13 @@ def score_listed(entries, row, share, weights, classes, at, n, label, scores, li
         low = entries.cuts[row, share.first + s]
         high = entries.cuts[row, share.first + s + 1]
         if MANY * m > share.high - share.low:
-            range_scores(entries, low, high, weights, share.low - share.skip, share.high - share.skip, every)
+            score_range(entries, low, high, weights, share.low - share.skip, share.high - share.skip, every)
             for j in range(m):
                 lines[s, j] = every[classes[at + first + j] - share.low]
         else:
-            picked_scores(entries, low, high, weights, share.skip, classes, at + first, m, lines[s])
+            score_picked(entries, low, high, weights, share.skip, classes, at + first, m, lines[s])
         if has_label:
-            lines[s, m] = column_score(entries, low, high, weights, label - share.skip)
+            lines[s, m] = score_column(entries, low, high, weights, label - share.skip)
     add_up(lines, n_shards, m + 1)
     for j in range(m):
         scores[first + j] = lines[0, j]
@@ -146,7 +146,7 @@ def score_all(entries, row, share, weights, scores, lines):
     for s in range(n_shards):
         low = entries.cuts[row, share.first + s]
         high = entries.cuts[row, share.first + s + 1]
-        range_scores(entries, low, high, weights, share.low - share.skip, share.high - share.skip, lines[s])
+        score_range(entries, low, high, weights, share.low - share.skip, share.high - share.skip, lines[s])
     add_up(lines, n_shards, n)
     for c in range(n):
         scores[share.low + c] = lines[0, c]
@@ -190,12 +190,12 @@ DENSE_BATCH = 4
 
 
 @compiled
-def batch_room(size, width, n_classes, share, dtype, sum_dtype):
+def make_batch_room(size, width, n_classes, share, dtype, sum_dtype):
     """Room for the rows of a batch, for one thread."""
     room = BatchRoom(
-        old=scratch_rows(size, width, np.float64),
-        steps=scratch_rows(size, width, dtype),
-        step_classes=scratch_rows(size, width, np.int64),
+        old=make_scratch_rows(size, width, np.float64),
+        steps=make_scratch_rows(size, width, dtype),
+        step_classes=make_scratch_rows(size, width, np.int64),
         n_steps=np.zeros(size, np.int64),
         totals=np.zeros(size),
         shift=scratch(n_classes, np.float64),
@@ -203,7 +203,7 @@ def batch_room(size, width, n_classes, share, dtype, sum_dtype):
         new=scratch(width, np.float64),
         levels=scratch(width, np.float64),
         every=scratch(share.high - share.low, sum_dtype),
-        lines=scratch_rows(share.last - share.first, share.high - share.low + 1, sum_dtype),
+        lines=make_scratch_rows(share.last - share.first, share.high - share.low + 1, sum_dtype),
     )
     room.shift[:] = 0.0
     return room
@@ -337,7 +337,7 @@ def sweep_shards(
     """
     most = longest(lists.lengths) + 1
     dtype = block.weights.dtype
-    room = batch_room(partial_scores.shape[2], most, block.n_classes, share, dtype, partial_scores.dtype)
+    room = make_batch_room(partial_scores.shape[2], most, block.n_classes, share, dtype, partial_scores.dtype)
     for b in range(len(order)):
         first = batches.at[order[b], 0]
         last = batches.at[order[b], 1]
@@ -421,7 +421,7 @@ def sweep_shards_dense(
     """
     n = block.n_classes
     dtype = block.weights.dtype
-    room = batch_room(partial_scores.shape[2], n, n, share, dtype, partial_scores.dtype)
+    room = make_batch_room(partial_scores.shape[2], n, n, share, dtype, partial_scores.dtype)
     meetings = 0
     for b in range(len(order)):
         first = batches.at[order[b], 0]
@@ -443,14 +443,14 @@ def sweep_shards_dense(
 def sweep_separate(t, barrier, tasks, order, batches, entries, examples, block, lists, sweep, violations):
     """Visit the listed variables of some batches, as thread t; sets `violations` of examples visited."""
     most = longest(lists.lengths)
-    room = scratch_rows(3, most, np.float64)
+    room = make_scratch_rows(3, most, np.float64)
     steps = scratch(most, block.weights.dtype)
     step_classes = scratch(most, np.int64)
     every = scratch(block.n_classes, block.weights.dtype)
     for i in range(len(order)):
         bounds = batches.at[order[i]]
         # Whoever is free takes the next part; the longest come first, so that threads end together.
-        k = next_task(tasks, i)
+        k = take_next_task(tasks, i)
         while k < len(bounds) - 1:
             for q in range(bounds[k], bounds[k + 1]):
                 e = batches.members[q]
@@ -459,7 +459,7 @@ def sweep_separate(t, barrier, tasks, order, batches, entries, examples, block, 
                 violations[e] = visit_listed(
                     e, entries, examples, block.weights, block, lists, sweep, room, steps, step_classes, every
                 )
-            k = next_task(tasks, i)
+            k = take_next_task(tasks, i)
         # Parts of the next batch may share features with parts of this one.
         wait_for_all(t, barrier, i + 1)
 
@@ -474,15 +474,15 @@ def sweep_separate_dense(
     n_classes · q on: each example has a place of its own, as no thread knows how much others list.
     """
     n = block.n_classes
-    room = scratch_rows(3, n, np.float64)
+    room = make_scratch_rows(3, n, np.float64)
     steps = scratch(n, block.weights.dtype)
     for i in range(len(order)):
         bounds = batches.at[order[i]]
-        k = next_task(tasks, i)
+        k = take_next_task(tasks, i)
         while k < len(bounds) - 1:
             for q in range(bounds[k], bounds[k + 1]):
                 e = batches.members[q]
                 place = places[i] + n * (q - bounds[0])
                 visit_all(e, entries, examples, block.weights, block, lists, place, room, steps, is_exact)
-            k = next_task(tasks, i)
+            k = take_next_task(tasks, i)
         wait_for_all(t, barrier, i + 1)

@@ -123,7 +123,7 @@ class Batches:
         """Set the inner products of the examples of some batches, from the features that `entries` have."""
         given = (self.arrays, entries, problem.rows, problem.n_features, products)
         tasks = [(part[0] + a, part[0] + b) for a, b in ranges(part[1] - part[0], BATCHES_A_TASK)]
-        workers.map(lambda task: loops.inner_products(*task, *given), tasks)
+        workers.map(lambda task: loops.set_inner_products(*task, *given), tasks)
 
     @property
     def arrays(self) -> BatchArrays:
@@ -162,7 +162,7 @@ def n_shards(mean_entries: float, n_classes: int) -> int:
     return int(min(2 ** np.floor(np.log2(max(mean_entries / least, 1))), MOST_SHARDS))
 
 
-def dealt_features(indptr: Any, indices: Any, n_features: int) -> Integers:
+def deal_out_features(indptr: Any, indices: Any, n_features: int) -> Integers:
     """Share out the features of sparse rows among `MOST_SHARDS`, so that each row has about as many in each.
 
     Threads that have a part of the features wait for the one that has the most of them in a few rows. The
@@ -177,14 +177,14 @@ def dealt_features(indptr: Any, indices: Any, n_features: int) -> Integers:
     return found
 
 
-def merged_shards(dealt: Integers, n: int) -> Integers:
+def merge_shards(dealt: Integers, n: int) -> Integers:
     """The shard of each feature where there are n of them, a power of two, instead of `MOST_SHARDS`."""
     return dealt * n // MOST_SHARDS
 
 
 def sharded(shard: Integers, n: int, entries: Entries) -> ShardedEntries:
     """Entries of each row ordered by the shard of their features."""
-    found: ShardedEntries = loops.shard_rows(shard, n, entries)
+    found: ShardedEntries = loops.order_by_shard(shard, n, entries)
     return found
 
 
@@ -216,7 +216,7 @@ n_classes=20), Grid(n_slots=1, n_ranges=3, n_shards=1, n_classes=1000))
         """
         best = cls(1, 1, n_shards, n_classes)
         for n_ranges in range(min(n, max(n_classes // CLASSES_A_PART, 1)), 0, -1):
-            n_slots = power_of_two(min(n // n_ranges, n_shards))
+            n_slots = find_power_of_two(min(n // n_ranges, n_shards))
             if n_slots * n_ranges >= best.n_parts:
                 best = cls(n_slots, n_ranges, n_shards, n_classes)
         return best
@@ -230,11 +230,11 @@ n_classes=20), Grid(n_slots=1, n_ranges=3, n_shards=1, n_classes=1000))
         """Part t of weights that are held as a whole."""
         slot, k = divmod(t, self.n_ranges)
         each = self.n_shards // self.n_slots
-        low, high = class_range(k, self.n_ranges, 0, self.n_classes)
+        low, high = find_class_range(k, self.n_ranges, 0, self.n_classes)
         return Share(slot * each, (slot + 1) * each, low, high, 0, slot)
 
 
-def class_range(k: int, n: int, low: int, high: int) -> tuple[int, int]:
+def find_class_range(k: int, n: int, low: int, high: int) -> tuple[int, int]:
     """The k-th of n ranges of the classes low … high, where they are many cut at whole cache lines."""
     line = LINE if high - low >= n * CLASSES_A_PART else 1
     lines = -(-(high - low) // line)
@@ -243,6 +243,6 @@ def class_range(k: int, n: int, low: int, high: int) -> tuple[int, int]:
     return min(first, high), min(last, high)
 
 
-def power_of_two(n: int) -> int:
+def find_power_of_two(n: int) -> int:
     """The largest power of two that is at most n."""
     return 1 << (max(n, 1).bit_length() - 1)

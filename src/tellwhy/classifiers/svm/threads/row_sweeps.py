@@ -34,8 +34,8 @@ from tellwhy.classifiers.svm.threads.row_batches import (
     Batches,
     Grid,
     Workers,
-    dealt_features,
-    merged_shards,
+    deal_out_features,
+    merge_shards,
     n_shards,
     sharded,
 )
@@ -146,7 +146,7 @@ class RowSweeps(ABC):
         """Visit every variable of all examples."""
         self._compose(rng.permutation(len(self.examples.rows)))
         order = rng.permutation(len(self.batches))
-        self._shared_out(self.dense_choice, order, lambda batches, n: self._in_calls(batches, n, exact))
+        self._shared_out(self.dense_choice, order, lambda batches, n: self._visit_in_calls(batches, n, exact))
 
     def _shared_out(
         self, choice: ThreadChoice, order: Integers, visit: Callable[[Integers, int], None]
@@ -154,7 +154,7 @@ class RowSweeps(ABC):
         """Visit batches with all threads, or with one where that is faster."""
         choice.share(order, visit)
 
-    def _in_calls(self, order: Integers, n: int, exact: bool) -> None:
+    def _visit_in_calls(self, order: Integers, n: int, exact: bool) -> None:
         """Visit every variable of some batches, by calls that list not too many variables each."""
         calls = (np.cumsum(self.batches.sizes[order]) * self.block.n_classes - 1) // FRESH_ENTRIES
         for part in np.split(order, np.flatnonzero(np.diff(calls)) + 1):
@@ -242,8 +242,8 @@ class ShardedRows(RowSweeps):
         self.n_shards = n_shards(mean, problem.n_classes)
         shard = np.zeros(problem.n_features, dtype=np.int64)
         if self.n_shards > 1:
-            dealt = dealt_features(entries.indptr, entries.indices, problem.n_features)
-            shard = merged_shards(dealt, self.n_shards)
+            dealt = deal_out_features(entries.indptr, entries.indices, problem.n_features)
+            shard = merge_shards(dealt, self.n_shards)
         self.entries = sharded(shard, self.n_shards, entries)
         is_worth_it = problem.n_classes * mean >= WORTH_SHARING
         size = batch_size(problem.n_classes, mean) if is_worth_it else 1
@@ -260,7 +260,7 @@ class ShardedRows(RowSweeps):
     def _visit_all(self, order: Integers, n: int, exact: bool) -> None:
         self.lists.make_room(int(self.batches.sizes[order].sum()) * self.block.n_classes)
         grid = Grid.of(n, self.n_shards, self.block.n_classes)
-        partial = self._partial_scores(grid.n_slots, self.block.n_classes, self.block.weights.dtype)
+        partial = self._make_partial_scores(grid.n_slots, self.block.n_classes, self.block.weights.dtype)
         given = (*self._given(order), self.lists.used, exact)
         found = self._together(
             n, lambda t, barrier: sweep_shards_dense(t, barrier, *given, grid.share(t), partial, t == 0)
@@ -269,7 +269,7 @@ class ShardedRows(RowSweeps):
 
     def _visit_listed(self, order: Integers, n: int, sweep: Sweep, violations: Floats) -> None:
         grid = Grid.of(n, self.n_shards, self.block.n_classes)
-        partial = self._partial_scores(
+        partial = self._make_partial_scores(
             grid.n_slots, int(self.lists.lengths.max(initial=1)) + 1, np.dtype(np.float64)
         )
         given = (*self._given(order), sweep)
@@ -283,7 +283,7 @@ class ShardedRows(RowSweeps):
     def _given(self, order: Integers) -> tuple[Any, ...]:
         return order, self.batches.arrays, self.entries, self.examples, self.block, self.lists.arrays
 
-    def _partial_scores(self, n_slots: int, width: int, dtype: DTypeLike) -> Any:
+    def _make_partial_scores(self, n_slots: int, width: int, dtype: DTypeLike) -> Any:
         """Room for what each part contributes to the scores of the rows of one batch and of the next."""
         # Longer rows than needed: two threads never write to the same cache line.
         return np.empty((2, n_slots, self.size, width + CACHE_PADDING), dtype=dtype)

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.svm.problem import check_entries, squares_of
-from tellwhy.classifiers.svm.threads.row_batches import DEALT_ENTRIES, dealt_features
+from tellwhy.classifiers.svm.problem import check_entries, sum_squares_of
+from tellwhy.classifiers.svm.threads.row_batches import DEALT_ENTRIES, deal_out_features
 from tellwhy.core.arrays import Scaling, check_finite
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.score import Floats, Integers
@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
     first: int
 
 
-def libsvm_chunks(path: Path) -> Iterator[Chunk]:
+def read_libsvm_chunks(path: Path) -> Iterator[Chunk]:
     """The rows of a file, some thousand lines at a time: a file may be larger than the memory."""
     try:
         with _opened(path) as file:
@@ -56,7 +56,7 @@ def libsvm_chunks(path: Path) -> Iterator[Chunk]:
                     lines[0] = lines[0].removeprefix(BOM_UTF8)
                 if max(map(len, lines)) == LONGEST_LINE:
                     raise UnreadableFile(f"{path} has a line of more than {LONGEST_LINE:,} bytes.")
-                y, X = _parsed(lines, path, line)
+                y, X = _parse_lines(lines, path, line)
                 if len(y):
                     yield Chunk(y, X, row)
                 row += len(y)
@@ -69,7 +69,7 @@ def _opened(path: Path) -> Any:
     return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
 
 
-def _parsed(lines: list[bytes], path: Path, before: int) -> tuple[Any, Any]:
+def _parse_lines(lines: list[bytes], path: Path, before: int) -> tuple[Any, Any]:
     """Parse many lines at once; only if that fails, one by one, to say which is malformed."""
     texts = [text for text in (line.partition(b"#")[0].strip() for line in lines) if text]
     heads = [text.split(None, 1) for text in texts]
@@ -116,12 +116,12 @@ def _check_labels(labels: Any, heads: list[list[bytes]], path: Path) -> None:
 def _name_the_bad_line(lines: list[bytes], path: Path, before: int) -> None:
     for number, line in enumerate(lines, start=before + 1):
         words = line.partition(b"#")[0].split()
-        if words and (problem := _problem_with(words)):
+        if words and (problem := _find_problem_with(words)):
             raise UnreadableFile(f"{path}, line {number}: {problem} Expected lines such as '3 1:0.5 7:1'.")
     raise UnreadableFile(f"{path} is malformed between lines {before + 1} and {before + len(lines)}.")
 
 
-def _problem_with(words: list[bytes]) -> str | None:
+def _find_problem_with(words: list[bytes]) -> str | None:
     """What is wrong with a line of libsvm format, if anything."""
     if not _is_number(words[0]):
         return f"the label {_shown(words[0])} is not a number."
@@ -219,13 +219,13 @@ def survey(path: Path, label: str | None = None) -> Survey:
     if _kind(path) != "libsvm":
         whole = _read_whole(path, label)
         X = whole.X
-        dealt = dealt_features(X.indptr, X.indices, X.shape[1])
+        dealt = deal_out_features(X.indptr, X.indices, X.shape[1])
         return Survey(whole.y, np.bincount(X.indices, minlength=X.shape[1]), dealt, whole.names)
     labels = []
     often = np.zeros(0, dtype=np.int64)
     lengths: list[Any] = []  # of the first rows, which decide how features are shared out, and their features
     features: list[Any] = []
-    for chunk in libsvm_chunks(path):
+    for chunk in read_libsvm_chunks(path):
         labels.append(chunk.y)
         if sum(map(len, features)) < DEALT_ENTRIES:
             lengths.append(np.diff(chunk.X.indptr))
@@ -236,7 +236,7 @@ def survey(path: Path, label: str | None = None) -> Survey:
     if not labels:
         raise UnreadableFile(f"{path} holds no rows; expected lines such as '3 1:0.5 7:1'.")
     ends = np.concatenate([[0], *lengths]).cumsum()
-    dealt = dealt_features(ends, np.concatenate(features), len(often))
+    dealt = deal_out_features(ends, np.concatenate(features), len(often))
     return Survey(np.concatenate(labels), often, dealt)
 
 
@@ -281,7 +281,7 @@ def read_rows(
 
 def _squares(path: Path, X: Any) -> Floats:
     try:
-        return squares_of(X)
+        return sum_squares_of(X)
     except InvalidInput as error:
         raise UnreadableFile(f"{path}: {error}") from error
 
@@ -396,13 +396,13 @@ def _read_libsvm(path: Path, columns: Integers | None, n_features: int | None) -
     labels = []
     squares = []
     width = n_features or 0
-    for chunk in libsvm_chunks(path):
+    for chunk in read_libsvm_chunks(path):
         found = chunk.X.shape[1]
         if n_features is not None and found > n_features:
             raise UnreadableFile(f"{path} has a feature {found}, but {n_features} features were expected.")
         width = max(width, found)
         X = chunk.X
-        squares.append(squares_of(X))
+        squares.append(sum_squares_of(X))
         if columns is not None:
             X.resize((X.shape[0], width))
             X = _cut(X, columns)

@@ -23,10 +23,10 @@ from tellwhy.classifiers.svm.problem import (
     PAIR_LOSSES,
     Labels,
     Problem,
+    add_intercept,
+    describe_memory_for,
     make_problem,
-    memory_for,
-    why_infeasible,
-    with_intercept,
+    tell_why_infeasible,
 )
 from tellwhy.classifiers.svm.ranks.exchange import Plan, RankPart, Size
 from tellwhy.classifiers.svm.ranks.row_engine import RankSingleEngine, RowEngine
@@ -147,10 +147,10 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
     part = _part(job, comm, found, numbers)
     if part is not None and comm.size > 1 and comm.rank == 0:
         show(part.plan.words)
-    rows = _rows_of_rank(job, part, found.n_features)
+    rows = _take_rows_of_rank(job, part, found.n_features)
     problem = _problem(job, rows, classes, part)
     engine = _engine(job, comm, problem, part, np.bincount(numbers, minlength=len(classes)))
-    saved = _Checkpoints(job, comm, engine, problem.source, _checked_settings(job, numbers))
+    saved = _Checkpoints(job, comm, engine, problem.source, _collect_checked_settings(job, numbers))
     stop = Settings(tol=job.tol, max_epochs=job.max_epochs)
 
     def report(now: Progress) -> None:
@@ -171,10 +171,10 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
     if comm.rank == 0 and job.aside is None:
         checkpoint.remove(job.checkpoint)
     if comm.rank == 0 and not is_done(progress, stop):
-        show(_shortfall(job, comm.size, progress.last["gap"]))
+        show(_describe_shortfall(job, comm.size, progress.last["gap"]))
 
 
-def _shortfall(job: Job, n_ranks: int, gap: float) -> str:
+def _describe_shortfall(job: Job, n_ranks: int, gap: float) -> str:
     """Say that a training ended too early, and what may help."""
     text = (
         f"stopped at a gap of {gap:.2g}, short of {job.tol:g}: raise --max-epochs, lower --c, or scale rows "
@@ -200,7 +200,7 @@ class _Checkpoints:
         """Go on from the checkpoint; returns how far it had come."""
         table, progress = checkpoint.read(self.job.checkpoint, self.rows, n_classes, self.settings)
         checkpoint.check_progress(self.job.checkpoint, progress)
-        wrong = why_infeasible(table, self.engine.problem)
+        wrong = tell_why_infeasible(table, self.engine.problem)
         if wrong is not None:
             raise UnreadableFile(
                 f"The checkpoint {self.job.checkpoint} is damaged, or was made from other rows: of its "
@@ -227,7 +227,7 @@ class _Checkpoints:
         now.is_restarted = True
 
 
-def _checked_settings(job: Job, numbers: Integers) -> dict[str, Any]:
+def _collect_checked_settings(job: Job, numbers: Integers) -> dict[str, Any]:
     """What a training must have in common with the checkpoint that it goes on from."""
     # Not tol or max_epochs: a training may well go on with others.
     told = {"loss": job.loss, "C": job.C, "fit_intercept": job.fit_intercept, "scale": job.scale}
@@ -268,7 +268,7 @@ def _part(job: Job, comm: Any, found: Survey, numbers: Integers) -> RankPart | N
     return Plan.of(comm.size, size, job.feature_parts).part(comm.rank, dealt)
 
 
-def _rows_of_rank(job: Job, part: RankPart | None, n_features: int) -> LabelledRows:
+def _take_rows_of_rank(job: Job, part: RankPart | None, n_features: int) -> LabelledRows:
     """All rows, with the features that this rank holds."""
     scale = None
     if job.scale:
@@ -286,7 +286,7 @@ def _problem(job: Job, rows: LabelledRows, classes: Any, part: RankPart | None) 
     if job.fit_intercept:
         squares = squares + 1.0
         if part is None or len(part.features) > X.shape[1]:
-            X = with_intercept(X, 1.0)
+            X = add_intercept(X, 1.0)
     labels = Labels.of_classes(np.searchsorted(classes, rows.y))
     caps = np.full(len(rows.y), job.C)
     return make_problem(
@@ -296,7 +296,7 @@ def _problem(job: Job, rows: LabelledRows, classes: Any, part: RankPart | None) 
 
 def _engine(job: Job, comm: Any, problem: Problem, part: RankPart | None, sizes: Any) -> Any:
     seed = _seed(job, comm, 0)
-    with memory_for(problem):
+    with describe_memory_for(problem):
         if part is not None:
             return RowEngine(problem, part, comm=comm, n_jobs=job.threads, seed=seed)
         if comm.size == 1:

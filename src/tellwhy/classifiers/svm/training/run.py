@@ -36,8 +36,8 @@ _GRACE = 10.0  # seconds that children have to end by themselves
 def run_to_the_end(command: Sequence[str]) -> int:
     """Run a command, with its lines on stderr, and return its status; it ends when this process is ended."""
     with (
-        _raised_when_terminated(),
-        subprocess.Popen(command, stdout=sys.stderr, env=safe_environment()) as process,
+        _raise_when_terminated(),
+        subprocess.Popen(command, stdout=sys.stderr, env=make_safe_environment()) as process,
     ):
         try:
             return process.wait()
@@ -46,7 +46,7 @@ def run_to_the_end(command: Sequence[str]) -> int:
             raise
 
 
-def safe_environment() -> dict[str, str]:
+def make_safe_environment() -> dict[str, str]:
     """Return this process's environment, but nothing in it makes Python import from the working folder."""
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     given = environment.get("PYTHONPATH", "").split(os.pathsep)
@@ -65,7 +65,7 @@ def _end(process: subprocess.Popen[Any]) -> None:
 
 
 @contextmanager
-def _raised_when_terminated() -> Iterator[None]:
+def _raise_when_terminated() -> Iterator[None]:
     """Turn SIGTERM into `SystemExit`: as it is, it would end this process and leave its children running."""
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -98,7 +98,7 @@ def train(job: Job, show: Callable[[str], None] = lambda _: None) -> MulticlassS
     return load(job.aside or job.out)
 
 
-def now_and_then(show: Callable[[str], None], pause: float = 1.0) -> Callable[[str], None]:
+def pass_on_now_and_then(show: Callable[[str], None], pause: float = 1.0) -> Callable[[str], None]:
     """Pass on the first certificate, then one each `pause` of seconds at most; other lines always."""
     shown = -math.inf
 
@@ -159,7 +159,7 @@ def main(described: str) -> None:
     failure = None
     try:
         job, failure = comm.bcast(_read_job(Path(described), comm.size) if comm.rank == 0 else None)
-        run_rank(job, comm, now_and_then(lambda text: None if job.quiet else print(text, flush=True)))
+        run_rank(job, comm, pass_on_now_and_then(lambda text: None if job.quiet else print(text, flush=True)))
     except KeyboardInterrupt:  # told once, by the process that started the ranks
         comm.Abort(INTERRUPTED)
     except TellwhyError as error:
