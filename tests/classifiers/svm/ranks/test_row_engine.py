@@ -75,7 +75,7 @@ def kind(request, monkeypatch):
     def exchange(comm):
         return Messages(comm) if comm.size == 1 else KINDS[request.param](comm)
 
-    monkeypatch.setattr(row_engine, "exchange_of", exchange)
+    monkeypatch.setattr(row_engine, "choose_exchange", exchange)
     return request.param
 
 
