@@ -34,7 +34,7 @@ def test_density_of_rows_without_their_coefficients(n):
     rng = np.random.default_rng(n)
     data = design(rng.normal(size=(n + 3, 4)), rng.normal(size=n + 3))
     rows, precision, sigma2 = np.arange(n), rng.uniform(0.5, 3.0, size=5), 0.7
-    mean, density = partition.regression(rows, data, precision, sigma2)
+    mean, density = partition.solve_regression(rows, data, precision, sigma2)
     X = data.X[rows]
     covariance = sigma2 * (np.eye(n) + X / precision @ X.T)
     assert density == pytest.approx(stats.multivariate_normal(cov=covariance).logpdf(data.y[rows]), abs=1e-9)

@@ -106,8 +106,8 @@ class Field:
         """Return E(h)."""
         costs = self._make_costs(np.float64)
         if isinstance(self.graph, Grid):
-            return float(_compiled.energy_grid(costs, labels, _cells(self.graph)))
-        return float(_compiled.energy_edges(costs, labels, _list_links(self.graph)))
+            return float(_compiled.compute_energy_grid(costs, labels, _cells(self.graph)))
+        return float(_compiled.compute_energy_edges(costs, labels, _list_links(self.graph)))
 
     def cheapest_alone(self) -> Labels:
         """Return the labelling that ignores neighbours."""
@@ -155,7 +155,7 @@ def renumber_as_tree(field: Field) -> tuple[Field, NDArray[np.int64] | None]:
     graph = field.graph
     if isinstance(graph, Grid):
         return field, None
-    order = _compiled.breadth_first(graph.indptr, graph.indices)
+    order = _compiled.order_breadth_first(graph.indptr, graph.indices)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     mask = None if graph.mask is None else graph.mask[order]
