@@ -22,7 +22,11 @@ from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
-from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance, read_linear_parts, read_weights_of_all
+from tellwhy.explainers.decomposition.linear_relevance import (
+    LinearRelevance,
+    read_linear_parts,
+    read_weights_of_all,
+)
 from tellwhy.kinds.model import kind
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.labelled_texts import (
