@@ -20,7 +20,7 @@ from tellwhy.scoring.network_inputs import read_inputs
 from tellwhy.scoring.network_passes import (
     TrailingSoftmax,
     check_model,
-    not_one_tensor,
+    describe_not_one_tensor,
     placed,
     untouched,
 )
@@ -104,7 +104,7 @@ def tensor_of(model: Module, outputs: Any) -> Tensor:
         return outputs
     tensors = {key: value for key, value in _parts(outputs).items() if isinstance(value, Tensor)}
     if _USUAL not in tensors and len(tensors) != 1:
-        raise UnsupportedModel(not_one_tensor(model, outputs))
+        raise UnsupportedModel(describe_not_one_tensor(model, outputs))
     found: Tensor = tensors.get(_USUAL, next(iter(tensors.values())))
     return found
 
