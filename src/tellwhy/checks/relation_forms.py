@@ -49,6 +49,7 @@ class Form:
     residual: Callable[[Columns], Floats]
     is_product: bool = False
     signs: tuple[int, ...] = ()  # of a sum of any length
+    n_rates: int = 0  # of an invoice: rates, behind the two factors
 
 
 def _discount(sign: float, scale: float, pattern: str) -> Form:
@@ -114,6 +115,34 @@ DISCOUNTED = {
 }
 
 
+def _invoice(rates: Sequence[tuple[int, int]], *, has_more: bool) -> Form:
+    """b × c × (1 ± d/scale) × …, and + e: rates are told by their signs and scales."""
+    parts = [
+        f"(1 {'+' if sign > 0 else '−'} {{{at}}}{'/100' if scale > 1 else ''})"
+        for at, (sign, scale) in enumerate(rates, start=3)
+    ]
+    more = f" + {{{3 + len(rates)}}}" if has_more else ""
+
+    def predict(x: Columns) -> Floats:
+        found = x[0] * x[1]
+        for cells, (sign, scale) in zip(x[2:], rates, strict=False):
+            found = found * (1 + sign * cells / scale)
+        return found + x[-1] if has_more else found
+
+    pattern = " × ".join(["{0} = {1} × {2}", *parts]) + more
+    return Form(pattern, predict, lambda x: x[0] - predict(x[1:]), is_product=True, n_rates=len(rates))
+
+
+# Of each number of rates: with signs and scales, and whether something (postage) is added.
+_RATES = [(-1, 1), (1, 1), (-1, 100), (1, 100)]
+INVOICES = {
+    (rates, has_more): _invoice(rates, has_more=has_more)
+    for rates in [*[(one,) for one in _RATES], *permutations(_RATES, 2)]
+    for has_more in (False, True)
+    if len(rates) > 1 or has_more
+}
+
+
 def signed_sum(signs: Sequence[int]) -> Form:
     """x₀ = ± x₁ ± x₂ …, with these signs.
 
@@ -135,7 +164,10 @@ def signed_sum(signs: Sequence[int]) -> Form:
     return Form(pattern, predict, lambda x: x[0] - predict(x[1:]), signs=weights)
 
 
-FORMS = {form.pattern: form for form in (SAME, *OF_TWO, PRODUCT_PLUS, PRODUCT_MINUS, *DISCOUNTED.values())}
+FORMS = {
+    form.pattern: form
+    for form in (SAME, *OF_TWO, PRODUCT_PLUS, PRODUCT_MINUS, *DISCOUNTED.values(), *INVOICES.values())
+}
 
 
 Mask = NDArray[np.bool_]
@@ -207,6 +239,8 @@ class Relation:
 
     def informative(self, x: Columns) -> Mask:
         """Rows that can tell whether the relation holds: nothing is 0, no factor is 1."""
+        if self.form.n_rates:
+            return _tells_of_invoice(x)
         mask = np.ones(len(x[0]), dtype=np.bool_)
         for column in x:
             mask &= np.isfinite(column) & (column != 0)
@@ -224,6 +258,12 @@ class Relation:
             "factor": float(self.factor),
             "offset": float(self.offset),
         }
+
+
+def _tells_of_invoice(x: Columns) -> Mask:
+    """Rows with an amount in which something was taken off or added: most orders have no discount."""
+    mask = np.isfinite(np.array(x)).all(axis=0) & (x[0] != 0) & (x[1] != 0) & (x[2] != 0)
+    return np.asarray(mask & (np.array(x[3:]) != 0).any(axis=0))
 
 
 def term_values(facts: Facts, name: str) -> Floats:
@@ -248,6 +288,8 @@ ROWS = 128
 MOST_COLUMNS = 40
 _MOST_SCALED = 25
 _MOST_OF_FOUR = 24
+_MOST_OF_INVOICE = 12
+_MOST_PERCENT = 60
 _FEWEST = 12
 _SHARE = 0.8
 SLACK = 2e-3
@@ -301,6 +343,7 @@ def candidates(facts: Facts) -> Iterator[Relation]:
         yield from _of_one(screen)
         yield from _of_two(screen)
         yield from _of_three(screen)
+        yield from _invoices(screen)
         yield from _balances(screen)
         yield from _sums(screen)
 
@@ -308,7 +351,8 @@ def candidates(facts: Facts) -> Iterator[Relation]:
 def n_candidates(facts: Facts) -> int:
     """How many equations are tried: what a coincidence is weighed against."""
     p = min(len(facts.measured()), MOST_COLUMNS)
-    return max(p * p + 13 * p**3 + 6 * p**4, 1)
+    n_invoices = 4 * p**5 if p <= _MOST_OF_INVOICE else 0
+    return max(p * p + 13 * p**3 + 6 * p**4 + n_invoices, 1)
 
 
 def _holds(screen: Screen, predicted: Floats, others: tuple[int, ...], *, is_product: bool) -> list[int]:
@@ -390,6 +434,46 @@ def _of_three(screen: Screen) -> Iterator[Relation]:
                 for d in np.flatnonzero(good):
                     if targets[d] not in (a, *pair):
                         yield screen.relation(form, (a, *pair, targets[d]))
+
+
+def _invoices(screen: Screen) -> Iterator[Relation]:
+    """a = b × c × (1 ± d) × (1 ± e) + f, with one or two rates, and with or without something added."""
+    targets = screen.targets
+    if len(targets) > _MOST_OF_INVOICE:
+        return
+    scales = {j: scale for j in targets if (scale := _scale_of_rate(screen.X[:, j]))}
+    for (rates, has_more), form in INVOICES.items():
+        for chosen in permutations(scales, len(rates)):
+            if any(scales[j] != scale for j, (_, scale) in zip(chosen, rates, strict=True)):
+                continue
+            for pair in combinations([j for j in targets if j not in chosen], 2):
+                yield from _of_invoice(screen, form, (*pair, *chosen), has_more=has_more)
+
+
+def _scale_of_rate(values: Floats) -> int:
+    """1 of shares between 0 and 1, 100 of percentages, 0 of other columns."""
+    filled = values[~np.isnan(values)]
+    if not len(filled) or filled.min() < 0 or filled.max() == 0:
+        return 0
+    return 1 if filled.max() < 1 else 100 if filled.max() <= _MOST_PERCENT else 0
+
+
+def _of_invoice(screen: Screen, form: Form, at: tuple[int, ...], *, has_more: bool) -> Iterator[Relation]:
+    cells = [screen.X[:, j] for j in at]
+    amount = form.predict([*cells, np.zeros(len(cells[0]))] if has_more else cells)
+    can_tell = np.isfinite(amount) & (amount != 0)
+    is_off = np.any([cell != 0 for cell in cells[2:]], axis=0)
+    for a in screen.targets:
+        if a in at:
+            continue
+        rest = screen.X[:, a] - amount
+        parts = [j for j in screen.targets if j not in (a, *at)] if has_more else [-1]
+        for j in parts:
+            more = screen.X[:, j] if has_more else np.zeros(len(rest))
+            tells = can_tell & ~np.isnan(rest) & ~np.isnan(more) & (is_off | (more != 0))
+            near = np.abs(rest - more) <= screen.slack[:, a]
+            if tells.sum() >= _FEWEST and (near & tells).sum() >= _SHARE * tells.sum():
+                yield screen.relation(form, (a, *at, j) if has_more else (a, *at))
 
 
 def _missing_parts(a: Floats, product: Floats) -> Iterator[tuple[Form, Floats, Floats]]:

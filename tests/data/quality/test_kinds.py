@@ -423,6 +423,35 @@ def test_an_amount_with_a_discount_in_percent(rng):
     assert "net = price × pieces × (1 − discount/100) does not hold" in told.text
 
 
+def invoices(rng, n=900):
+    """Prices times pieces, less a discount, with tax and postage; most orders have neither discount nor postage."""
+    price = np.exp(rng.normal(3, 0.6, size=n)).round(2)
+    pieces = rng.integers(1, 8, size=n)
+    discount = rng.choice([0, 0, 0, 0.05, 0.1, 0.2], size=n)
+    net = price * pieces * (1 - discount)
+    postage = np.where(net > 60, 0, rng.choice([3.9, 5.9], size=n))
+    frame = {"price": price, "pieces": pieces, "discount": discount, "postage": postage}
+    return pd.DataFrame({**frame, "total": (net + postage).round(2)})
+
+
+@pytest.mark.parametrize("has_tax", [False, True])
+def test_an_invoice_of_five_or_six_columns(rng, has_tax):
+    frame = invoices(rng)
+    equation = "total = price × pieces × (1 − discount) + postage"
+    if has_tax:
+        tax = rng.choice([7, 19], size=len(frame))
+        gross = frame["price"] * frame["pieces"] * (1 - frame["discount"]) * (1 + tax / 100)
+        frame = frame.assign(tax=tax, total=(gross + frame["postage"]).round(2))
+        equation = "total = price × pieces × (1 − discount) × (1 + tax/100) + postage"
+    assert not odd(frame)
+    frame.loc[7, "price"] *= 100
+    frame.loc[33, "total"] += 12.5
+    found = {finding.rows: finding for finding in odd(frame)}
+    assert set(found) == {(7,), (33,)}
+    assert (found[7,].kind, found[7,].columns[0]) == ("decimal_slip", "price")
+    assert f"{equation} does not hold" in found[33,].text
+
+
 def test_the_cell_that_broke_an_equation_is_named(rng):
     frame = discounted(rng)
     rows = some(rng, 1500, 3)

@@ -344,3 +344,63 @@ def test_amounts_of_a_second_currency_in_a_level_are_no_slips(rng):
     is_yen = (account == "travel") & (rng.uniform(size=3000) < 0.06)
     amount = np.where(is_yen, 100, 1) * size * rng.lognormal(0, 0.1, size=3000)
     assert "decimal_slip" not in kinds(pd.DataFrame({"account": account, "amount": amount.round(2)}))
+
+
+def test_pay_that_others_earn_too_is_the_tail_of_pay_and_no_slip(rng):
+    pay = np.exp(rng.normal(6.5, 0.25, size=4000))
+    low = some_rows(rng, 4000, 160)
+    pay[low] = np.exp(rng.normal(5.0, 0.9, size=160))
+    found = check_table(pd.DataFrame({"pay": pay.round(2)})).findings
+    assert (
+        sum(len(finding.rows) for finding in found) <= 3
+    )  # 28 and 39 where nothing on the way speaks for a tail
+
+
+def some_rows(rng, n, k):
+    return np.sort(rng.choice(n, k, replace=False))
+
+
+def test_one_who_votes_with_the_other_party_is_an_exception_and_no_error(rng):
+    party = np.repeat(["R", "D"], [250, 190])
+    vote = np.where(party == "R", "no", rng.choice(["yes", "no"], 440, p=[0.85, 0.15]))
+    vote[3] = "yes"
+    frame = pd.DataFrame({"party": party, "vote": vote}).sample(frac=1, random_state=1, ignore_index=True)
+    found = check_table(frame).findings
+    assert not [finding for finding in found if finding.surprise > 0]
+
+
+def test_a_row_that_breaks_an_order_stays_in_the_fit(rng):
+    low = rng.normal(100, 20, size=800).round(1)
+    frame = pd.DataFrame({"low_bp": low, "high_bp": low + rng.gamma(4, 8, size=800).round(1)})
+    frame.loc[5, "low_bp"], frame.loc[5, "high_bp"] = 140.0, 90.0
+    quality = check_table(frame)
+    assert [finding.action for finding in quality.findings if finding.kind == "broken_order"] == ["told only"]
+    assert not quality.explained
+
+
+@pytest.mark.parametrize("column", ["name", "colour"])
+def test_names_and_colours_have_no_common_form(rng, column):
+    names = [
+        f"{a}{b}" for a in ["Mo", "Fi", "Ba", "Sa", "Tru"] for b in ["rel", "nch", "ker", "lter", "ngar"]
+    ]
+    colours = ["#" + "".join(rng.choice(list("0123456789ABCDEF"), 6)) for _ in range(300)]
+    frame = pd.DataFrame({"name": rng.choice(names, 300), "colour": colours, "x": rng.normal(size=300)})
+    frame.loc[8, "name"] = "O'Shea"
+    frame.loc[9, "colour"] = "#FDDCAF"
+    assert not [f for f in check_table(frame).findings if f.columns[0] == column]
+
+
+def test_codes_of_other_forms_are_one_finding(rng):
+    codes = pd.Series([f"{a}-{b}" for a, b in rng.integers([1000, 10_000], [9999, 99_999], size=(600, 2))])
+    codes[[4, 90, 300]] = ["123-4567890", "4711 12345", "AB-12345"]
+    (found,) = [f for f in check_table(pd.DataFrame({"code": codes})).findings if f.kind == "rare_level"]
+    assert found.rows == (4, 90, 300)
+    assert [each["value"] for each in found.own] == ["123-4567890", "4711 12345", "AB-12345"]
+
+
+def test_a_time_of_day_is_no_slip_of_another_and_is_told_as_a_time(rng):
+    hours = rng.normal(12, 1.2, size=500)
+    opened = pd.Series([f"{int(h)}:{int(60 * (h % 1)):02d}" for h in hours])
+    opened[[7, 60]] = ["1:15", "1:31"]
+    found = check_table(pd.DataFrame({"opened": opened, "x": rng.normal(size=500)})).findings
+    assert "decimal_slip" not in {finding.kind for finding in found}

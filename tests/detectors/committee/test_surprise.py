@@ -87,3 +87,11 @@ def test_a_tail_of_equal_scores_has_a_thousandth_of_the_spread_as_its_scale():
     scores = np.concatenate([np.linspace(0.0, 50.0, 600), np.full(400, 50.0)])
     low, high = np.quantile(scores, [0.05, 0.95])
     assert Surprise.learn(scores).scale == pytest.approx(1e-3 * (high - low))
+
+
+def test_rows_that_are_equal_are_as_odd_as_their_group_is_rare():
+    scores = np.r_[np.zeros(570), np.full(17, 3.0)]
+    law = Surprise.learn(scores).with_groups(scores)
+    assert law.value(np.array([3.0]))[0] == pytest.approx(-np.log(8.5 / 587), abs=0.01)
+    one = np.r_[np.zeros(586), 3.0]
+    assert Surprise.learn(one).with_groups(one).value(np.array([3.0]))[0] > 9
