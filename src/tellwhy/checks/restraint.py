@@ -97,7 +97,9 @@ def _are_of_tail(weighed: Weighed, odds: Sequence[Floats], same: Sequence[int]) 
     """Which claimed values have many others on the way from what was meant to them, or beyond them."""
     sizes = np.abs(weighed.suspects.values)
     is_claimed = np.max([odds[at] for at in same], axis=0) > _CLAIMED
-    others = np.log(sizes[~is_claimed & (sizes > 0)])
+    is_other = ~is_claimed & (sizes > 0)
+    others = np.log(sizes[is_other])
+    means = weighed.suspects.beside.mean
     enough = max(_TAIL_ROWS, _TAIL_TIMES * int(is_claimed.sum()))
     found = np.zeros(len(sizes), dtype=np.bool_)
     for at in same:
@@ -107,7 +109,9 @@ def _are_of_tail(weighed: Weighed, odds: Sequence[Floats], same: Sequence[int]) 
         for place in np.flatnonzero((odds[at] > _CLAIMED) & (sizes > 0)):
             # Of the way, on the scale of orders of magnitude: 0 where the value meant lies, 1 at the value.
             way = (others - np.log(sizes[place])) / np.log(story.times) + 1
-            found[place] |= (way >= _FAR_ON_THE_WAY).sum() >= enough
+            # What other levels of a label have says nothing of this one.
+            is_alike = np.abs(means[is_other] - means[place]) <= weighed.suspects.beside.spread[place]
+            found[place] |= (is_alike & (way >= _FAR_ON_THE_WAY)).sum() >= enough
     return found
 
 
