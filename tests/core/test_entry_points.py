@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tellwhy import views
+from tellwhy.core import registry
+from tellwhy.core.catalogue import METHODS
+from tellwhy.kinds.model import PLACES
+from tellwhy.views import tell
+
 EXAMPLE = Path(__file__).parents[1] / "extension"
 TRY_IT = """
 import json, warnings
@@ -161,3 +167,36 @@ def test_broken_packages_are_named_once_and_stop_nobody(tmp_path, with_example):
     assert found["origin"] == "tellwhy.explainers.decomposition.one_class_dtd"
     assert found["methods"] == with_example["methods"]
     assert found["detectors"] == with_example["detectors"]
+
+
+OWN_FORM = """
+from tellwhy.views.tell import form
+
+
+@form("{name}")
+def write(result):
+    return "as {name}"
+"""
+
+
+def test_a_file_of_ours_with_a_decorator_enters_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "PACKAGE", tmp_path / "tellwhy")
+    monkeypatch.setattr(registry, "_read_groups", set())
+    monkeypatch.setattr(views, "__path__", [*views.__path__, str(tmp_path / "tellwhy" / "views")])
+    monkeypatch.setattr(tell, "FORMS", dict(tell.FORMS))
+    place = tmp_path / "tellwhy" / "views" / "own_form.py"
+    place.parent.mkdir(parents=True)
+    place.write_text(OWN_FORM.format(name="own"))
+    place.with_name("other.py").write_text(f"text = {OWN_FORM.format(name='other').strip()!r}")
+    assert registry.list_decorated("views", "form(") == ["tellwhy.views.own_form"]
+    assert tell.tell(None, "own") == "as own"
+    assert "other" not in tell.FORMS
+
+
+def test_what_stands_in_a_table_is_not_looked_for():
+    assert set(PLACES.values()) <= set(registry.list_decorated("kinds", "kind("))
+    decorated = [
+        *registry.list_decorated("detectors", "register("),
+        *registry.list_decorated("explainers", "register("),
+    ]
+    assert not {card.origin for card in METHODS} & set(decorated)

@@ -1,16 +1,19 @@
 """The catalogue of detectors and explainers: what each one needs, costs and cites.
 
-The methods of tellwhy stand in the table of `core.catalogue`; those of others enter by the decorator
-`register`. `tellwhy.methods()` prints the catalogue, the contract suites run over it. Installed packages
-with an entry point for methods are loaded when the whole catalogue is first read, ours when they are used.
-Rules of networks have entry points too (`GROUPS`); they are loaded when a rule is first looked up.
+The methods of tellwhy stand in the table of `core.catalogue`, or enter by the decorator `register` in a file
+of their own; those of others enter by the same decorator. `tellwhy.methods()` prints the catalogue, the
+contract suites run over it. Files with a decorator, and installed packages with an entry point for methods,
+are loaded when the whole catalogue is first read, those of the table when they are used. Rules of networks,
+kinds of data, forms of output and checks have groups too (`GROUPS`); they are loaded when first looked up.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TypeVar
 
 from tellwhy.core.card import Applies, Card
@@ -30,15 +33,16 @@ EXPLAINER_ROLES = {
 """The kinds of explainers, and what each explains."""
 
 ROLES = ("detector", *EXPLAINER_ROLES)
-GROUPS = (
-    "tellwhy.detectors",
-    "tellwhy.explainers",
-    "tellwhy.rules",
-    "tellwhy.kinds",
-    "tellwhy.forms",
-    "tellwhy.checks",
-)
-
+# group of entry points → the folder of ours, and the decorator by which a file of it enters what it holds
+GROUPS = {
+    "tellwhy.detectors": ("detectors", "register("),
+    "tellwhy.explainers": ("explainers", "register("),
+    "tellwhy.rules": None,
+    "tellwhy.kinds": ("kinds", "kind("),
+    "tellwhy.forms": ("views", "form("),
+    "tellwhy.checks": ("checks", "add_check("),
+}
+PACKAGE = Path(__file__).parents[1]
 
 _cards: dict[tuple[str, str], Card] = {(card.role, card.name): card for card in METHODS}
 _read_groups: set[str] = set()  # groups of entry points that were loaded
@@ -176,13 +180,29 @@ def _group_of(role: str) -> str:
     return "tellwhy.detectors" if role == "detector" else "tellwhy.explainers"
 
 
-def load_entry_points(group: str) -> None:
-    """Import what other packages declare in a group of `GROUPS`, the first time it is asked for."""
+def load_entry_points(group: str, known: Collection[str] = ()) -> None:
+    """Import what enters itself in a group of `GROUPS`, the first time it is asked for.
+
+    That is files of ours with the group's decorator, but for those that are `known` to hold nothing new, and
+    what other packages declare.
+    """
     if group in _read_groups:  # what is installed does not change while Python runs
         return
     _read_groups.add(group)
+    own = GROUPS[group]
+    for name in [] if own is None else list_decorated(*own):
+        if name not in known:
+            import_module(name)
     for point in entry_points(group=group):
         _load_entry_point(point)
+
+
+def list_decorated(folder: str, decorator: str) -> list[str]:
+    """Names of our modules in which a decorator stands at the beginning of a line; none is loaded."""
+    sign = f"\n@{decorator}".encode()
+    files = sorted(PACKAGE.joinpath(folder).rglob("*.py"))
+    found = [path.relative_to(PACKAGE.parent).with_suffix("") for path in files if sign in path.read_bytes()]
+    return [".".join(path.parts) for path in found]
 
 
 def _load_entry_point(point: EntryPoint) -> None:

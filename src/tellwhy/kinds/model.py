@@ -103,7 +103,7 @@ def find_kind(name: str) -> Kind:
     if name in PLACES:
         import_module(PLACES[name])
     elif name not in _entered:
-        load_entry_points(GROUP)
+        load_entry_points(GROUP, known=PLACES.values())
     if name not in _entered:
         known = ", ".join(sorted({*PLACES, *_entered}))
         raise InvalidParameter(f"There is no kind of data named {name!r}. There are: {known}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.old_names import update_names
 from tellwhy.core.params import validate_parameters
-from tellwhy.core.registry import card_of, cards, load_entry_points
+from tellwhy.core.registry import card_of, cards, list_decorated, load_entry_points
 from tellwhy.storage import sklearn_models
 from tellwhy.storage.codec import Part, check_learned, describe_part
 from tellwhy.storage.documents import Misfit
@@ -151,7 +151,7 @@ C = TypeVar("C", bound=type)
 
 
 def saved(cls: C) -> C:
-    """Declare a dataclass of another package that a model file may hold, under its module and name."""
+    """Declare a dataclass that a model file may hold, under its module and name."""
     _declared[f"{cls.__module__}.{cls.__qualname__}"] = cls
     return cls
 
@@ -206,10 +206,19 @@ def is_explainer(cls: type) -> bool:
 
 
 def _find_part_of_others(name: str) -> Part | None:
-    """A class that another package declared; its entry points are loaded only for a name with a package."""
-    if name not in _declared and "." in name and not name.startswith(_OURS):
+    """A class that was declared by `saved`; what may declare it is loaded only for a name with a module."""
+    module = name.rpartition(".")[0]
+    if name not in _declared and "." in module and module in _list_declaring():
+        import_module(module)
+    elif name not in _declared and module and not name.startswith(_OURS):
         load_entry_points(GROUP)
     return describe_part(_declared[name]) if name in _declared else None
+
+
+@cache
+def _list_declaring() -> frozenset[str]:
+    """Names of our modules in which a class is declared by `saved`; none is loaded."""
+    return frozenset(list_decorated(".", "saved\n"))
 
 
 def _find_part_of_catalogue(name: str) -> Part | None:

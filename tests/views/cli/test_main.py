@@ -357,7 +357,7 @@ def test_ctrl_c_exits_with_130_and_leaves_nothing(data):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(30)
 
-        workflow.evidence_of = interrupted
+        workflow.collect_evidence = interrupted
         from tellwhy.views.cli import main
         sys.argv = ['tellwhy', 'explain', 'orders.csv']
         main()

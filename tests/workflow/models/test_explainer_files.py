@@ -25,15 +25,11 @@ FRAME = pd.DataFrame(ROWS, columns=["a", "b", "c"])
 KERNEL = KernelDensity().fit(ROWS)
 SHORT = {"n_sweeps": 8, "n_burn": 2, "n_jobs": 1, "random_state": 0}
 
-# How each explainer that learns from rows is made; one that is added to the catalogue needs a line.
-FITTING = {
-    "AnomalyContribution": lambda: explainers.AnomalyContribution(KERNEL).fit(ROWS),
+# How an explainer that learns from rows is made where its own defaults would not do or take long.
+MADE_BY_HAND = {
     "AnomalyShapley": lambda: explainers.AnomalyShapley(KERNEL, groups=[["a", "b"], ["c"]]).fit(FRAME),
-    "Compensation": lambda: explainers.Compensation(KERNEL).fit(ROWS),
-    "CorruptionPosterior": lambda: explainers.CorruptionPosterior(KERNEL).fit(ROWS),
     "DMMMEN": lambda: explainers.DMMMEN(KERNEL, **SHORT).fit(ROWS),
     "GaussianNLL": lambda: explainers.GaussianNLL(KERNEL).fit(FRAME),
-    "IntegratedGradients": lambda: explainers.IntegratedGradients(KERNEL).fit(ROWS),
     "KernelShap": lambda: explainers.KernelShap(OneClassSVM().fit(ROWS), n_coalitions=16).fit(ROWS),
     "Lime": lambda: explainers.Lime(KERNEL, n_samples=64).fit(ROWS),
     "LinearShapley": lambda: explainers.LinearShapley(SGDOneClassSVM(random_state=0).fit(ROWS)).fit(ROWS),
@@ -49,6 +45,12 @@ FITTING = {
         [explainers.Occlusion(KERNEL), explainers.OneClassDTD(KERNEL)]
     ).fit(ROWS),
 }
+FITTING = {
+    card.name: MADE_BY_HAND.get(card.name, lambda cls=card.cls: cls(KERNEL).fit(ROWS))
+    for role in ROLES
+    for card in cards(role)
+    if hasattr(card.cls, "fit")
+}
 NOT_FITTED = {
     "OneClassDTD": lambda: explainers.OneClassDTD(KERNEL, relative=True),
     "Sensitivity": lambda: explainers.Sensitivity(KERNEL),
@@ -63,9 +65,8 @@ def quietly(make):
         return make()
 
 
-def test_every_explainer_that_fits_has_a_line_above():
-    fitting = {card.name for role in ROLES for card in cards(role) if hasattr(card.cls, "fit")}
-    assert fitting == set(FITTING)
+def test_every_line_above_is_of_an_explainer_that_fits():
+    assert set(MADE_BY_HAND) <= set(FITTING)
 
 
 def test_only_explainers_of_networks_cannot_be_saved():

@@ -49,7 +49,7 @@ def test_sixty_rows_with_a_new_status_are_one_entry():
     run = explain_table(orders.iloc[1000:], reference=orders.iloc[:1000], top=60)
     (entry,) = group_entries([a for a in run.anomalies if a.is_alarm], run.usual)
     assert (entry.n_rows, len(entry.anomalies)) == (60, 60)
-    assert run.headline[0].startswith("60 of 60 rows are alarms, all by one cause (")
+    assert run.headline[0].startswith("60 of 60 rows are alarms, all with one cause (")
 
 
 def test_rows_of_one_finding_crowd_nobody_out():

@@ -69,10 +69,10 @@ def test_causes_are_counted_as_people_count_them():
         alarms = [alarm(row, "verified", column) for row, column in enumerate(columns)]
         return make_headline(800, AlarmRule(RULE, n_flagged, 0.2), alarms, {}).sentences[0]
 
-    assert first(10, "abcdefghij").startswith("10 of 800 rows are alarms, by 10 different causes (")
-    assert first(3, "aab").startswith("3 of 800 rows are alarms, by 2 different causes (")
-    assert first(2, "aa").startswith("2 of 800 rows are alarms, all by one cause (")
-    assert first(300, "ab").startswith("300 of 800 rows are alarms, by at least 2 different causes (")
+    assert first(10, "abcdefghij").startswith("10 of 800 rows are alarms, with 10 different causes (")
+    assert first(3, "aab").startswith("3 of 800 rows are alarms, with 2 different causes (")
+    assert first(2, "aa").startswith("2 of 800 rows are alarms, all with one cause (")
+    assert first(300, "ab").startswith("300 of 800 rows are alarms, with at least 2 different causes (")
     assert first(1, "a").startswith("1 of 800 rows is an alarm (")
 
 

@@ -178,7 +178,7 @@ def test_the_headline_counts_alarms_and_says_what_was_verified():
     X[5] = 25.0
     run = explain_table(X)
     assert run.headline[0].startswith(
-        f"{run.n_flagged} of 800 rows are alarms, by 2 different causes (at most 10 % false alarms"
+        f"{run.n_flagged} of 800 rows are alarms, with 2 different causes (at most 10 % false alarms"
     )
     assert run.headline[1].startswith("The oddest is row 5: ")
     assert run.headline[1].endswith((".", "?"))

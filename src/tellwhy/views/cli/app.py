@@ -39,7 +39,7 @@ def app_command(
     exclude: options.Exclude = None,
     by: options.By = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-NAME here.")
     ] = None,
     view: Annotated[
         str,

@@ -249,7 +249,7 @@ def explain_command(
     method: Annotated[str, typer.Option(help="auto, or a name from `tellwhy methods`.")] = "auto",
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many rows to show.")] = 10,
     alarms: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="At most so many alarms: a budget.")
+        int | None, typer.Option(min=1, metavar="N", help="Raise at most this many alarms.")
     ] = None,
     fdr: Annotated[
         float | None,
@@ -259,7 +259,7 @@ def explain_command(
     ] = None,
     contamination: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Share of all rows that are alarms, e.g. 0.02."),
+        typer.Option(metavar="SHARE", help="Share of all rows to raise as alarms, e.g. 0.02."),
     ] = None,
     columns: options.Columns = None,
     exclude: options.Exclude = None,
@@ -289,31 +289,32 @@ def explain_command(
     neighbours: options.Neighbours = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Judge the rows by a model that `tellwhy fit` saved."),
+        typer.Option(metavar="FILE", help="Judge the rows with a model that `tellwhy fit` saved."),
     ] = None,
     expect: options.Expect = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Explain block by block on N processes; a folder may be named."
-        ),
+        typer.Option(min=1, metavar="N", help="Explain block by block on N processes; FILE may be a folder."),
     ] = None,
     all: Annotated[
-        bool, typer.Option("--all", help="Block by block: write the attributions of every row as well.")
+        bool, typer.Option("--all", help="Block by block: also write the attributions of every row.")
     ] = False,
     budget: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="Block by block: most time for an alarm.")
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Block by block: most time to spend on an alarm."),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Block by block, as tasks of a Ray cluster; or: local."),
+        typer.Option(
+            metavar="ADDRESS", help="Block by block, on the Ray cluster at this address, or 'local'."
+        ),
     ] = None,
     to_table: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="With --db and --id: write scores and reasons into a new table."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-NAME here.")
     ] = None,
     fail_on_alarms: Annotated[
         int | None,
@@ -337,15 +338,15 @@ def explain_command(
     - `tellwhy explain staff.csv --by role`: odd for an intern, though not for a manager
     - `tellwhy explain data.csv --label is_fraud --json`
     - `tellwhy explain today.csv --reference last_month.csv --fail-on-alarms 0`: a check in a nightly job
-    - `tellwhy explain today.csv --model orders.tellwhy`: by a model that was fitted before
+    - `tellwhy explain today.csv --model orders.tellwhy`: with a model that was fitted earlier
     - `tellwhy explain year/ --model orders.tellwhy --workers 8`: more rows than fit into memory
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
     - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
     - `tellwhy explain "SELECT * FROM orders" --db postgresql://host/shop --id id --to-table odd_orders`
     - `tellwhy explain sensor.csv --time timestamp`: what happened, when, in which channel
-    - `tellwhy explain week.csv --time timestamp --model pump.tellwhy`: the same, beside the weeks before
+    - `tellwhy explain week.csv --time timestamp --model pump.tellwhy`: the same, beside earlier weeks
     - `tellwhy explain cube.npz --grid`, `tellwhy explain s.csv --time at --classes 2`: odd in their context
-    - `tellwhy explain new/ --model good.tellwhy`: by a model of pictures, as by one of a series or of texts
+    - `tellwhy explain new/ --model good.tellwhy`: with a model of pictures; series and texts go alike
     - `tellwhy explain photo.png`, `tellwhy explain new/ --reference good/`: odd pictures, and where they are
     - `tellwhy explain sensor.csv --time timestamp --window 40`: odd stretches, and in which channels
     - `tellwhy explain posts.jsonl --text body`: odd texts, and the words that make them so

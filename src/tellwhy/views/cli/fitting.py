@@ -35,7 +35,7 @@ def fit_command(
     id: Annotated[str | None, typer.Option(help="Column that names rows in the output.")] = None,
     detector: options.Detector = "auto",
     contamination: Annotated[
-        float | None, typer.Option(help="Share of the rows that lie above the line of alarms.")
+        float | None, typer.Option(help="Share of the rows above the alarm line.")
     ] = None,
     fdr: Annotated[
         float | None, typer.Option(help="Share of false alarms to expect; 0.1 by default.")
@@ -55,7 +55,8 @@ def fit_command(
     classes: options.Classes = None,
     neighbours: options.Neighbours = None,
     label: Annotated[
-        str | None, typer.Option(metavar="COL[=VALUE]", help="Column of true anomalies: it is no feature.")
+        str | None,
+        typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature."),
     ] = None,
     missing: options.Missing = "impute",
     sign: options.Sign = None,
@@ -65,7 +66,7 @@ def fit_command(
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
 ) -> None:
-    """Learn what is ordinary in a table, and keep it in one file for `tellwhy explain --model`.
+    """Learn what is ordinary in a table and save it to one file, for `tellwhy explain --model`.
 
     The file holds how columns are read, the ranges, labels and relations of the table, the detector, where
     alarms begin, and up to 50,000 rows (without free text and identifiers). It holds no code.
@@ -260,11 +261,11 @@ def mark_command(
         int | None, typer.Option(min=1, metavar="N", help="The row by its line in the file, as the run says.")
     ] = None,
     benign: Annotated[
-        str | None, typer.Option(metavar="WHY", help="It is no trouble, and why: 'known supplier'.")
+        str | None, typer.Option(metavar="WHY", help="It is harmless, and why: 'known supplier'.")
     ] = None,
     forget: Annotated[
         str | None,
-        typer.Option(metavar="N|ID", help="A mark that holds no longer: its number in the list, or its id."),
+        typer.Option(metavar="N|ID", help="A mark that no longer holds: its number in the list, or its id."),
     ] = None,
     who: Annotated[str, typer.Option(metavar="NAME", help="Who says so; by default the user's name.")] = "",
     merge: Annotated[
@@ -275,7 +276,7 @@ def mark_command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Mark an alarm as no trouble; without --row or --line, list the marks.
+    """Mark an alarm as harmless; without --row or --line, list the marks.
 
     Marks go by what made the row odd: another row that is odd for the same cause is held back by the next
     run, which says how many it held back. A row that is odd for something else, or more than twice as far

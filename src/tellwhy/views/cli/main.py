@@ -95,7 +95,7 @@ def report_command(
     out: Annotated[Path | None, typer.Option(help="File to write; by default RUN_DIR/report.html.")] = None,
     force: Force = False,
 ) -> None:
-    """Build the page of a run again, from its folder."""
+    """Rebuild the page of a run from its folder."""
     target = run_dir / "report.html" if out is None else out
     inputs = [path for path in run_dir.rglob("*") if path.suffix != ".html"]
     with screen.show_work(inputs, quiet=True, force=force):

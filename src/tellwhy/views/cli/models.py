@@ -65,7 +65,7 @@ def insight_command(
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
 ) -> None:
-    """Tell what a model has learned, with credible intervals.
+    """Show what a model has learned, with credible intervals.
 
     Fits a Bayesian mixture of sparse regressions to the model's outputs on the rows, and writes a folder with
     `insights.html` (a page on the patterns) and `insights.json`.
@@ -224,7 +224,7 @@ def fit_svm_command(
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 20,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoint of the same command.")
+        bool, typer.Option("--resume", help="Continue from the checkpoint of the same command.")
     ] = False,
     seed: options.Seed = 0,
     json: options.Json = False,

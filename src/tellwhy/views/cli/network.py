@@ -41,19 +41,21 @@ def network_command(
         str | None, typer.Option(help="Number or name of the class to explain; by default the likeliest.")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Names of the classes, one a line, or JSON.")
+        Path | None, typer.Option(metavar="FILE", help="Names of the classes, one per line, or JSON.")
     ] = None,
     size: Annotated[
-        str | None, typer.Option(metavar="N|HxW", help="Height and width that pictures are brought to.")
+        str | None, typer.Option(metavar="N|HxW", help="Height and width to resize pictures to.")
     ] = None,
     mean: Annotated[
-        str | None, typer.Option(metavar="X[,X,X]", help="Taken from pixels of 0 to 1, per channel.")
+        str | None,
+        typer.Option(metavar="X[,X,X]", help="Subtracted from pixels between 0 and 1, per channel."),
     ] = None,
     std: Annotated[
-        str | None, typer.Option(metavar="X[,X,X]", help="What they are then divided by, per channel.")
+        str | None, typer.Option(metavar="X[,X,X]", help="What pixels are then divided by, per channel.")
     ] = None,
     vocabulary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Words that the network knows, one a line, from 0.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Words that the network knows, one per line, numbered from 0."),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Paint over regions to test the explanations.")
@@ -66,7 +68,7 @@ def network_command(
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
 ) -> None:
-    """Tell which parts of a picture or a text a network's output comes from.
+    """Show which parts of a picture or a text a network's output comes from.
 
     Writes a folder with `report.html`, `result.json` and `arrays.npz`: the likeliest classes, the relevance
     of every pixel or word by each method, what biases absorbed, and how far each method can be trusted. Of 20

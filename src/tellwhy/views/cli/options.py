@@ -16,8 +16,8 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE...",
-        help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too. Several of the same columns "
-        "are joined; - is standard input; with --db, a query: 'SELECT …'.",
+        help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too. Several files of "
+        "the same columns are joined; - is standard input; with --db, a query: 'SELECT …'.",
     ),
 ]
 Sheet = Annotated[
@@ -28,7 +28,7 @@ Database = Annotated[
     typer.Option(
         "--db",
         metavar="FILE|ADDRESS",
-        help="DuckDB or SQLite file, or postgresql://host/name, or env:VARIABLE, to ask the query of; it is "
+        help="DuckDB or SQLite file, or postgresql://host/name, or env:VARIABLE, to run the query on; it is "
         "only read.",
     ),
 ]
@@ -54,46 +54,50 @@ By = Annotated[
 ]
 _NAMES = "repeat, or separate by commas."
 Category = Annotated[
-    list[str] | None, typer.Option(metavar="COL", help=f"Take this column for categories; {_NAMES}")
+    list[str] | None, typer.Option(metavar="COL", help=f"Read this column as categories; {_NAMES}")
 ]
 Number = Annotated[
-    list[str] | None, typer.Option(metavar="COL", help=f"Take this column for numbers; {_NAMES}")
+    list[str] | None, typer.Option(metavar="COL", help=f"Read this column as numbers; {_NAMES}")
 ]
 Date = Annotated[
     list[str] | None,
-    typer.Option(metavar="COL[=FORMAT]", help="Take this column for dates, such as day=%d.%m.%Y; repeat."),
+    typer.Option(metavar="COL[=FORMAT]", help="Read this column as dates, such as day=%d.%m.%Y; repeat."),
 ]
 Text = Annotated[
-    list[str] | None, typer.Option(metavar="COL", help=f"Take this column for free text; {_NAMES}")
+    list[str] | None, typer.Option(metavar="COL", help=f"Read this column as free text; {_NAMES}")
 ]
 IsGrid = Annotated[
     bool,
-    typer.Option("--grid", help="The file is an .npz with one array per feature: judge nodes in context."),
+    typer.Option(
+        "--grid", help="The file is an .npz with one array per feature: judge nodes beside their neighbours."
+    ),
 ]
 Time = Annotated[
     str | None,
     typer.Option(
         metavar="COL",
-        help="Rows are readings in the order of this column: what happened, when, in which channel.",
+        help="Rows are readings in the order of this column: find what happened, when, in which channel.",
     ),
 ]
 Window = Annotated[
     int | None,
-    typer.Option(min=2, metavar="N", help="With --time: stretches of N readings that look like no other."),
+    typer.Option(min=2, metavar="N", help="With --time: find stretches of N readings unlike any other."),
 ]
 Edges = Annotated[
     Path | None,
-    typer.Option(help="Table of pairs of rows that are neighbours: row numbers, or names in --id."),
+    typer.Option(help="Table of pairs of neighbouring rows: row numbers, or names from --id."),
 ]
 Classes = Annotated[
     int | None,
     typer.Option(
         min=0,
         max=127,
-        help="Latent classes of --grid, --edges, --time, in which rows are judged; 0: found.",
+        help="With --grid, --edges, --time: number of latent classes; 0: find it.",
     ),
 ]
-Neighbours = Annotated[int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")]
+Neighbours = Annotated[
+    int | None, typer.Option(help="With --grid: neighbours of a node, 4 or 8; in a volume also 6 or 26.")
+]
 Missing = Annotated[str, typer.Option(help="Missing cells: impute (by the median), drop (the row) or error.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
@@ -114,7 +118,7 @@ Expect = Annotated[
         help="Use the model only if it has this SHA-256, or was signed with the secret in this file.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notices.")]
 
 
 def check_expected(model: Path | None, expected: str | None) -> None:

@@ -45,7 +45,7 @@ def check_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Check a table as data: placeholders, repeats, broken relations, odd levels, dates, units.
+    """Look for mistakes in a table: placeholders, repeated rows, broken relations, odd levels, dates, units.
 
     Example: `tellwhy check orders.csv --reference last_month.csv`
     """
@@ -140,7 +140,7 @@ def repair_command(
         typer.Option(metavar="FILE", help="The repaired table: .csv, or .parquet; changes stand beside it."),
     ],
     threshold: Annotated[
-        float, typer.Option(help="Least probability that a cell is wrong, for it to be repaired.")
+        float, typer.Option(help="Repair a cell only if it is wrong with at least this probability.")
     ] = 0.95,
     sheet: options.Sheet = None,
     db: options.Database = None,
@@ -155,7 +155,7 @@ def repair_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Repair the cells that are surely wrong, into a new file, with a list of the changes beside it.
+    """Write a new file in which cells that are surely wrong are repaired, and a list of the changes.
 
     Example: `tellwhy repair orders.csv --out clean.csv`, which writes `clean.changes.csv` as well
     """
@@ -238,7 +238,7 @@ def compare_command(
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure which explainer to trust on this table, on anomalies injected into its ordinary rows.
+    """Measure which explainer to trust on a table, by injecting anomalies into its ordinary rows.
 
     Example: `tellwhy compare data.csv --normal diagnosis=healthy`
     """
@@ -288,16 +288,14 @@ def diff_command(
     date: options.Date = None,
     text: options.Text = None,
     by: options.By = None,
-    level: Annotated[
-        float, typer.Option(help="Chance that anything is called drifted though nothing is.")
-    ] = 0.01,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html) as well.")] = None,
+    level: Annotated[float, typer.Option(help="Chance of calling anything drifted when nothing is.")] = 0.01,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page (.html).")] = None,
     force: options.Force = False,
     json: options.Json = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
 ) -> None:
-    """Tell what changed from one table to another: values, levels, missing cells, columns, how they are read.
+    """Show what changed from one table to another: values, levels, missing cells, columns, how they are read.
 
     Examples: `tellwhy diff jan.csv feb.csv`, `tellwhy diff jan.csv feb.csv --by country`,
     `tellwhy diff orders.tellwhy feb.csv`

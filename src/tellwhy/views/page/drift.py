@@ -53,7 +53,7 @@ def difference_words(found: Difference) -> list[str]:
     ]
     lines += [f"{clean(name)} only tells the period: {told}." for name, told in found.ordering.items()]
     lines += [
-        f"{clean(drift.name)}: {clean(levels)}; so few rows may be chance."
+        f"{clean(drift.name)}: {clean(levels)}; with so few rows, that may be chance."
         for drift in found.drifts
         if not drift.drifted and (levels := _write_rare_levels(drift))
     ]
@@ -78,9 +78,9 @@ def _write_rare_levels(drift: Drift) -> str:
 
 def _write_fine_print(found: Difference) -> str:
     return (
-        f"{count(len(found.drifts), 'comparison')}, corrected for their number (Holm): were the tables "
-        f"samples of one source, something would be called drifted in {100 * found.level:.3g} % of such "
-        "pairs. Size: 0 alike, 1 nothing in common."
+        f"{count(len(found.drifts), 'comparison')}, corrected for their number (Holm): if the tables "
+        f"were samples of one source, something would be called drifted in {100 * found.level:.3g} % of such "
+        "pairs. Size: from 0, alike, to 1, nothing in common."
     )
 
 

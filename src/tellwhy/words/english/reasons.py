@@ -140,7 +140,7 @@ def count_alarms(h: Headline) -> str:
     '1 of 800 rows is an alarm (the highest score); fewer than one would be expected by chance alone.'
     >>> rule = AlarmRule("the highest 5 % of scores", 40, 3.1)
     >>> count_alarms(Headline(800, rule, n_explained=40, n_causes=9))
-    '40 of 800 rows are alarms, by 9 different causes (the highest 5 % of scores); about 3 would be ...'
+    '40 of 800 rows are alarms, with 9 different causes (the highest 5 % of scores); about 3 would be ...'
     """
     alarms = h.alarms
     is_one = alarms.n_flagged == 1
@@ -154,14 +154,14 @@ def count_alarms(h: Headline) -> str:
 
 
 def _tell_causes(h: Headline) -> str:
-    """', by 9 different causes'; of one row nothing needs to be said."""
+    """', with 9 different causes'; of one row nothing needs to be said."""
     n_flagged = h.alarms.n_flagged
     if not h.n_causes or n_flagged < 2:
         return ""
     least = "at least " if n_flagged > h.n_explained else ""
     if h.n_causes == 1:
-        return f", by {least}one cause" if least else ", all by one cause"
-    return f", by {least}{h.n_causes:,} different causes"
+        return f", with {least}one cause" if least else ", all with one cause"
+    return f", with {least}{h.n_causes:,} different causes"
 
 
 def name_foremost(h: Headline, why: str) -> str:
