@@ -7,7 +7,7 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.detectors import PatchModel
 from tellwhy.kinds import pictures as picture_run
 from tellwhy.kinds.picture_looks import AS_THEY_ARE
-from tellwhy.kinds.pictures import explain_pictures, regions_of
+from tellwhy.kinds.pictures import explain_pictures, find_regions
 from tellwhy.workflow import load_run, save_run
 
 Image = pytest.importorskip("PIL.Image")
@@ -146,15 +146,15 @@ def test_runs_are_saved_and_read_again(place, tmp_path):
 
 
 def test_even_relevance_has_no_place():
-    assert regions_of(np.ones((20, 20)), 3) == []
-    assert regions_of(np.zeros((20, 20)), 3) == []
+    assert find_regions(np.ones((20, 20)), 3) == []
+    assert find_regions(np.zeros((20, 20)), 3) == []
 
 
 def test_a_place_never_has_less_than_the_usual_relevance():
     """A place stands out once relevance is smoothed: how far is told in the same smoothed numbers."""
     rng = np.random.default_rng(0)
     for _ in range(20):
-        for region in regions_of(rng.exponential(size=(40, 40)) ** 2, 5):
+        for region in find_regions(rng.exponential(size=(40, 40)) ** 2, 5):
             assert region.times_usual >= 1.5
 
 
