@@ -347,6 +347,22 @@ METHODS = (
         citation="Zeiler, Fergus, ECCV (2014)",
     ),
     _make_card(
+        "explainers.propagation.deep_lift:DeepLift",
+        "network explainer",
+        needs=_NETWORK,
+        cost="one forward and one backward pass on twice the rows",
+        exactness="output − reference = sum of values, for every operation that is known",
+        citation="Shrikumar, Greenside, Kundaje, ICML (2017)",
+    ),
+    _make_card(
+        "explainers.propagation.deep_lift:DeepLiftShap",
+        "network explainer",
+        needs="a torch.nn.Module; reference rows",
+        cost="DeepLift for each reference row",
+        exactness="adds up exactly; Shapley values where features act apart",
+        citation="Lundberg, Lee, NeurIPS (2017)",
+    ),
+    _make_card(
         "explainers.propagation.deep_taylor:DeepTaylor",
         "network explainer",
         needs=_NETWORK,
@@ -377,6 +393,14 @@ METHODS = (
         cost=_ONE_PASS,
         exactness="exact; a sensitivity, not shares",
         citation="Simonyan, Vedaldi, Zisserman, ICLR Workshop (2014)",
+    ),
+    _make_card(
+        "explainers.propagation.deep_lift:GradientShap",
+        "network explainer",
+        needs="a torch.nn.Module; reference rows",
+        cost="n_samples forward and backward passes",
+        exactness="a mean of draws, whose residual is stated",
+        citation="Lundberg, Lee, NeurIPS (2017); Erion et al., Nature Machine Intelligence 3 (2021)",
     ),
     _make_card(
         "explainers.propagation.gradient:GuidedBackprop",

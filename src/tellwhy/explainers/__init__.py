@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from tellwhy.explainers.perturbation.prediction_difference import (
         PredictionDifference as PredictionDifference,
     )
+    from tellwhy.explainers.propagation.deep_lift import (
+        DeepLift as DeepLift,
+        DeepLiftShap as DeepLiftShap,
+        GradientShap as GradientShap,
+    )
     from tellwhy.explainers.propagation.deep_taylor import DeepTaylor as DeepTaylor
     from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop as ExcitationBackprop
     from tellwhy.explainers.propagation.explain_all import (

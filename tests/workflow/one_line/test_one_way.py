@@ -40,7 +40,8 @@ def model_and_rows(name):
         if name == "GradCAM":
             return of_pictures(torch), np.random.default_rng(1).random((3, 1, 8, 8)).astype(np.float32), {}
         network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2)).eval()
-        further = {"background": X.astype(np.float32)} if name.startswith("Pattern") else {}
+        is_learned = name.startswith("Pattern") or name in ("DeepLiftShap", "GradientShap")
+        further = {"background": X.astype(np.float32)} if is_learned else {}
         return network, np.abs(X[:3]).astype(np.float32), further
     if role == "graph explainer":
         return LCCAD(2, 0.5, n_init=1, random_state=0).fit(X, chain(90)), X, {"graph": chain(90)}

@@ -15,6 +15,11 @@ from tellwhy.explainers.propagation.composites import (  # noqa: E402
     register_rule,
     temporary_registrations,
 )
+from tellwhy.explainers.propagation.deep_lift import (  # noqa: E402
+    DeepLift,
+    DeepLiftShap,
+    GradientShap,
+)
 from tellwhy.explainers.propagation.deep_taylor import DeepTaylor  # noqa: E402
 from tellwhy.explainers.propagation.engine.calls import Operation  # noqa: E402
 from tellwhy.explainers.propagation.engine.kinds import KINDS  # noqa: E402
@@ -43,10 +48,13 @@ __all__ = [
     "RULES",
     "Composite",
     "DeconvNet",
+    "DeepLift",
+    "DeepLiftShap",
     "DeepTaylor",
     "ExcitationBackprop",
     "GradCAM",
     "Gradient",
+    "GradientShap",
     "GuidedBackprop",
     "Handover",
     "InputTimesGradient",
