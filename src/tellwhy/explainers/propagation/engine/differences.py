@@ -121,7 +121,8 @@ class _Maximum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, handed: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        x, y, places = ctx.saved_tensors
+        x, y = ctx.saved_tensors[:2]
+        places = ctx.saved_tensors[2]
         top = torch.maximum(y, swap_halves(y))
         # in both halves: what the row gains at its own maximum, and loses at that of its reference
         gains = _put(x, places, handed * (top - swap_halves(y)))
@@ -339,7 +340,8 @@ def _run_attention(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> An
     """Write scaled dot-product attention out."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     given = dict(zip(names, args, strict=False)) | kwargs
-    query, key, value = given["query"], given["key"], given["value"]
+    query = given["query"]
+    key, value = given["key"], given["value"]
     if given.get("enable_gqa"):
         n = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(n, -3), value.repeat_interleave(n, -3)
