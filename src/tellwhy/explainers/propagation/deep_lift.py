@@ -23,6 +23,7 @@ from tellwhy.core.score import Floats
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine.differences import DifferenceMode, mark_rows
 from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs, read_inputs
 from tellwhy.scoring.network_passes import (
@@ -172,6 +173,7 @@ class DeepLift(_FromReferences):
         target: Any,
         *,
         rng: np.random.Generator,  # noqa: ARG002
+        down: Work,  # noqa: ARG002
     ) -> Result:
         """Explain some rows: the mean over references of what each of them gives."""
         references = self._find_references(rows)
@@ -412,7 +414,15 @@ class GradientShap(_FromReferences):
         """Return the rows that were kept."""
         return _read_references(self, rows)
 
-    def explain_batch(self, model: Module, rows: Inputs, target: Any, *, rng: np.random.Generator) -> Result:
+    def explain_batch(
+        self,
+        model: Module,
+        rows: Inputs,
+        target: Any,
+        *,
+        rng: np.random.Generator,
+        down: Work,  # noqa: ARG002
+    ) -> Result:
         """Explain some rows: all of them at once, one draw after the other."""
         references = self._find_references(rows)
         with torch.no_grad():
