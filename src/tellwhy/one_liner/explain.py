@@ -14,22 +14,26 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import takes_old_names
-from tellwhy.core.params import generator, simplify_name
+from tellwhy.core.params import generator, one_of, simplify_name, validate_value
 from tellwhy.core.progress import shown
 from tellwhy.core.registry import Card, cards, find_explainer, list_explainers
 from tellwhy.core.score import IsPrediction
 from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.one_liner import question as networks
-from tellwhy.one_liner.background import check_background, choose_ordinary_rows, convert_rows
+from tellwhy.one_liner.background import LEAST_ROWS, check_background, choose_ordinary_rows, convert_rows
 from tellwhy.one_liner.known_names import known_name
 from tellwhy.one_liner.method import (
     AUTO,
+    BLAME,
     FIRST,
+    N_MOVED,
+    OF_WIDE,
     TRIED,
     add_background,
     check_instance,
     choose_card,
     find_card,
+    is_mixture,
     make_explainer,
     try_methods,
 )
@@ -53,6 +57,7 @@ def explain(
     task: str = "auto",
     target: Any = None,
     output: str = "auto",
+    ask: str = "auto",
     progress: bool | None = None,
     **params: Any,
 ) -> Explanation:
@@ -88,6 +93,11 @@ def explain(
         outputs, which one.
     output
         Of a classifier "margin", "probability", or "auto": the margin where the model has one.
+    ask
+        Of an anomaly score, what the automatic method answers. "shares" (and "auto"): what each cell
+        contributes to the score. "blame": which cell is to blame; for Gaussian mixtures the probability that
+        it is wrong (`CorruptionPosterior`), for other scores by the method that best names cells that are
+        moved in your ordinary rows. `params["asks"]` says which question was answered.
     progress
         Whether to show progress; None: on a terminal and in notebooks, after two seconds.
     params
@@ -117,7 +127,10 @@ def explain(
         method, settings = known_name(method, is_network=is_network(model))
         params = {**settings, **params}
         rule = simplify_name(method)
+    validate_value("explain", "ask", ask, one_of("auto", "shares", "blame"))
     asked = Asked(task=task, target=target, output=output)
+    if ask != "auto":
+        rule = _find_rule(ask, rule, model, X)
     question = _Question(model, X, background, asked, params, rule)
     with shown(progress):
         chosen = find_card(method)
@@ -137,6 +150,20 @@ def explain(
         if chosen is not None and (chosen.role != "explainer" or chosen.family == "surrogate"):
             return _explain_model(chosen, question)
         return _explain_score(chosen, question)
+
+
+def _find_rule(ask: str, rule: str, model: object, X: Any) -> str:
+    """Return the rule by which the method that answers a question is chosen."""
+    if rule != AUTO:
+        raise InvalidParameter(
+            f"ask={ask!r} chooses the method, and method={rule!r} names one. Leave either out."
+        )
+    if is_network(model) or _is_text(X):
+        what = "a network" if is_network(model) else "texts"
+        raise InvalidParameter(
+            f"ask={ask!r} is a question about cells of tables, and this is {what}. Leave it out."
+        )
+    return BLAME if ask == "blame" else AUTO
 
 
 def _has_neighbours(model: object) -> bool:
@@ -175,11 +202,13 @@ def _explain_score(chosen: Card | None, question: _Question) -> Explanation:
     """Explain the score of a model: it is read only once."""
     as_trees = chosen is None or chosen.name == "TreeShapley"
     score = read_score(question.model, question.X, question.background, question.asked, as_trees=as_trees)
-    if chosen is None and question.rule == TRIED:
+    if chosen is None and question.rule == BLAME and is_mixture(score):
+        chosen = find_explainer("CorruptionPosterior")
+    if chosen is None and question.rule in (TRIED, BLAME):
         return _explain_by_trial(score, question)
-    card = chosen or choose_card(score, question.rule)
+    card = chosen or choose_card(score, question.rule, n_columns=_count_columns(question.X))
     # what a method leaves to a rule of its own, where nobody asked for it by name
-    preset = {} if chosen else getattr(card.cls, "when_automatic", {})
+    preset = {} if chosen else {**getattr(card.cls, "when_automatic", {}), **OF_WIDE.get(card.name, {})}
     params = add_background(card, {**preset, **question.params}, question.background)
     # a method of trees gets the model itself where that has none, to say so
     is_other = card.name == "TreeShapley" and not (card.applies or bool)(getattr(score, "inner", score))
@@ -188,16 +217,20 @@ def _explain_score(chosen: Card | None, question: _Question) -> Explanation:
         refuse_asked(question.asked, ("output", "task"), why)
     explainer, further = make_explainer(card, question.model if is_other else score, params)
     said = _show_ordinary_rows(explainer, score, question)
-    if chosen is None:
+    if chosen is None or question.rule == BLAME:
         said["chosen"] = _tell_rule(question.rule)
     return _explain_rows(explainer, further, question, said)
 
 
+def _count_columns(X: Any) -> int:
+    """How many columns a table has; 0 for inputs of more axes, of which cells are many in any case."""
+    return int(np.shape(X)[1]) if np.ndim(X) == 2 else 0
+
+
 def _tell_rule(rule: str) -> str:
     """Say how a method was chosen."""
-    return (
-        "automatically: the cheapest that applies" if rule == AUTO else "as what gives Shapley values of it"
-    )
+    told = {AUTO: "automatically: the cheapest that applies", BLAME: "as what names the wrong cells of it"}
+    return told.get(rule, "as what gives Shapley values of it")
 
 
 def _explain_by_trial(score: Any, question: _Question) -> Explanation:
@@ -208,6 +241,11 @@ def _explain_by_trial(score: Any, question: _Question) -> Explanation:
     if question.background is not None and not isinstance(question.X, (tuple, dict)):
         check_background(question.X, question.background)
     ordinary = choose_ordinary_rows(score, question.X, question.background, FIRST)
+    if question.rule == BLAME and np.shape(ordinary.rows)[0] < N_MOVED + LEAST_ROWS:
+        said = f"as {FIRST}: {np.shape(ordinary.rows)[0]} ordinary rows are too few to try others on"
+        explainer, further = make_explainer(find_explainer(FIRST), score, question.params)
+        explainer.fit(ordinary.rows)
+        return _explain_rows(explainer, further, question, {"ordinary_rows": ordinary.words, "chosen": said})
     trial = try_methods(score, ordinary, question.params)
     explainer, further = make_explainer(trial.card, score, trial.params)
     rows = ordinary.rows
@@ -219,6 +257,17 @@ def _explain_by_trial(score: Any, question: _Question) -> Explanation:
     )
 
 
+_BLAME_WORDS = "which cell is to blame"
+ASKS = {
+    "sensitivity": "how fast the score changes with each cell",
+    "signal": "where the score gets its support",
+    "ranking": "which cells come first",
+    "relative": "how many times what is usual each cell has",
+    "probability": _BLAME_WORDS,
+}
+"""The questions that kinds of explanations answer."""
+
+
 def _explain_rows(
     explainer: Any, further: dict[str, Any], question: _Question, said: dict[str, str]
 ) -> Explanation:
@@ -227,6 +276,8 @@ def _explain_rows(
     explanation: Explanation = explainer.explain(question.X, **further)
     if "background" in explanation.params:
         said["ordinary_rows"] = explanation.params["background"]
+    is_share = explanation.kind == "attribution" and question.rule not in (TRIED, BLAME)
+    said["asks"] = "shares of the score" if is_share else ASKS.get(explanation.kind, _BLAME_WORDS)
     return replace(explanation, params={**explanation.params, **said})
 
 

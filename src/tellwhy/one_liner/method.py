@@ -20,7 +20,7 @@ from tellwhy.core.explainer import Explains
 from tellwhy.core.old_names import update_names_and_warn
 from tellwhy.core.params import generator, nearest, simplify_name
 from tellwhy.core.registry import Card, card, card_of, cards, find_explainer
-from tellwhy.core.score import IsPrediction, ScoreFunction
+from tellwhy.core.score import HasGradient, HasMixture, IsPrediction, ScoreFunction
 from tellwhy.one_liner.background import LEAST_ROWS
 from tellwhy.one_liner.known_names import SHAPLEY
 from tellwhy.scoring import EncodedScore, NetworkOutput
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 AUTO = "auto"
-OWN = ("background", "method", "output", "progress", "target", "task")  # what `explain` takes itself
+OWN = ("ask", "background", "method", "output", "progress", "target", "task")  # what `explain` takes itself
 
 
 def find_card(method: object) -> Card | None:
@@ -60,9 +60,11 @@ def _make_card(cls: type) -> Card:
     return Card(cls.__name__, "explainer", "", "", "", "", "", cls)
 
 
-def choose_card(score: ScoreFunction, method: str) -> Card:
+def choose_card(score: ScoreFunction, method: str, *, n_columns: int = 0) -> Card:
     """Return the explainer of that name; for 'auto' the first that applies, the cheapest first.
 
+    Shapley values by sets take seconds a row where there are many columns: then it is integrated gradients,
+    or of scores without a gradient occlusion, whose residual says what columns do together.
     For 'shap' it is the first of those that give exact Shapley values of the score, else `KernelShap`.
     """
     if simplify_name(method) in SHAPLEY:
@@ -78,8 +80,20 @@ def choose_card(score: ScoreFunction, method: str) -> Card:
     seen = _find_inner(score)
     for candidate in list_considered():
         if candidate.applies is not None and candidate.applies(seen):
-            return candidate
+            is_slow = n_columns > WIDE and candidate.name in (FIRST, "KernelShap")
+            return _choose_for_wide(seen) if is_slow else candidate
     raise UnsupportedModel(f"No explainer applies to {score.describes}.")
+
+
+def _choose_for_wide(score: Any) -> Card:
+    """Return the method for scores of many columns."""
+    return card("explainer", "IntegratedGradients" if isinstance(score, HasGradient) else "Occlusion")
+
+
+def is_mixture(score: ScoreFunction) -> bool:
+    """Whether a score is the energy of a Gaussian mixture, whose cells are wrong with known probability."""
+    seen: Any = _find_inner(score)
+    return isinstance(seen, HasMixture) and seen.mixture.means.shape[1:] == tuple(seen.feature_shape or ())
 
 
 def _find_inner(score: ScoreFunction) -> Any:
@@ -155,6 +169,9 @@ def check_instance(method: Any, model: object, params: Mapping[str, Any]) -> Non
 
 FIRST = "AnomalyShapley"  # the method that is tried against others, and stays in doubt
 TRIED = "tried"  # the name that asks for a trial
+BLAME = "blame"  # the question for the cell that is wrong
+WIDE = 500  # columns above which sets of them take more than a second a row
+OF_WIDE: dict[str, dict[str, Any]] = {"Occlusion": {"max_background": 10}}  # settings of it there
 N_MOVED = 50  # rows, one cell moved in each
 MOST_ROWS = 5_000  # that reference rows are looked for in: more cost time, and tell hardly more
 _SETS = 256  # of columns, besides two for each column: enough to see which column is first
