@@ -30,7 +30,7 @@ from tellwhy.scoring.network_passes import (
     Device,
     Target,
     TrailingSoftmax,
-    chosen_outputs,
+    choose_outputs,
     pick_scores,
     untouched,
 )
@@ -230,7 +230,7 @@ def _hand_down(model: Module, rows: Inputs, references: list[tuple[Tensor, ...]]
                 given = _apply(model, rows, [mark_rows(leaf.clone()) for leaf in leaves])
         outputs, softmax = watch.left_out(given)
         own = outputs[: len(rows)]
-        chosen = chosen_outputs(own, target).repeat(k)
+        chosen = choose_outputs(own, target).repeat(k)
         picked = target if callable(target) else torch.cat([chosen, chosen]).cpu().numpy()
         scores = pick_scores(outputs, picked)
         slopes = torch.autograd.grad(scores.sum(), leaves, allow_unused=True)
@@ -430,7 +430,7 @@ class GradientShap(_FromReferences):
             with watch:
                 given = _apply(model, rows, [t.clone() for t in rows.tensors])
             outputs, softmax = watch.left_out(given)
-        chosen = chosen_outputs(outputs, target)
+        chosen = choose_outputs(outputs, target)
         pick = partial(pick_scores, target=target if callable(target) else chosen.cpu().numpy())
         start = rng.integers(len(references))
         shift = rng.random()  # the same for all rows, which are explained alike whatever stands beside them
