@@ -205,7 +205,7 @@ def test_an_operation_that_is_not_known_is_said_to_leave_a_residual():
         (
             lambda m: DeepLift(m).explain(drawn(2, 5), output="torch"),
             InvalidParameter,
-            "takes X and progress",
+            "is not for DeepLift",
         ),
         (lambda m: DeepLift(m, baselines=1), InvalidParameter, "did you mean 'baseline'"),
     ],

@@ -54,27 +54,43 @@ class _FromReferences(NetworkExplainer):
         """Return the references that all rows are compared with: of each, one tensor an input."""
         raise NotImplementedError
 
-    def explain(self, X: Any, **settings: Any) -> Any:
-        """Explain the model's output for each row of X, against references; as other methods of networks.
+    def explain(
+        self,
+        X: Any,
+        *,
+        progress: bool | None = None,
+        output: str = "numpy",
+        differentiable: bool = False,
+        compile: bool | str = "auto",
+    ) -> Any:
+        """Explain the model's output for each row of X, against references.
 
         Parameters
         ----------
         X
             Rows: a tensor or an array (n, *shape); for models of several inputs a tuple of them, or a dict.
-        settings
-            As in `Gradient`: `progress`.
+        progress
+            As in `Gradient`.
+        output, differentiable, compile
+            These methods give arrays, and do not become programs: other settings than the usual are refused.
 
         Returns
         -------
         An `Explanation`, whose base values are the mean score of the references; for several inputs one of
         each.
         """
-        others = sorted(set(settings) - {"progress"})
-        if others:
-            raise InvalidParameter(
-                f"{type(self).__name__}.explain takes X and progress. Got {others[0]!r} too."
-            )
-        found = super().explain(X, **settings)
+        usual = {
+            "output": (output, "numpy"),
+            "differentiable": (differentiable, False),
+            "compile": (compile, "auto"),
+        }
+        for name, (given, expected) in usual.items():
+            if given != expected:
+                raise InvalidParameter(
+                    f"{name}={given!r} is not for {type(self).__name__}, which goes through the network in "
+                    "another way. Leave it out."
+                )
+        found = super().explain(X, progress=progress)
         model, rows = self.prepare(X)
         parts = [found] if rows.alone else list(found.values() if rows.names else found)
         base = self._score_references(model, rows, parts[0].extras.get("output"))

@@ -65,7 +65,7 @@ class _Elementwise(torch.autograd.Function):
         return function(x)
 
     @staticmethod
-    def backward(ctx: Any, handed: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, handed: Tensor) -> tuple[Any, ...]:
         (x,) = ctx.saved_tensors
         difference = x - swap_halves(x)
         is_next = difference.abs() < _NEXT
@@ -92,7 +92,7 @@ class _Product(torch.autograd.Function):
         return function(a, b)
 
     @staticmethod
-    def backward(ctx: Any, handed: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, handed: Tensor) -> tuple[Any, ...]:
         a, b = ctx.saved_tensors
         n_rows = len(handed)
         with torch.enable_grad():
@@ -120,7 +120,7 @@ class _Maximum(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, handed: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, handed: Tensor) -> tuple[Any, ...]:
         x, y = ctx.saved_tensors[:2]
         places = ctx.saved_tensors[2]
         top = torch.maximum(y, swap_halves(y))
