@@ -1,4 +1,4 @@
-"""Patches: cut out where they are, and put back where they were."""
+"""Patches: cut out where they are, and added up where they were."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.data.pieces import cut_patches, patch_grid, put_back
+from tellwhy.data.pieces import Windows, cut_patches, patch_grid
 
 CASES = [
     ((7,), (3,), 1),
@@ -33,14 +33,17 @@ def test_each_patch_holds_the_cells_at_its_position(
 
 
 @pytest.mark.parametrize(("shape", "patch", "stride"), CASES, ids=str)
-def test_putting_back_is_the_transpose_of_cutting(
+def test_adding_up_is_the_transpose_of_cutting(
     shape: tuple[int, ...], patch: tuple[int, ...], stride: int
 ) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=shape)
     patches = cut_patches(X, patch, stride)
     values = rng.normal(size=patches.shape)
-    assert (values * patches).sum() == pytest.approx((put_back(values, shape, patch, stride) * X).sum())
+    windows = Windows(patch, stride)
+    total = np.zeros((1, *shape))
+    windows.fold(total, values, *windows.pieces(total.shape))
+    assert (values * patches).sum() == pytest.approx((total[0] * X).sum())
 
 
 @pytest.mark.parametrize("patch", [(6,), (0,), (2, 2, 2)])

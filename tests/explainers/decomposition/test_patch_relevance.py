@@ -6,7 +6,7 @@ from oracles import one_class as oracle
 
 import tellwhy
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.data.pieces import cut_patches, patch_grid, put_back
+from tellwhy.data.pieces import cut_patches
 from tellwhy.detectors import Committee, GaussianMixture, KernelDensity, OneClassSVM, PatchModel
 from tellwhy.explainers import PatchDTD, PatchRelevance
 
@@ -109,22 +109,6 @@ def test_a_channel_that_is_ordinary_gets_what_its_own_model_says():
     for c, detector in enumerate(model.detectors_):
         alone = PatchDTD(detector, patch_size=(5,)).explain(series[..., c] + 0.1)
         np.testing.assert_allclose(whole.values[..., c], alone.values, rtol=1e-9)
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize(
-    ("shape", "patch"), [((9,), (4,)), ((9, 2), (4,)), ((6, 7), (3, 2)), ((6, 7, 3), (3, 2))]
-)
-def test_patches_are_cut_and_put_back(shape, patch, stride):
-    x = RNG.normal(size=shape)
-    patches = cut_patches(x, patch, stride)
-    corners = list(np.ndindex(*patch_grid(shape, patch, stride)))
-    for row, corner in zip(patches, corners, strict=True):
-        window = tuple(slice(c * stride, c * stride + p) for c, p in zip(corner, patch, strict=True))
-        np.testing.assert_array_equal(row, x[window].ravel())
-    weights = RNG.normal(size=patches.shape)
-    # put_back is the transpose: ⟨cut(x), w⟩ = ⟨x, put_back(w)⟩
-    assert (patches * weights).sum() == pytest.approx((x * put_back(weights, shape, patch, stride)).sum())
 
 
 def test_relevance_of_pixels_adds_up_over_patches():

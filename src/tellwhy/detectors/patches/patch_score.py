@@ -56,7 +56,7 @@ class DevicePatches:
         import torch
 
         maps = self._maps(inputs)
-        X = self._explain_on_device(inputs)
+        X = self._move_to_device(inputs)
         for piece, points in self._split_into_tasks(inputs, "scoring patches"):
             found = points.scores(self._cut(X, piece), unseen=unseen)
             place = maps[(piece.inputs, *piece.positions)]
@@ -67,7 +67,7 @@ class DevicePatches:
         """Relevance of every cell, scores and base values of every patch, and how many left their own out."""
         import torch
 
-        X = self._explain_on_device(inputs)
+        X = self._move_to_device(inputs)
         values: Any = torch.zeros_like(X)
         maps = self._maps(inputs)
         bases = np.zeros(maps.shape)
@@ -91,7 +91,7 @@ class DevicePatches:
         """Score of each input whose absent cells differ from no support point."""
         import torch
 
-        X = self._explain_on_device(inputs)
+        X = self._move_to_device(inputs)
         there = torch.as_tensor(np.ascontiguousarray(is_there), device=self.device)
         there = (there[..., None] if X.ndim > there.ndim else there).expand_as(X).double()
         totals = torch.zeros(len(inputs), dtype=torch.float64, device=self.device)
@@ -104,7 +104,7 @@ class DevicePatches:
             totals[piece.inputs] += found.reshape(len(totals[piece.inputs]), -1).sum(dim=1)
         return _numbers(totals, torch)
 
-    def _explain_on_device(self, inputs: Floats) -> Tensor:
+    def _move_to_device(self, inputs: Floats) -> Tensor:
         import torch
 
         return torch.as_tensor(self._rules.prepared(inputs), device=self.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,17 +12,15 @@ from numpy.typing import ArrayLike
 from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explainer import LearnsFromRows
-from tellwhy.core.explanation import Explanation
-from tellwhy.core.old_names import TakesOldNames
-from tellwhy.core.params import Rule, Rules, integer, one_of, validate_parameters
-from tellwhy.core.progress import shown, track
+from tellwhy.core.params import Rule, Rules, integer, one_of
 from tellwhy.core.registry import Card, card, cards
 from tellwhy.core.running import in_threads
 from tellwhy.core.score import Floats, HasGradient, HasReferenceRows
-from tellwhy.data.pieces import HasFeatures, HasPatches, OnDevice, Piece, cut_patches, put_back
+from tellwhy.data.pieces import HasFeatures, HasPatches, OnDevice, PatchRows, Piece, Windows, cut_patches
 from tellwhy.explainers.base import ScoreExplainer, lacks, refuse_set
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
 from tellwhy.explainers.rows import Attribution, Rows
+from tellwhy.scoring.as_score import as_score
 from tellwhy.scoring.function_scores import FlatScore
 
 
@@ -173,7 +172,43 @@ def _are_sizes(value: Any) -> bool:
     return np.ndim(value) == 1 and len(value) > 0 and all(int(p) == p and p > 0 for p in value)
 
 
-class PatchDTD(TakesOldNames):
+class PatchSum:
+    """A score of patches, summed over the patches of an input: what `PatchDTD` explains."""
+
+    feature_names: Sequence[str] | None = None
+    feature_shape: tuple[int, ...] | None = None
+    threshold: float | None = None
+
+    def __init__(self, inner: Any, windows: Windows):
+        self.inner = inner
+        self.patch_rows = PatchRows(windows, np.ones(1))
+
+    @property
+    def describes(self) -> str:
+        """Which number it is."""
+        return f"sum over patches of the {self.inner.describes}"
+
+    def checked(self, X: ArrayLike) -> Floats:
+        """Return inputs as finite numbers, or say what is wrong with them."""
+        shape = np.shape(X)
+        # as_floats names the bad cell of a table, so inputs of more axes are laid flat for it
+        if len(shape) < 2 or 0 in shape:
+            raise InvalidInput(f"Expected inputs of shape (n, *axes), at least one. Got shape {shape}.")
+        rows = X if len(shape) == 2 else np.asarray(X).reshape(shape[0], -1)
+        return as_floats(rows).reshape(shape)
+
+    def pieces_and_scores(self, shape: tuple[int, ...]) -> list[tuple[Piece, Any]]:
+        """Return the pieces that inputs of a shape are cut into, each with the score of its patches."""
+        return [(piece, self.inner) for piece in self.patch_rows.windows.pieces(shape)]
+
+    def value(self, X: ArrayLike) -> Floats:
+        """Return the sum of each input."""
+        windows = self.patch_rows.windows
+        each = (cut_patches(one, windows.size, windows.stride) for one in self.checked(X))
+        return np.array([self.inner.value(patches).sum() for patches in each])
+
+
+class PatchDTD(PatchRelevance):
     """Explain O(x) = Σ_t o(patch t) pixel by pixel, or sample by sample (section 7 of the paper).
 
     The score of an input is the sum over its patches; each patch's score is its relevance (R_t = o_t), which
@@ -202,7 +237,7 @@ class PatchDTD(TakesOldNames):
     100
     """
 
-    kind: ClassVar[str] = "attribution"
+    by = OneClassDTD.__name__
     _parameters: ClassVar[dict[str, Rules]] = {
         "patch_size": Rule("a sequence of whole numbers above 0", _are_sizes),
         "stride": integer(1),
@@ -217,52 +252,28 @@ class PatchDTD(TakesOldNames):
         stride: int = 1,
         training_rows: ArrayLike | str | None = "auto",
     ):
-        self.model = model
+        ScoreExplainer.__init__(self, model)
         self.patch_size = patch_size
         self.stride = stride
         self.training_rows = training_rows
 
-    def explain(self, X: ArrayLike, *, progress: bool | None = None) -> Explanation:
-        """Explain inputs of shape (n, *axes[, channels]).
+    @cached_property
+    def score(self) -> PatchSum:
+        """The sum over patches of the model's score."""
+        return PatchSum(as_score(self.model), Windows(tuple(map(int, self.patch_size)), int(self.stride)))
 
-        `progress` shows how far it is, or does not; None: on a terminal and in notebooks, after two seconds.
-        """
-        with shown(progress):
-            return self._explained(X)
+    def _read(self, X: ArrayLike) -> Rows:
+        inputs = self.score.checked(X)
+        flat = inputs.reshape(len(inputs), -1)
+        shape = inputs.shape[1:]
+        return Rows(FlatScore(self.score, shape), flat, np.arange(flat.shape[1]), flat.shape[1], shape)
 
-    def _explained(self, X: ArrayLike) -> Explanation:
-        validate_parameters(self)
-        inputs = _checked(X)
-        values = np.empty_like(inputs)
-        scores = np.empty(len(inputs))
-        base = np.empty(len(inputs))
-        explainer = OneClassDTD(self.model, training_rows=self.training_rows)
-        for i, one in track(enumerate(inputs), len(inputs), "explaining patches"):
-            found = explainer.explain(cut_patches(one, self.patch_size, self.stride))
-            # a pixel gets what every patch that covers it gives: those at the rim are covered less often
-            values[i] = put_back(found.values, one.shape, self.patch_size, self.stride)
-            scores[i] = found.scores.sum()
-            base[i] = found.base_values.sum()
-        return Explanation(
-            values=values,
-            scores=scores,
-            base_values=base,
-            data=X,
-            method=type(self).__name__,
-            params={
-                "explains": f"sum over patches of the {explainer.score.describes}",
-                "patch_size": tuple(self.patch_size),
-                "stride": self.stride,
-            },
-            kind=self.kind,
-        )
+    def _attribute(self, rows: Rows) -> Attribution:
+        inputs = rows.X.reshape(len(rows.X), *rows.input_shape)
+        return _make_attribution(self._explain_patches(self.score, inputs), len(inputs))
 
+    def _settings(self) -> dict[str, Any]:
+        return {"patch_size": tuple(self.patch_size), "stride": self.stride}
 
-def _checked(X: ArrayLike) -> Floats:
-    """Return inputs as finite numbers, or say what is wrong with them."""
-    shape = np.shape(X)
-    # as_floats names the bad cell of a table, so inputs of more axes are laid flat for it
-    if len(shape) < 2 or 0 in shape:
-        raise InvalidInput(f"Expected inputs of shape (n, *axes), at least one. Got shape {shape}.")
-    rows = X if len(shape) == 2 else np.asarray(X).reshape(shape[0], -1)
-    return as_floats(rows).reshape(shape)
+    def _make_explainer(self, inner: Any) -> Any:  # noqa: ARG002  # the model knows its training rows
+        return OneClassDTD(self.model, training_rows=self.training_rows)
