@@ -198,8 +198,9 @@ class PatchSum:
         return as_floats(rows).reshape(shape)
 
     def pieces_and_scores(self, shape: tuple[int, ...]) -> list[tuple[Piece, Any]]:
-        """Return the pieces that inputs of a shape are cut into, each with the score of its patches."""
-        return [(piece, self.inner) for piece in self.patch_rows.windows.pieces(shape)]
+        """Return a piece for each input of a shape, with the score of its patches."""
+        every = tuple(slice(0, n) for n in self.patch_rows.windows.grid(shape[1:]))
+        return [(Piece(slice(i, i + 1), every), self.inner) for i in range(shape[0])]
 
     def value(self, X: ArrayLike) -> Floats:
         """Return the sum of each input."""
