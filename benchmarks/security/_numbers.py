@@ -16,7 +16,6 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy import classifiers, detectors
-from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.svm.training.job import Job
@@ -43,7 +42,7 @@ def _exact_gap(loss: str, duals: Any) -> float:
     """The gap of dual variables, computed in double precision from the data."""
     rows = sparse.csr_array(X)
     problem = make_problem(rows, Labels.of_classes(Y), np.ones(60), n_classes=3, loss=loss, dtype="float64")
-    exact = engine_in_memory(problem, n_jobs=1, seed=np.random.default_rng(0))
+    exact = SVMS[loss]._engine(problem, n_blocks=None, n_jobs=1, seed=np.random.default_rng(0))
     exact.set_duals(duals.astype(np.float64))
     return float(exact.certify(np.inf).gap)
 
@@ -74,7 +73,7 @@ def certificates() -> Row:
         problem = make_problem(
             sparse.csr_array(X), Labels.of_classes(Y), np.ones(60), n_classes=3, loss=loss, dtype=dtype
         )
-        engine = engine_in_memory(problem, n_jobs=1, seed=np.random.default_rng(seed))
+        engine = SVMS[loss]._engine(problem, n_blocks=None, n_jobs=1, seed=np.random.default_rng(seed))
         claimed = solve(engine, Settings(tol=tol, max_epochs=2000)).last["gap"]
         attempts += 1
         failures += claimed < _exact_gap(loss, engine.duals()) - 1e-5

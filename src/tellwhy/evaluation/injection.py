@@ -86,7 +86,7 @@ class Injected(NamedTuple):
 def inject_anomalies(
     X: Any,
     n_features: int,
-    random_state: Seed,
+    random_state: Seed = 0,
     *,
     low: float = 1.0,
     high: float = 2.0,

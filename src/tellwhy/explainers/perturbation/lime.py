@@ -15,7 +15,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import TOKENS, Extras
 from tellwhy.core.params import Rule, Rules, Seed, integer, one_of, real, seed, validate_parameters
-from tellwhy.core.progress import track
+from tellwhy.core.progress import shown, track
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import segment
 from tellwhy.explainers.base import BackgroundExplainer, Condition, refuse_set
@@ -323,7 +323,9 @@ class Lime(BackgroundExplainer):
         every = canvas.scores(np.tile(keep, (len(fills), 1)), np.repeat(fills, len(keep), axis=0), pieces)
         return prepared.fit_each(every.reshape(len(fills), len(keep)))
 
-    def explain_texts(self, texts: Sequence[str], *, target: int | None = None) -> Explanation:
+    def explain_texts(
+        self, texts: Sequence[str], *, target: int | None = None, progress: bool | None = None
+    ) -> Explanation:
         """Explain texts by their words: a value per word, in the order of the text, zeros after the last.
 
         Samples leave words out. `data` holds the words; texts may have different numbers of them.
@@ -334,7 +336,13 @@ class Lime(BackgroundExplainer):
             Texts as they are.
         target
             Number of the class whose log-odds are explained; None: that of the text's own class.
+        progress
+            As in `explain`.
         """
+        with shown(progress):
+            return self._explain_texts(texts, target)
+
+    def _explain_texts(self, texts: Sequence[str], target: int | None) -> Explanation:
         validate_parameters(self)
         if isinstance(texts, str) or len(texts) == 0 or not all(isinstance(text, str) for text in texts):
             raise InvalidInput("texts must be a list of at least one text. Pass [text] for a single one.")
