@@ -4,9 +4,10 @@ import pytest
 from tellwhy import Explanation
 from tellwhy.core.arrays import as_floats
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.explanation_parts import measure_unattributed_share
 from tellwhy.detectors import KernelDensity
 from tellwhy.evaluation import compare
-from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _resample_interval, measure_unattributed_share
+from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _resample_interval
 from tellwhy.explainers import OneClassDTD
 from tellwhy.scoring import as_score
 

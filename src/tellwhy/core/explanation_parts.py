@@ -428,3 +428,14 @@ def _turn_rows(explanation: Explanation, is_other: Any, place: int) -> Explanati
 def plain(name: Any) -> Any:
     """Return a class label as Python writes it: numpy's own numbers and texts are shown with their types."""
     return name.item() if isinstance(name, np.generic) else name
+
+
+def measure_unattributed_share(explanation: Explanation) -> float:
+    """Median over rows of |residual| / |score − base|; NaN where values are not shares of a score."""
+    if explanation.residual is None:
+        return float("nan")
+    explained = np.abs(explanation.scores - explanation.base_values)
+    known = explained > 0
+    if not known.any():
+        return float("nan")
+    return float(np.median(np.abs(explanation.residual[known]) / explained[known]))

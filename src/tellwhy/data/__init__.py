@@ -1,11 +1,12 @@
 """Reading tables as people have them, encoding their columns, and generating data."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tellwhy.core.optional import lazy_names
-from tellwhy.data import graphs
 
 if TYPE_CHECKING:
+    from tellwhy.data import graphs as graphs
     from tellwhy.data.benchmarks import fetch as fetch
     from tellwhy.data.columns.encoder import TableEncoder as TableEncoder
     from tellwhy.data.columns.summary import (
@@ -31,6 +32,11 @@ _PLACES = {
     "read_table": "sources",
 }
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, _PLACES)
+    _get, __dir__ = lazy_names(__name__, _PLACES)
+
+    def __getattr__(name: str) -> object:
+        return import_module(f"{__name__}.graphs") if name == "graphs" else _get(name)
+
+
 __all__ = list(_PLACES)
 __all__ += ["graphs"]

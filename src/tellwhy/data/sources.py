@@ -20,14 +20,8 @@ from pathlib import Path
 
 from tellwhy.core.errors import InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.core.progress import stage
-from tellwhy.data.databases import words_of
-from tellwhy.data.queries import read_query
 from tellwhy.data.reading.bytes import ByteSource, file_fingerprint, locate
 from tellwhy.data.reading.delimited import read_delimited
-from tellwhy.data.reading.excel import read_excel
-from tellwhy.data.reading.json import read_json
-from tellwhy.data.reading.parquet import read_parquet
-from tellwhy.data.several import join_tables
 from tellwhy.data.table import Table
 
 _TEXT_NAMES = (".csv", ".tsv", ".tab", ".txt", ".data")
@@ -91,12 +85,18 @@ def read_table(
     kind = _format(source)
     if sheet is not None and kind != "excel":
         raise InvalidParameter(f"{source.path} is no Excel workbook and has no sheets; got sheet {sheet!r}.")
-    try:
+    try:  # what reads a format is loaded when there is such a file
         if kind == "excel":
+            from tellwhy.data.reading.excel import read_excel
+
             frame, notices = read_excel(source, sheet=sheet)
         elif kind == "parquet":
+            from tellwhy.data.reading.parquet import read_parquet
+
             frame, notices = read_parquet(source)
         elif kind == "json":
+            from tellwhy.data.reading.json import read_json
+
             frame, notices = read_json(source, encoding=encoding)
         else:
             frame, notices = read_delimited(source, delimiter=delimiter, decimal=decimal, encoding=encoding)
@@ -199,13 +199,20 @@ def read_sources(
         if len(words) != 1 or sheet is not None:
             got = "a sheet" if len(words) == 1 else f"{len(words)} arguments"
             raise InvalidParameter(f"With --db, give one query and nothing else to read; got {got}.")
+        from tellwhy.data.databases import words_of
+        from tellwhy.data.queries import read_query
+
         stage("asking", words_of(db))
         return read_query(words[0], db)
     _check_no_query(words)
     if words.count(STANDARD_INPUT) > 1:
         raise InvalidParameter("Standard input ('-') can be read once; it was named more than once.")
     tables = [_read(word, sheet) for word in words]
-    return tables[0] if len(tables) == 1 else join_tables(tables)
+    if len(tables) == 1:
+        return tables[0]
+    from tellwhy.data.several import join_tables
+
+    return join_tables(tables)
 
 
 def _read(name: str, sheet: str | int | None) -> Table:

@@ -20,6 +20,7 @@ from tellwhy.core.arrays import take_rows
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explainer import Explains, LearnsFromRows
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.explanation_parts import measure_unattributed_share
 from tellwhy.core.params import Seed, generator, integer, real, seed, simplify_name, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.core.registry import card, cards
@@ -39,17 +40,6 @@ from tellwhy.scoring.moved_columns import find_binary_columns, measure_column_sc
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def measure_unattributed_share(explanation: Explanation) -> float:
-    """Median over rows of |residual| / |score − base|; NaN where values are not shares of a score."""
-    if explanation.residual is None:
-        return float("nan")
-    explained = np.abs(explanation.scores - explanation.base_values)
-    known = explained > 0
-    if not known.any():
-        return float("nan")
-    return float(np.median(np.abs(explanation.residual[known]) / explained[known]))
 
 
 CHECKS: dict[str, Callable[..., RegionFlipping]] = {"flipping": region_flipping, "irof": irof, "road": road}

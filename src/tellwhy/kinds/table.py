@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,6 @@ from tellwhy.data.table import TableLike
 from tellwhy.kinds.mark_file import fingerprint_of
 from tellwhy.kinds.marks import NOTHING_HELD, Held, Mark, drop_marked, hold_back
 from tellwhy.kinds.model import change_settings, kind
-from tellwhy.kinds.new_data import NewData, compare_read
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.segments import find_nested_segments, find_rare_labels, make_context
 from tellwhy.kinds.table_cells import Batch, FittedTable, Judged, KnownRows, encode_rows, make_encoded_score
@@ -45,6 +44,9 @@ from tellwhy.results.result import Finding, Result
 from tellwhy.verdicts.advice import advise
 from tellwhy.verdicts.alarms import Alarms
 from tellwhy.verdicts.findings import RowFindings
+
+if TYPE_CHECKING:
+    from tellwhy.kinds.new_data import NewData
 
 RULES = {"alarms", "contamination", "fdr"}
 CHANGEABLE = (
@@ -141,6 +143,8 @@ def explain_and_compare(
     judged = judge(model, table, change_request(model, settings))
     run = explain_judged(model, judged)
     stage("comparing with the rows of the fitting")
+    from tellwhy.kinds.new_data import compare_read
+
     compared = compare_read(model, judged.batch.table, judged.batch.cleaned)
     return replace(run, settings={**run.settings, **settings_of_model(model_file)}), compared
 

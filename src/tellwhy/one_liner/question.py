@@ -24,7 +24,7 @@ from tellwhy.core.optional import require
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.registry import Card
 from tellwhy.core.score import Floats, GivesScore, IsPrediction, ScoreFunction
-from tellwhy.explainers.trees import Trees, TreeScore, read_trees, tree_score
+from tellwhy.explainers.trees.trees import Trees, read_trees
 from tellwhy.one_liner.refusals import refuse_asked
 from tellwhy.scoring import (
     EncodedScore,
@@ -60,6 +60,8 @@ def score_trees(model: Any, task: str, target: Any, output: str) -> ScoreFunctio
         refuse_output(output, f"{type(model).__name__} predicts a number.")
     elif output not in ("auto", _OUTPUT_OF_LINK.get(trees.link)):
         return None
+    from tellwhy.explainers.trees.tree_shapley import TreeScore, tree_score
+
     score = tree_score(model, target)
     if isinstance(score, EncodedScore):
         return score if score.owner is not None else None

@@ -10,10 +10,10 @@ from scipy.stats import spearmanr
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.explainer import LearnsFromRows
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.explanation_parts import measure_unattributed_share
 from tellwhy.core.registry import card
 from tellwhy.core.score import Floats, ScoreFunction
 from tellwhy.evaluation import flipping
-from tellwhy.evaluation.compare import measure_unattributed_share
 from tellwhy.results.evidence import Agreement, Evidence
 
 EVIDENCE_ROWS = 20
