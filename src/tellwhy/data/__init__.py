@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tellwhy.core.optional import lazy_names
 
 if TYPE_CHECKING:
-    from tellwhy.data import graphs as graphs
+    from tellwhy.data import graphs
     from tellwhy.data.benchmarks import fetch as fetch
     from tellwhy.data.columns.encoder import TableEncoder as TableEncoder
     from tellwhy.data.columns.summary import (
