@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from tellwhy.core.optional import lazy_names
 
 if TYPE_CHECKING:
-    from tellwhy.data import graphs
     from tellwhy.data.benchmarks import fetch as fetch
     from tellwhy.data.columns.encoder import TableEncoder as TableEncoder
     from tellwhy.data.columns.summary import (
@@ -36,6 +35,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         return import_module(f"{__name__}.graphs") if name == "graphs" else _get(name)
+else:
+    from tellwhy.data import graphs as graphs
 
 
 __all__ = list(_PLACES)
