@@ -121,16 +121,29 @@ def judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict:
 
 
 def _is_numbering(column: str, filled: Floats) -> bool:
-    """Tell whether whole numbers count the rows, or differ in every row under a name such as id."""
+    """Tell whether whole numbers count the rows, or differ in every row under a name such as id.
+
+    Numbers that count rows do so in any order: a table that was sorted by another column is the same table.
+    """
     if not (filled[:100] == np.round(filled[:100])).all():  # most measurements are told apart by a glance
         return False
-    with np.errstate(over="ignore"):
-        steps = np.diff(filled)
-    if len(filled) >= _SHORTEST_COUNT and bool((steps == steps[0]).all()):
+    if len(filled) >= _SHORTEST_COUNT and _are_evenly_spaced(filled):
         return True
     if not has_id_name(column):
         return False
     return bool((filled == np.round(filled)).all()) and len(np.unique(filled)) == len(filled)
+
+
+def _are_evenly_spaced(filled: Floats) -> bool:
+    """Tell whether numbers, once sorted, go up by one and the same step, or are in steps as they stand."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.diff(filled)
+        if bool((steps == steps[0]).all()):
+            return True
+        step = (filled.max() - filled.min()) / (len(filled) - 1)
+    if not (step >= 1 and step == np.round(step)):  # most columns need no sorting
+        return False
+    return bool((np.diff(np.sort(filled)) == step).all())
 
 
 def judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing_is_label: bool) -> Verdict:
