@@ -130,14 +130,14 @@ def test_no_score_and_no_alarm_depends_on_the_order_of_the_rows(way):
     frame.loc[[7, 60], ["a", "b"]] = [[90.0, 1.0], [0.1, 6.0]]
     order = rng.permutation(150)
     scores = []
-    for learned, judged in ((frame, frame), (frame.iloc[order], frame.iloc[order])):
-        learned, table = learned.reset_index(drop=True), judged.reset_index(drop=True)
+    for rows in (frame, frame.iloc[order]):
+        table = rows.reset_index(drop=True)
         if way == "explain":
             run = explain_table(table)
         elif way == "reference":
-            run = explain_table(frame.head(60), reference=learned)
+            run = explain_table(frame.head(60), reference=table)
         else:
-            run = explain_new(fit_model(learned), frame.head(60))
+            run = explain_new(fit_model(table), frame.head(60))
         scores.append(np.asarray(run.scores))
     again = scores[1]
     if way == "explain":
