@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo check test test-all bench docs format clean
+.PHONY: demo check test test-all bench docs format release audit clean
 
 $(VENV)/base.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +42,20 @@ docs: $(VENV)/dev.stamp
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+# The same commit gives the same bytes: times inside the packages are the commit's.
+release: $(VENV)/dev.stamp
+	$(PIP) build hatchling
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build -q --no-isolation --outdir dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python .ci/sbom.py dist/tellwhy-* > dist/sbom.json
+	cd dist && sha256sum tellwhy-* sbom.json > SHA256SUMS
+	cat dist/SHA256SUMS
+
+# Known faults of the packages that are installed; it asks a public database, and says so where it cannot.
+audit: $(VENV)/dev.stamp
+	$(PIP) pip-audit
+	$(BIN)/pip-audit --skip-editable --progress-spinner off
 
 clean:
 	rm -rf $(VENV) demo-run .mypy_cache .ruff_cache .pytest_cache
