@@ -347,11 +347,12 @@ def order_by_content(Z: Floats) -> Integers:
     # Means and scales that were added up in another order differ in their last digits: these do not count.
     # −0 and 0 are one number.
     bits = np.ascontiguousarray(Z + 0.0, dtype=np.float32).view(np.uint32).astype(np.uint64)
-    # Each column has a factor that depends on what it holds, so that the order of columns counts no more.
+    # Each column has a factor that depends on what it holds, so that the order of columns counts only where
+    # columns hold the same in other rows, as those of labels that are equally frequent do.
     factors = bits.sum(axis=0, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
     mixed = (bits + np.uint64(1)) * factors
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return np.argsort(mixed.sum(axis=1, dtype=np.uint64), kind="stable")
+    return np.lexsort((key_rows(bits), mixed.sum(axis=1, dtype=np.uint64)))
 
 
 def key_rows(numbers: Integers) -> NDArray[np.uint64]:
