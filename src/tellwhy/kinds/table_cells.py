@@ -352,7 +352,7 @@ def order_by_content(Z: Floats) -> Integers:
     factors = bits.sum(axis=0, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
     mixed = (bits + np.uint64(1)) * factors
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return np.lexsort((key_rows(bits), mixed.sum(axis=1, dtype=np.uint64)))
+    return np.lexsort((key_rows(bits.astype(np.int64)), mixed.sum(axis=1, dtype=np.uint64)))
 
 
 def key_rows(numbers: Integers) -> NDArray[np.uint64]:
