@@ -330,3 +330,8 @@ def test_five_of_many_drifting_channels_are_named():
     names = [f"c{k}" for k in range(8)]
     told = Notice("no_promise", {"n": 4000, "least": 100, "sure": 1000, "drifting": names}).text
     assert "c0, c1, c2, c3, c4 drift slowly" in told
+
+
+def test_hours_of_the_day_are_told_as_times():
+    reason = Reason("opened", 15.15, [8.35, 11.7], 0.5, facts={"column": "number", "is_clock": True})
+    assert reason.text == "opened = 15:09 (usually 08:21–11:42)"

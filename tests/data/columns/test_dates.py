@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tellwhy.data.columns.dates import (
     days_since_1970,
     describe_order,
+    find_dates,
     find_layout,
     hours_of_day,
     make_dates,
@@ -131,3 +133,22 @@ def test_hours_only_where_they_tell_something():
     assert hours_of_day(at[[0, 0, 2]]) is None  # one day
     assert hours_of_day(np.array(["2024-01-01T08", "2024-01-09T08"], dtype="datetime64[us]")) is None
     assert hours_of_day(at[2:]) is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "first"),
+    [
+        (["Jun-70", "Jul-70", "Jan-71"], "1970-06-01"),
+        (["June 1958", "July 1958", "Mai 1959"], "1958-06-01"),
+        (["31.12.48", "01.02.55", "15.06.62"], "1948-12-31"),
+        (["1936-05-17", "1969-12-31"], "1936-05-17"),
+    ],
+)
+def test_months_years_of_two_digits_and_dates_before_1970_are_read_as_people_mean_them(cells, first):
+    layout = find_dates(cells)
+    assert layout is not None
+    assert str(layout.read(pa.array(cells))[0])[:10] == first
+
+
+def test_a_month_and_a_day_is_no_month_of_a_year():
+    assert find_dates(["Dec 24", "Dec 25", "Dec 31"]) is None

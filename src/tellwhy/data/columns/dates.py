@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit, words_fit
 from tellwhy.core.score import Integers
+from tellwhy.storage import clock
 
 Dates = NDArray[np.datetime64]
 
@@ -177,6 +178,7 @@ _PATTERNS = {  # layout: pattern without the time of day
     "day first": rf"^{_DAY}[-/.]{_MONTH}[-/.]{_YEAR}",
     "month first": rf"^{_MONTH}[-/.]{_DAY}[-/.]{_YEAR}",
     "month by name": rf"^(?:[A-Za-z]{{2,9}}\.?,? )?{_DAY}(?:st|nd|rd|th|\.)?[-/ ]{_NAMED},?[-/ ]{_YEAR}",
+    "month by name and year": rf"^{_NAMED}[-/ ]{_YEAR}",
     "month by name first": rf"^(?:[A-Za-z]{{3,9}}\.?,? )?{_NAMED}[- ]{_DAY}(?:st|nd|rd|th)?,?[- ]{_YEAR}",
 }
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
@@ -189,6 +191,8 @@ _VERSION = re.compile(r"^\d{1,2}\.\d{1,2}\.\d{2}$")
 _PADDED = re.compile(r"^\d\d\.\d\d\.\d\d$")
 _MANY = 20_000  # cells from which days and times are read apart
 _MICRO = np.timedelta64(1, "us")
+_AHEAD = 10  # years, up to which two digits are of this century
+_OF_A_YEAR = re.compile(r"\D(?:\d{4}|3[2-9]|[4-9]\d)$")
 
 
 @dataclass(frozen=True)
@@ -255,6 +259,8 @@ def find_dates(cells: Sequence[str], name_is_date: bool = False) -> WrittenDates
     best = max(n_read, key=lambda layout: n_read[layout])
     if not cells or n_read[best] < 0.9 * len(cells):
         return None
+    if best == "month by name and year" and not any(map(_OF_A_YEAR.search, cells)):
+        return None  # "Dec 24" may be a day
     # With points between, no country writes the month first.
     is_open = n_read["month first"] == n_read["day first"] and not any("." in cell[:3] for cell in cells)
     if best == "day first" and is_open:
@@ -334,7 +340,9 @@ def _read_calendar_day(found: pa.StructArray, *, is_named: bool) -> Dates:
     """Return the days that the calendar has; 31 February is none."""
     year = _read_group(found, "year", -1)
     is_short = np.asarray(pc.fill_null(pc.equal(pc.utf8_length(_read_text(found, "year")), 2), False))
-    year = np.where(is_short, np.where(year < 69, 2000, 1900) + year, year)  # as strptime has it
+    # Of two digits: few dates of tables lie far ahead, and people were born in the 40s and 50s.
+    century = np.where(year <= clock.now().year % 100 + _AHEAD, 2000, 1900)
+    year = np.where(is_short, century + year, year)
     month = _read_named_month(found) if is_named else _read_group(found, "month", 0)
     day = _read_group(found, "day", 1)
     is_month = (month >= 1) & (month <= 12) & (year >= 1)
