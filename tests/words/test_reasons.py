@@ -334,4 +334,4 @@ def test_five_of_many_drifting_channels_are_named():
 
 def test_hours_of_the_day_are_told_as_times():
     reason = Reason("opened", 15.15, [8.35, 11.7], 0.5, facts={"column": "number", "is_clock": True})
-    assert reason.text == "opened = 15:09 (usually 08:21–11:42)"
+    assert reason.text == "opened = 15:09 (usually 08:21–11:42) · 50 %"
