@@ -147,7 +147,8 @@ if __name__ == "__main__":
         fewer = pd.DataFrame([of_fewer_rows("flights", *tables["flights"])])
         parts.append(
             (
-                "Few reports of each flight. When sources count as copies was chosen on ten of these samples, the one worst before among them.",
+                "Few reports of each flight. When sources count as copies was chosen on ten of these samples, the "
+                "one worst before among them.",
                 fewer,
             )
         )
