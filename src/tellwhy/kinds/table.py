@@ -260,6 +260,14 @@ def judge(
     return check_rows(model, replace(read, finds_learned=finds_learned, is_part=is_part)).judged()
 
 
+@one_blas_thread()
+def judge_unchecked(model: TableModel, table: Table, request: Request) -> Judged:
+    """Score new rows of a stream by the line drawn in fitting, without looking for what is wrong as data."""
+    read = replace(read_rows(model, table, request), is_part=True)
+    found = RowFindings.of([], len(read.new.frame))
+    return place_rows(model, read, read.new.frame, found, NOTHING_HELD).judged()
+
+
 def place_unchecked(model: TableModel, read: _Read) -> FittedTable:
     """Place new rows, as they were read, beside those that were learned from; nothing is checked.
 

@@ -1,19 +1,24 @@
-"""Tellwhy mcp, serve.
+"""Tellwhy mcp, serve, watch.
 
 The command `tellwhy mcp`: tools for assistants.
 
 The command `tellwhy serve`: saved models behind an address.
+
+The command `tellwhy watch`: events as they come.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import options, screen
+
+if TYPE_CHECKING:
+    from tellwhy.bulk.stream.sources import Source
 
 
 def mcp_command(
@@ -131,3 +136,76 @@ def _add_key(name: str, path: Path | None) -> None:
         raise InvalidParameter("Say which file holds the keys: --api-key-file FILE.")
     screen.print_line(add_key(path, name))
     screen.note(f"The key of {name}; {path} holds its hash, and nothing else holds the key.")
+
+
+def watch_command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A file that grows (CSV, JSON lines), a pipe, - for standard input, "
+            "redis://HOST/0?stream=NAME, kafka://HOST:PORT/TOPIC.",
+        ),
+    ],
+    *,
+    model: Annotated[
+        Path, typer.Option(metavar="FILE", help="A model of a table, as `tellwhy fit` saved it.")
+    ],
+    state: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the journal, by which it goes on.")],
+    alarms: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add alarms here; by default they are printed.")
+    ] = None,
+    rule: Annotated[
+        str, typer.Option(help="lord or elond: --level is the share of false alarms; rate: of false events.")
+    ] = "lord",
+    level: Annotated[float, typer.Option(help="What the rule keeps to.")] = 0.1,
+    id: Annotated[str | None, typer.Option(metavar="COL", help="Column that names events.")] = None,
+    window: Annotated[int, typer.Option(min=200, help="Events that a new model is learned from.")] = 5_000,
+    refit_every: Annotated[int, typer.Option(min=0, help="Learn a new model after so many events.")] = 0,
+    drift_every: Annotated[int, typer.Option(min=0, help="Look for drift after so many events.")] = 0,
+    refit_on_drift: Annotated[
+        bool, typer.Option("--refit-on-drift", help="Learn a new model where something drifted.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop at the end of the file.")] = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Watch events as they come, and tell of each odd one why it is odd: one JSON line an alarm.
+
+    It goes on where it was stopped or killed, with no alarm lost or told twice.
+
+    Examples
+    --------
+    - `tellwhy watch orders.csv --model orders.tellwhy --state watch --alarms alarms.jsonl`
+    - `tail -F app.jsonl | tellwhy watch - --model app.tellwhy --state watch`
+    - `tellwhy watch kafka://localhost:9092/orders --model orders.tellwhy --state watch --refit-every 100000`
+    """
+    import signal
+    import sys
+
+    from tellwhy.bulk.stream.journal import Outlet
+    from tellwhy.bulk.stream.watch import Settings, Watch
+
+    settings = Settings(rule, level, id, window, refit_every, drift_every, refit_on_drift)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    outlet = Outlet(sys.stdout if alarms is None else alarms)
+    events = _open_source(source, once=once)
+    watch = Watch(source, events, model=model, folder=state, outlet=outlet, settings=settings)
+    try:
+        found = watch.run()
+    except KeyboardInterrupt:
+        found = watch.state
+    finally:
+        watch.close()
+    if not quiet:
+        told = f"{found.n_events:,} events, {found.n_lines:,} lines told"
+        unreadable = f", {found.n_unreadable:,} unreadable" if found.n_unreadable else ""
+        screen.note(f"{told}{unreadable}. The same command goes on from here.")
+
+
+def _open_source(name: str, *, once: bool) -> Source:
+    from tellwhy.bulk.stream.brokers import KafkaTopic, RedisStream
+    from tellwhy.bulk.stream.sources import Lines
+
+    if name.startswith(("redis://", "rediss://")):
+        return RedisStream(name)
+    return KafkaTopic(name) if name.startswith("kafka://") else Lines(name, follow=not once)
