@@ -1,7 +1,7 @@
-"""What a watch must not forget: how far it has read, what it has found, and which alarms it has told.
+"""What a watch must not forget: how far it has read, what it has found, which alarms it has told.
 
 All of it stands in one SQLite file and changes in one transaction: after a kill at any moment, either an
-event was read and its alarm is kept, or neither. The file of alarms is completed from the journal at the start.
+event was read and its alarm is kept, or neither. The file of alarms is completed from it at the start.
 """
 
 from __future__ import annotations

@@ -136,16 +136,17 @@ class Lines:
         return self._form == "json"
 
     def _take_header(self) -> None:
-        line, ending, rest = self._held.partition(b"\n")
-        if not ending:
+        end = self._held.find(b"\n") + 1
+        if not end:
             return
+        line = self._held[: end - 1]
         text = line.decode("utf-8-sig", errors="replace").rstrip("\r")
         self._delimiter = max(_DELIMITERS, key=text.count)
         self._columns = next(csv.reader([text], delimiter=self._delimiter), [])
         if len(set(self._columns)) < len(self._columns) or not any(self._columns):
             raise InvalidParameter(f"{self.name} begins with no header of different names: {text[:80]!r}.")
-        self._held = rest
-        self._at += len(line) + len(ending)
+        self._held = self._held[end:]
+        self._at += end
 
     def _events(self, most: int) -> list[Event]:
         """Cut whole lines off what is held; a quoted cell may hold line ends."""

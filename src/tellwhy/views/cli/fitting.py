@@ -59,6 +59,10 @@ def fit_command(
         typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature."),
     ] = None,
     missing: options.Missing = "impute",
+    export_checks: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of a table: write ranges, labels and orders as a pandera schema."),
+    ] = None,
     sign: options.Sign = None,
     dry_run: options.DryRun = False,
     force: options.Force = False,
@@ -114,6 +118,8 @@ def fit_command(
     if sign is not None:
         check_secret(sign)
     if kind is not None:
+        if export_checks is not None:
+            raise InvalidParameter("--export-checks is for tables; other kinds have no columns to check.")
         media: dict[str, Any] = {"time": time, "window": window, "sheet": sheet, "db": db}
         media |= {"edges": edges, "n_classes": classes or None, "neighbours": neighbours}
         _fit_media(kind, files, asked | media, save, force=force, as_json=json, quiet=quiet)
@@ -130,6 +136,8 @@ def fit_command(
         before = marks_at(save)
         write(model, save)
         carry_marks(save, before)
+        if export_checks is not None:
+            _export(model, export_checks)
     _sign(save, sign)
     if json:
         screen.print_json(record_model(model, save))
@@ -137,6 +145,14 @@ def fit_command(
     screen.print_notes(model.encoder.notices_, quiet=quiet)
     screen.print_line(summarise_model(model))
     screen.print_line(f"Model: {save}")
+
+
+def _export(model: TableModel, path: Path) -> None:
+    from tellwhy.storage.folders import new_file
+    from tellwhy.views.exported_checks import write_checks
+
+    with new_file(path) as work:
+        work.write_text(write_checks(model), encoding="utf-8")
 
 
 def _sign(model: Path, secret: Path | None) -> None:
