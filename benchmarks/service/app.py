@@ -31,7 +31,7 @@ from tellwhy.kinds.table_model import fit_model
 from tellwhy.results.result import AlarmRule
 from tellwhy.results.store import save_result
 from tellwhy.storage.model_file import save
-from tellwhy.views.server.app_session import TABLE, make_result
+from tellwhy.views.server.app_session import PIECE, TABLE, make_result
 
 TITLE = "The page for analysts on a million rows"
 TOKEN = "a-token-of-the-benchmark"
@@ -94,7 +94,9 @@ def large_folder(place: Path, n: int) -> Path:
         opening=None,
         settings={**run.settings, **told},
     )
-    return save_result(result, place, add=lambda work: frame.to_parquet(work / TABLE, index=False))
+    return save_result(
+        result, place, add=lambda work: frame.to_parquet(work / TABLE, index=False, row_group_size=PIECE)
+    )
 
 
 def _moved(anomaly: Any, row: int) -> Any:

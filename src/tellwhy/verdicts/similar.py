@@ -38,6 +38,22 @@ def similar_anomalies(result: Result, place: int, most: int) -> list[tuple[Anoma
     return [(result.anomalies[at], float(likeness[at])) for at in order if likeness[at] >= LEAST_LIKE]
 
 
+def list_suspect_cells(findings: Sequence[Finding]) -> dict[int, set[str]]:
+    """By row: columns that a finding blames, whether or not it says how probably they are wrong.
+
+    Examples
+    --------
+    >>> list_suspect_cells([Finding("broken_relation", ["total", "price"], [3], surprise=12.0)])
+    {3: {'total'}}
+    """
+    known: dict[int, set[str]] = {}
+    for finding in findings:
+        if finding.surprise > 0 and finding.columns:
+            for row in finding.rows:
+                known.setdefault(int(row), set()).add(str(finding.columns[0]))
+    return known
+
+
 def wrong_cells(findings: Sequence[Finding]) -> dict[int, dict[str, tuple[float, Any]]]:
     """By row and column: how probable it is that a cell is wrong, and what it should hold.
 

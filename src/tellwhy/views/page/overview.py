@@ -131,12 +131,26 @@ class DataFinding:
     links: list[int]  # rows of it that have a card
 
 
-def show_findings(run: Result, limits: Limits) -> Panel | None:
-    """Return the panel of what was found, cause by cause."""
+def show_findings(run: Result, limits: Limits, decisions: Sequence[object] = ()) -> Panel | None:
+    """Return the panel of what was found, cause by cause.
+
+    Parameters
+    ----------
+    run, limits
+        What was found, and how much of it is shown.
+    decisions
+        Where findings can be rejected: of each the decision, "" where there is none, None where it cannot be.
+    """
     found = list_findings(run, limits)
     if not found:
         return None
-    return make_panel("findings", ("findings", "Findings"), findings=found, n_findings=len(run.findings))
+    return make_panel(
+        "findings",
+        ("findings", "Findings"),
+        findings=found,
+        n_findings=len(run.findings),
+        decisions=decisions,
+    )
 
 
 def list_findings(run: Result, limits: Limits) -> list[DataFinding]:

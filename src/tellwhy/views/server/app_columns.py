@@ -64,7 +64,8 @@ def measure_distribution(rows: RowTable, column: str) -> Distribution | None:
     if ends is None or not least < most:
         return None
     low, high = ends if ends[0] < ends[1] else (least, most)
-    place = "floor((x - ?) / ?)::INTEGER"
-    counted = f"SELECT least({N_BINS}, greatest(-1, {place})) AS k, count(*) FROM {cells} GROUP BY k"
-    counts = dict(rows.ask(counted, [low, (high - low) / N_BINS]))
+    inside = f"least({N_BINS - 1}, floor((x - ?) / ?)::INTEGER)"
+    place = f"CASE WHEN x < ? THEN -1 WHEN x > ? THEN {N_BINS} ELSE {inside} END"
+    counted = f"SELECT {place} AS k, count(*) FROM {cells} GROUP BY k"
+    counts = dict(rows.ask(counted, [low, high, low, (high - low) / N_BINS]))
     return Distribution(low, high, tuple(counts.get(k, 0) for k in range(-1, N_BINS + 1)), are_times)

@@ -223,6 +223,8 @@ def cells_of_row(session: Session, row: int, standing: Standing) -> list[Cell]:
         _cell(name, value, usual.get(name), wrong.get(name), standing.repairs.get((row, name)))
         for name, value in session.rows.cells_of(row).items()
     ]
+    blamed = session.suspect_cells.get(row, set())
+    cells = [replace(c, wrong=c.wrong or "suspect", is_likely=True) if c.name in blamed else c for c in cells]
     return sorted(cells, key=lambda cell: not cell.is_likely)
 
 

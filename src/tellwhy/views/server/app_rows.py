@@ -7,7 +7,9 @@ are kept as Parquet, stand beside them and are read for those rows only that are
 from __future__ import annotations
 
 import math
+import os
 import re
+import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,11 +27,7 @@ from tellwhy.views.server.app_view import SHOWN, View
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from tellwhy.kinds.decisions import Standing
-
-if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow as pa
 
     from tellwhy.kinds.decisions import Standing
 
@@ -98,12 +96,17 @@ class RowTable:
 
     def __init__(self, result: Result, cells: Path | None = None):
         duckdb = require("duckdb", "The list of rows")
-        self._base = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": 2})
+        spare = (
+            f"{tempfile.gettempdir()}/tellwhy-rows-{os.getpid()}"  # made where the memory does not suffice
+        )
+        settings = {"memory_limit": MEMORY, "threads": 2, "temp_directory": spare}
+        self._base = duckdb.connect(":memory:", config=settings)
         self.result = result
         self.numbers = number_anomalies(result)
         self.causes = _number_causes(result, self.numbers)
         self._add_rows()
         self.has_all_cells = cells is not None
+        self._file = cells
         self.columns: tuple[str, ...] = self._add_cells(cells)
         self._base.execute("CREATE TABLE decided (row BIGINT, verdict VARCHAR)")
         self._n_records = -1
@@ -236,13 +239,18 @@ class RowTable:
 
     def cells_of(self, row: int) -> dict[str, Any]:
         """The cells of one row, as the table has them; empty where they are not known."""
+        told = self._read_row(row)
+        return {} if told is None else dict(told.to_pylist()[0])
+
+    def _read_row(self, row: int) -> pa.Table | None:
+        """One row of the table; of a file, the piece that holds it is read and no other."""
+        if self._file is not None:
+            return _read_row_of_file(self._file, row)
         if not self.columns:
-            return {}
-        found = self._base.cursor().execute(
-            f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM cells WHERE {_quoted(ROW)} = ?", [row]
-        )
-        line = found.fetchone()
-        return {} if line is None else dict(zip(self.columns, line, strict=True))
+            return None
+        asked = f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM cells WHERE {_quoted(ROW)} = ?"
+        told = self._base.cursor().sql(asked, params=[row]).to_arrow_table()
+        return told if told.num_rows else None
 
     def rank_of(self, row: int) -> int:
         """The rank of a row, from 1; raise for one that was not scored."""
@@ -372,6 +380,19 @@ _SHOWN = {
     "explained": "e.place IS NOT NULL",
     "all": "true",
 }
+
+
+def _read_row_of_file(path: Path, row: int) -> pa.Table | None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, memory_map=True) as file:
+        first = 0
+        for group in range(file.metadata.num_row_groups):
+            n = file.metadata.row_group(group).num_rows
+            if first <= row < first + n:
+                return file.read_row_group(group, use_threads=False).slice(row - first, 1)
+            first += n
+    return None
 
 
 def _listed(line: tuple[Any, ...]) -> Listed:

@@ -14,7 +14,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.kinds.decisions import Decisions, Standing
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.results.store import load_result
-from tellwhy.verdicts.similar import wrong_cells
+from tellwhy.verdicts.similar import list_suspect_cells, wrong_cells
 from tellwhy.views.server.app_rows import RowTable
 from tellwhy.views.server.app_view import LIKELY
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tellwhy.verdicts.repair import Change
 
 REMEMBERED = 8  # rows that were judged alone
+PIECE = 16_384  # rows of a table that are read to show one of them
 TABLE = "table.parquet"  # in the folder of a result, the table as it was read, all rows
 PARQUET = (".parquet", ".pq")
 
@@ -90,6 +91,11 @@ class Session:
     def wrong_cells(self) -> dict[int, dict[str, tuple[float, Any]]]:
         """By row and column: how probable it is that a cell is wrong, and what it should hold."""
         return wrong_cells(self.result.findings)
+
+    @cached_property
+    def suspect_cells(self) -> dict[int, set[str]]:
+        """By row: columns that a finding blames."""
+        return list_suspect_cells(self.result.findings)
 
     @cached_property
     def cells(self) -> Path | None:
@@ -225,7 +231,7 @@ def make_result(source: Any, folder: Path, asked: dict[str, Any], model_file: Pa
     run, _ = explain_and_compare(load_table_model(place), table, model_file=place, **told)
 
     def add(work: Path) -> None:
-        write_stored_table(write_rows(table.frame), work / TABLE, index=False)
+        write_stored_table(write_rows(table.frame), work / TABLE, index=False, row_group_size=PIECE)
         write_report(run, work / "report.html")
 
     return save_run(run, folder, add=add)

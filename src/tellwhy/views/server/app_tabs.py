@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +72,11 @@ def _join(*panels: Panel | None) -> str:
 
 
 @dataclass(frozen=True)
-class FindingLine:
-    """A finding that can be rejected."""
+class Rejected:
+    """A finding whose cause is known to be no trouble: by which decision."""
 
-    place: int
-    text: Text
-    n_rows: str
-    decision: Decision | None
+    id: str
+    words: str
 
 
 @dataclass(frozen=True)
@@ -100,18 +98,17 @@ def _show_findings(session: Session, _query: Query) -> str:
 
     result = session.result
     standing = session.standing()
-    lines = []
-    for place, finding in enumerate(result.findings[: LIMITS.findings]):
-        if finding.surprise > 0 and finding.columns:
-            known = standing.causes.get(make_finding_mark(finding, "").cause)
-            n_rows = wording.count(finding.n_rows, "row")
-            lines.append(FindingLine(place, clip(finding.text, 200), n_rows, known))
+    decisions: list[Rejected | str | None] = []
+    for finding in result.findings[: LIMITS.findings]:
+        can_be = finding.surprise > 0 and len(finding.columns) > 0
+        known = standing.causes.get(make_finding_mark(finding, "").cause) if can_be else None
+        words = "" if known is None else "rejected" if known.verdict == "rejected" else "benign"
+        decisions.append(None if not can_be else "" if known is None else Rejected(known.id, words))
     repairs = session.repairs
     shown = [_make_repair_line(change, standing) for change in repairs[:MOST_REPAIRS]]
-    panels = _join(show_findings(result, LIMITS), show_groups(result, LIMITS))
+    panels = _join(show_findings(result, LIMITS, decisions), show_groups(result, LIMITS))
     return panels + fill(
         "app_findings.html.j2",
-        lines=lines,
         repairs=shown,
         n_repairs=len(repairs),
         n_accepted=sum(each.verdict == "accepted" for each in standing.repairs.values()),
@@ -272,7 +269,8 @@ def _compare(session: Session, other: str) -> str:
     if None in places:
         lacking = other if places[0] is None else session.folder.name
         raise InvalidParameter(f"{lacking} does not hold its table, so that nothing can be compared.")
-    words = difference_words(found := diff_tables(*map(str, places)))
+    found = replace(diff_tables(*map(str, places)), old=other, new=session.folder.name)
+    words = difference_words(found)
     said = fill("app_drift_words.html.j2", words=[wording.shorten(line, 400) for line in words])
     return said + _join(show_drift(found))
 

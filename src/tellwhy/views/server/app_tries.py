@@ -102,14 +102,15 @@ def show_what_if(session: Session, row: int, changes: Mapping[str, str], *, with
     frame = read_row(session, row)
     model = session.model()
     one = judge_one(model, frame, changes, with_checks=with_checks)
-    before = session.judged_alone(row)
+    known = session.anomaly(row) if with_checks else None  # it was looked at as data, too
+    before = session.judged_alone(row) if known is None else known
     figures = [
         Compared("score", wording.number(before.score), wording.number(one.score)),
         Compared("p-value", ranked.write_p(before.p_value), ranked.write_p(one.p_value)),
     ]
     told = _told(one)
-    is_odd = one.score > model.threshold
-    was_odd = before.score > model.threshold
+    is_odd = one.score > session.result.line
+    was_odd = before.score > session.result.line
     return fill(
         "app_what_if.html.j2",
         **told,
