@@ -41,13 +41,16 @@ def draw_distribution(
     width = (100 - 2 * MARGIN) / n_bins
     edges = [0.0, *(MARGIN + k * width for k in range(n_bins + 1)), 100.0]
     marks = []
-    for start, end, n in zip(edges[:-1], edges[1:], counts, strict=True):
+    for k, n in enumerate(counts):
+        start = edges[k]
+        end = edges[k + 1]
         height = (HEIGHT - 8) * (n / tallest) ** 0.5  # square root: few rows are seen beside many
         size = {"x": write_percent(start), "width": write_percent(max(end - start - 0.25, 0.1))}
         upward = {"y": f"{HEIGHT - height:.1f}", "height": f"{height:.1f}"}
-        marks.append(
-            element("rect", element("title", wording.count(n, "row")), class_="usual", **size, **upward)
-        )
+        is_beyond = k in (0, len(counts) - 1)
+        title = element("title", f"{wording.count(n, 'row')}{' beyond the axis' if is_beyond else ''}")
+        color = "rest" if is_beyond else "usual"
+        marks.append(element("rect", title, class_=color, **size, **upward))
     for tick in choose_ticks(low, high, 4):
         place = MARGIN + (100 - 2 * MARGIN) * (tick - low) / (high - low)
         marks.append(write_axis_text(place, HEIGHT + 16, write(tick), "middle"))

@@ -23,6 +23,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+THREADS = 6
 MOST_BYTES = 512 * MEBIBYTE  # of a file that is dropped onto the page
 
 
@@ -63,6 +64,10 @@ def make_app(
 @asynccontextmanager
 async def _live(app: App, _: Any) -> AsyncIterator[None]:
     """What the server leaves behind when it ends: nothing but results and decisions."""
+    from anyio.to_thread import current_default_thread_limiter
+
+    # Each thread keeps memory of its own: few of them serve one desk as well as forty.
+    current_default_thread_limiter().total_tokens = THREADS
     try:
         yield
     finally:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 SIGNS = {"=": "=", "!=": "<>", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "~": "contains"}
 _CONDITION = re.compile(r"\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*?)\s*")
+_DAY = re.compile(r"\d{4}-")
 OWN = ("rank", "row", "score", "p", "name")  # what rows can be sorted by besides the table's columns
-MEMORY = "192MB"
+MEMORY = "128MB"
 OF_ROWS = ("table", "graph")  # kinds whose anomalies are rows, each with a score
 ROW = "row number of tellwhy"  # the column of cells that numbers rows from 0
 
@@ -307,9 +308,9 @@ class RowTable:
             tests.append(test)
             values += value
         if view.search:
-            tests.append(self._search())
-            n_places = tests[-1].count("?")
-            values += [view.search] * n_places
+            test, found = self._search(view.search)
+            tests.append(test)
+            values += found
         is_needed = with_cells or view.where or view.search or view.columns or self._is_column(view.sort)
         join = f" LEFT JOIN cells c ON c.{_quoted(ROW)} = l.row" if self.columns and is_needed else ""
         rows = (
@@ -318,11 +319,29 @@ class RowTable:
         )
         return _Asked(rows, values)
 
-    def _search(self) -> str:
-        cells = ", ".join(f"c.{_quoted(name)}::VARCHAR" for name in self.columns)
-        places = f"concat_ws(' ', {cells})" if cells else "''"
-        told = "concat_ws(' ', 'row ' || l.row, e.name, e.said)"
-        return f"(contains(lower({told}), lower(?)) OR contains(lower({places}), lower(?)))"
+    def _search(self, text: str) -> tuple[str, list[Any]]:
+        """Where a text is looked for: in what is told of rows, and in their cells.
+
+        A text holds it, a number equals it, a date begins with it: to write a million numbers as text would
+        take seconds.
+        """
+        tests = ["contains(lower(concat_ws(' ', 'row ' || l.row, e.name, e.said)), lower(?))"]
+        values: list[Any] = [text]
+        for name, kind in self.kinds.items() if self.columns else ():
+            column = f"c.{_quoted(name)}"
+            if name == ROW or kind == "BOOLEAN":
+                continue
+            if kind == "VARCHAR":
+                tests.append(f"contains(lower({column}), lower(?))")
+                values.append(text)
+            elif kind.startswith(("TIMESTAMP", "DATE")):
+                if _DAY.match(text):
+                    tests.append(f"starts_with({column}::VARCHAR, ?)")
+                    values.append(text)
+            elif _is_number(text):
+                tests.append(f"{column} = ?")
+                values.append(float(text))
+        return f"({' OR '.join(tests)})", values
 
     def _condition(self, text: str) -> tuple[str, list[Any]]:
         """A condition on a column as a test and its values."""
