@@ -43,8 +43,8 @@ ON_GPU = ("input x gradient", "LRP epsilon", "LRP preset A")
 PEERS = ["zennit", "Captum"]
 ENDINGS = ("device", "numpy")  # where values end up
 RECORDED = (
-    "Later batches of ours repeat the ways that were chosen for the first one. No batch is recorded as a CUDA graph: "
-    "that is done from 24 equal batches on, where Python takes as long as the GPU. "
+    "Batches of ours are followed operation by operation here, as few of them are; what they take as compiled programs "
+    "stands on the page of `benchmarks.networks.gpu`. "
 )
 
 

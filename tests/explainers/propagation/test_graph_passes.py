@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tellwhy.explainers.propagation.engine import attention_products, graph_passes, program
+from tellwhy.explainers.propagation.engine import graph_passes, program
 from tellwhy.explainers.propagation.engine.graph_passes import (
     drop_copies,
     fold_batch_norm,
@@ -203,7 +203,7 @@ def test_attention_as_products_is_the_kernel(n_keys):
     c = torch.randn(2, 3, 5, 4, dtype=torch.float64)
     wanted = nn.functional.scaled_dot_product_attention(query, key, value)
     slopes = torch.autograd.grad(wanted, (query, key, value), c)
-    up, down = attention_products._attended, attention_products._handed_down
+    up, down = graph_passes._attended, graph_passes._handed_down
     out, totals, *_ = up(query, key, value, None, True)
     found = down(c, query, key, value, None, out, totals)
     torch.testing.assert_close(out, wanted, rtol=1e-12, atol=1e-13)
@@ -227,12 +227,12 @@ def test_operators_are_exchanged_for_functions():
     x, weight = torch.randn(5, 3, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64)
     up = aten._scaled_dot_product_flash_attention_for_cpu.default
     down = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-    handed = attention_products._handed_down
+    handed = graph_passes._handed_down
     products = {
-        up: lambda q, k, v: attention_products._attended(q, k, v)[:2],
+        up: lambda q, k, v: graph_passes._attended(q, k, v)[:2],
         down: lambda c, q, k, v, out, totals, *_: handed(c, q, k, v, None, out, totals)[:3],
     }
-    made = attention_products.written_out(graph_of(attends, x, weight), [x, weight], products)
+    made = graph_passes.written_out(graph_of(attends, x, weight), [x, weight], products)
     assert count(made, up, down) == 0
     for found, wanted in zip(made(x, weight), attends(x, weight), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-13)

@@ -35,10 +35,9 @@ from tellwhy.core.score import Floats
 from tellwhy.explainers.base import refuse_unknown
 from tellwhy.explainers.propagation.batches import Explained, explain_together
 from tellwhy.explainers.propagation.composites import Composite, check_operations
-from tellwhy.explainers.propagation.differentiable import explain_differentiably
-from tellwhy.explainers.propagation.engine.methods import Method, relevance_method
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
-from tellwhy.explainers.propagation.export import export, graphs
+from tellwhy.explainers.propagation.engine.steps import Method, relevance_method
+from tellwhy.explainers.propagation.graphs import explain_differentiably, export, graphs
 from tellwhy.explainers.propagation.ledger import latent_relevance, ledger, relevance_from_outputs
 from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result

@@ -15,7 +15,7 @@ from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, instance_of, none
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine.capture import ModulePaths
-from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs

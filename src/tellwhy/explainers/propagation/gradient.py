@@ -20,8 +20,8 @@ from torch.nn import Module
 
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
-from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.passes import run_forward
+from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs

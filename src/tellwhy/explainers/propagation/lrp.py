@@ -19,7 +19,7 @@ from tellwhy.explainers.propagation.composites import (
     every,
     without_biases,
 )
-from tellwhy.explainers.propagation.engine.methods import ATTENTION, BATCH_NORM, GATES
+from tellwhy.explainers.propagation.engine.steps import ATTENTION, BATCH_NORM, GATES
 from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Handover, Rule, flat, rule_named
 from tellwhy.scoring.network_passes import Device, Target
 

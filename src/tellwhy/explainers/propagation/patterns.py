@@ -29,8 +29,8 @@ from tellwhy.explainers.propagation.batches import batches, share_forward
 from tellwhy.explainers.propagation.composites import Composite
 from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.layers import LinearMap
-from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.passes import run_backward, run_forward
+from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.explainers.propagation.rules import Rule, quotient, z

@@ -40,10 +40,9 @@ from tellwhy.explainers.propagation.engine.calls import (
 from tellwhy.explainers.propagation.engine.decompositions import WRITTEN_OUT
 from tellwhy.explainers.propagation.engine.derivative_steps import HandoverStep
 from tellwhy.explainers.propagation.engine.kinds import KINDS, OTHERS
-from tellwhy.explainers.propagation.engine.methods import Current, Method
 from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of, reaches
 from tellwhy.explainers.propagation.engine.recording import run_and_record
-from tellwhy.explainers.propagation.engine.steps import Followed, collected, tapped
+from tellwhy.explainers.propagation.engine.steps import Current, Followed, Method, collected, tapped
 from tellwhy.explainers.propagation.engine.tokens import Lookup, TokenPlaces, run_constant, token_leaf
 from tellwhy.explainers.propagation.rules import Handover
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tellwhy.explainers.propagation.engine.attention import ARGUMENTS, DETACHED, FACTORS, portions
 from tellwhy.explainers.propagation.engine.calls import Call, Operation, is_traced
+from tellwhy.explainers.propagation.engine.decompositions import ARGUMENTS, DETACHED, FACTORS, portions
 from tellwhy.explainers.propagation.engine.layers import Normalisation
 from tellwhy.explainers.propagation.engine.steps import (
     Compute,

@@ -16,7 +16,7 @@ from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
 from tellwhy.explainers.propagation.engine.calls import Operation, is_traced, tensors_in
 from tellwhy.explainers.propagation.engine.capture import Capture, ModulePaths
 from tellwhy.explainers.propagation.engine.kinds import OUT_OF_SIGHT, RECOMPUTES, hint
-from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.engine.tokens import add_to_tokens
 from tellwhy.scoring.network_inputs import Inputs, check_one_a_row
 from tellwhy.scoring.network_outputs import tensor_of

@@ -24,9 +24,13 @@ from torch.fx import Graph, GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from tellwhy.explainers.propagation.engine.attention_products import attention_as_products
 from tellwhy.explainers.propagation.engine.calls import has_derivatives, is_traced
-from tellwhy.explainers.propagation.engine.graph_passes import allow_any_order, drop_copies, simplified
+from tellwhy.explainers.propagation.engine.graph_passes import (
+    allow_any_order,
+    attention_as_products,
+    drop_copies,
+    simplified,
+)
 
 Explained = Callable[..., list[Tensor]]  # tensors of a batch -> tensors of its result
 _READ = frozenset(("tolist", "numpy", "__array__", "item", "is_nonzero", "equal", "allclose"))
