@@ -22,7 +22,7 @@ from tellwhy.core.params import Rule, Rules, integer, real, seed
 from tellwhy.core.score import Floats
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine.differences import DifferenceMode, mark_rows
-from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs, read_inputs
