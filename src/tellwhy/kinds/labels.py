@@ -150,7 +150,7 @@ def train_on_texts(job: Job, source: Any, request: LabelsRequest) -> TextClassif
     columns = read_text_columns(source, request.text, request.label)
     if columns.labels is None:
         raise AssertionError("without a column of labels it is an error")
-    held = _hold_out(len(columns.texts), request.held_out, job.seed)
+    held = _hold_out(columns.labels, request.held_out, job.seed)
     rest = np.setdiff1d(np.arange(len(columns.texts)), held)
     find_classes(columns.labels[rest], "fit-svm")
     empty = ESTIMATORS[job.loss](
@@ -247,9 +247,15 @@ def _make_labels(column: NDArray[Any]) -> NDArray[Any]:
     return column if column.dtype.kind in "biu" else column.astype(str)
 
 
-def _hold_out(n: int, share: float, seed: int) -> Integers:
+def _hold_out(labels: NDArray[Any], share: float, seed: int) -> Integers:
+    """Draw texts to check labels on; of every class, one at least is left to learn from."""
+    n = len(labels)
     n_held = min(round(share * n), MOST_HELD, n - 2)  # two are left to learn from, of one class each
-    return np.sort(np.random.default_rng(seed).permutation(n)[: max(n_held, 0)])
+    drawn = np.random.default_rng(seed).permutation(n)
+    held = drawn[: max(n_held, 0)]
+    lost = np.setdiff1d(labels[held], labels[drawn[len(held) :]])
+    back = [np.flatnonzero(labels[held] == name)[0] for name in lost]
+    return np.sort(np.delete(held, back))
 
 
 def _tell_held(n_held: int, n_rest: int) -> str:

