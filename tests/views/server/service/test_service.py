@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 
 import jsonschema
 import numpy as np
@@ -184,6 +185,10 @@ def test_cards_and_health(client):
     metrics = client.get("/metrics").text
     assert 'tellwhy_requests_total{endpoint="/v1/models/{name}",status="404"}' in metrics
     page = client.get("/openapi.json").json()
+    for path, methods in page["paths"].items():
+        for endpoint in methods.values():
+            told = {each["name"] for each in endpoint.get("parameters", []) if each["in"] == "path"}
+            assert told == set(re.findall(r"{(\w+)}", path))
     assert page["paths"]["/v1/score"]["post"]["requestBody"]["content"]["application/json"]["example"]
 
 

@@ -269,14 +269,17 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     app.post("/v1/judge", openapi_extra=judged)(service.judge)
     app.get("/v1/models")(service.models)
     told = {"responses": described.refusals()}
-    app.get("/v1/models/{name}", openapi_extra=told)(service.model)
-    app.post("/v1/models/{name}:predict", openapi_extra=described.INSTANCES)(service.predict)
-    app.post("/v1/models/{name}:explain", openapi_extra=described.INSTANCES)(service.explanations)
+    of_model = "/v1/models/{name}"
+    app.get(of_model, openapi_extra=described.in_path(of_model, told))(service.model)
+    instances = described.in_path(of_model, described.INSTANCES)
+    app.post(f"{of_model}:predict", openapi_extra=instances)(service.predict)
+    app.post(f"{of_model}:explain", openapi_extra=instances)(service.explanations)
     app.get("/v2")(service.server_metadata)
     for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-        app.get(path, openapi_extra=told)(service.model_metadata)
-        app.get(f"{path}/ready", openapi_extra=told)(service.model_ready)
-        app.post(f"{path}/infer", openapi_extra=described.TENSORS)(service.infer)
+        about = described.in_path(path, told)
+        app.get(path, openapi_extra=about)(service.model_metadata)
+        app.get(f"{path}/ready", openapi_extra=about)(service.model_ready)
+        app.post(f"{path}/infer", openapi_extra=described.in_path(path, described.TENSORS))(service.infer)
     for path in ("/healthz", "/v2/health/live"):
         app.get(path)(service.alive)
     for path in ("/readyz", "/v2/health/ready"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tellwhy.views.server.service.bodies import ARROW, CSV, JSON
@@ -36,6 +37,13 @@ REFUSALS: dict[str, str] = {
     "429": "Too many requests wait; Retry-After says how long to wait.",
     "504": "No answer in time; the work was stopped.",
 }
+
+
+def in_path(path: str, told: Document) -> Document:
+    """The description of an endpoint, with the names that stand in its path."""
+    names = re.findall(r"\{(\w+)\}", path)
+    parts = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    return {**told, "parameters": [*parts, *told.get("parameters", [])]}
 
 
 def table_request(*settings: str) -> Document:
