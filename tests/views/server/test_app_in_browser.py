@@ -319,3 +319,29 @@ def test_a_server_that_is_killed_loses_no_mark_that_was_shown_as_saved(made, tmp
     written = Decisions(tmp_path / "run").standing()
     assert written.n_records >= len(saved)
     assert set(saved) <= set(written.rows)
+
+
+@pytest.mark.slow
+def test_a_part_of_a_series_is_enlarged(watch, tmp_path):
+    from views.server.test_app_kinds import series
+
+    from tellwhy.verdicts.run_io import save_run
+    from tellwhy.workflow import explain_events
+
+    server = Served(save_run(explain_events(series(), time="t"), tmp_path / "run"))
+    try:
+        page = watch(server)
+        page.click('.tabs a[data-tab="report"]')
+        lane = page.locator("svg.zoomable").first
+        box = lane.bounding_box()
+        middle = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + box["width"] * 0.5, middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.75, middle)
+        page.mouse.up()
+        left, _, width, _ = map(float, lane.get_attribute("viewBox").split())
+        assert (left, width) == (pytest.approx(450, abs=5), pytest.approx(225, abs=5))
+        lane.dblclick()
+        assert lane.get_attribute("viewBox").startswith("0 0 900")
+    finally:
+        server.end()

@@ -40,36 +40,6 @@
   );
   all("main section[id]").forEach((section) => watcher.observe(section));
 
-  // ---- lines of a series: a part of them, enlarged ------------------------------------------------------------
-  const lanes = all("svg.zoomable");
-  const ticks = one(".lanes .ticks");
-  const show = (left, width) => {
-    const size = lanes[0].viewBox.baseVal.height;
-    lanes.forEach((svg) => {
-      svg.setAttribute("viewBox", left + " 0 " + width + " " + size);
-      svg.querySelectorAll(".event-number").forEach((number) => {
-        const x = Number(number.getAttribute("x"));
-        number.setAttribute("transform", "translate(" + x + " 0) scale(" + width / 900 + " 1) translate(" + -x + " 0)");
-      });
-    });
-    if (ticks) ticks.hidden = width < 900;
-  };
-  lanes.forEach((svg) => {
-    let from = null;
-    const place = (event) => {
-      const box = svg.getBoundingClientRect();
-      const view = svg.viewBox.baseVal;
-      return view.x + (event.clientX - box.left) / box.width * view.width;
-    };
-    svg.addEventListener("pointerdown", (event) => { from = place(event); });
-    svg.addEventListener("pointerup", (event) => {
-      const to = place(event);
-      if (from !== null && Math.abs(to - from) > svg.viewBox.baseVal.width / 100) show(Math.min(from, to), Math.abs(to - from));
-      from = null;
-    });
-    svg.addEventListener("dblclick", () => show(0, 900));
-  });
-
   // ---- ranked rows -------------------------------------------------------------------------------------------
   const body = one("#ranked tbody");
   if (!body) return;

@@ -152,7 +152,7 @@ def _read_assets() -> dict[str, Markup]:
     parts = {
         "style": read_asset("style.css"),
         "theme": read_asset("theme.js"),
-        "script": read_asset("script.js"),
+        "script": read_asset("zoom.js") + read_asset("script.js"),
     }
     hashes = {name: _hash(text) for name, text in parts.items()}
     # No request can leave the page, and no script but these two can run, whatever a cell of the table holds.

@@ -33,6 +33,7 @@ ASSETS = {
     "style.css": "text/css",
     "app.css": "text/css",
     "theme.js": "text/javascript",
+    "zoom.js": "text/javascript",
     "app.js": "text/javascript",
 }
 COOKIE = "tellwhy"

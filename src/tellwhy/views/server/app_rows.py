@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from tellwhy.core.optional import require
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.verdicts.headline import group_entries
+from tellwhy.views.server.app_query import ROW, quote, write_condition, write_search
 from tellwhy.views.server.app_view import SHOWN, View
 
 if TYPE_CHECKING:
@@ -31,13 +31,9 @@ if TYPE_CHECKING:
 
     from tellwhy.kinds.decisions import Standing
 
-SIGNS = {"=": "=", "!=": "<>", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "~": "contains"}
-_CONDITION = re.compile(r"\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*?)\s*")
-_DAY = re.compile(r"\d{4}-")
 OWN = ("rank", "row", "score", "p", "name")  # what rows can be sorted by besides the table's columns
 MEMORY = "128MB"
 OF_ROWS = ("table", "graph")  # kinds whose anomalies are rows, each with a score
-ROW = "row number of tellwhy"  # the column of cells that numbers rows from 0
 
 
 @dataclass(frozen=True)
@@ -149,7 +145,7 @@ class RowTable:
         if cells is not None:
             path = str(cells).replace("'", "''")
             self._base.execute(
-                f"CREATE VIEW cells AS SELECT file_row_number AS {_quoted(ROW)}, * "
+                f"CREATE VIEW cells AS SELECT file_row_number AS {quote(ROW)}, * "
                 f"EXCLUDE (file_row_number) FROM read_parquet('{path}', file_row_number = true)"
             )
         elif self.result.table_rows is not None and len(self.result.table_rows) == len(self.numbers):
@@ -180,7 +176,7 @@ class RowTable:
     def page(self, view: View) -> Page:
         """The lines that a view asks for."""
         asked = self._asked(view)
-        names = ", ".join(f"c.{_quoted(name)}" for name in self._checked(view.columns))
+        names = ", ".join(f"c.{quote(name)}" for name in self._checked(view.columns))
         told = "l.row, l.rank, l.score, l.alarm, e.place, d.verdict, e.cause, count(*) OVER () AS n_rows"
         lines = f"SELECT {told}, 1 AS n_alike{', ' + names if names else ''} {asked.rows}"
         if view.group:
@@ -210,7 +206,7 @@ class RowTable:
 
         if not self.columns:
             return None
-        asked = f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM cells WHERE {_quoted(ROW)} = ?"
+        asked = f"SELECT * EXCLUDE ({quote(ROW)}) FROM cells WHERE {quote(ROW)} = ?"
         told = self._base.cursor().sql(asked, params=[row]).to_arrow_table()
         return frame_from_arrow(told) if told.num_rows else None
 
@@ -220,7 +216,7 @@ class RowTable:
 
     def name_column(self, name: str) -> str:
         """A column of the table as it stands in a query; raise for one that is not there."""
-        return _quoted(self._checked([name])[0])
+        return quote(self._checked([name])[0])
 
     def main_columns(self) -> list[str]:
         """Columns that are first reasons, the most frequent first."""
@@ -249,7 +245,7 @@ class RowTable:
             return _read_row_of_file(self._file, row)
         if not self.columns:
             return None
-        asked = f"SELECT * EXCLUDE ({_quoted(ROW)}) FROM cells WHERE {_quoted(ROW)} = ?"
+        asked = f"SELECT * EXCLUDE ({quote(ROW)}) FROM cells WHERE {quote(ROW)} = ?"
         told = self._base.cursor().sql(asked, params=[row]).to_arrow_table()
         return told if told.num_rows else None
 
@@ -271,7 +267,7 @@ class RowTable:
     def rows_of(self, view: View) -> Any:
         """All rows of a view with their cells, as an Arrow table: for a file."""
         asked = self._asked(view, with_cells=True)
-        names = [f"c.{_quoted(name)} AS {_quoted(_own_name(name))}" for name in self.columns]
+        names = [f"c.{quote(name)} AS {quote(_own_name(name))}" for name in self.columns]
         told = [
             "l.row",
             "l.rank",
@@ -304,65 +300,20 @@ class RowTable:
             tests.append("e.cause = ?")
             values.append(view.cause)
         if view.where:
-            test, value = self._condition(view.where)
+            test, found = write_condition(view.where, self.columns)
             tests.append(test)
-            values += value
+            values += found
         if view.search:
-            test, found = self._search(view.search)
+            test, found = write_search(view.search, self.kinds if self.columns else {})
             tests.append(test)
             values += found
         is_needed = with_cells or view.where or view.search or view.columns or self._is_column(view.sort)
-        join = f" LEFT JOIN cells c ON c.{_quoted(ROW)} = l.row" if self.columns and is_needed else ""
+        join = f" LEFT JOIN cells c ON c.{quote(ROW)} = l.row" if self.columns and is_needed else ""
         rows = (
             "FROM listed l LEFT JOIN explained e USING (row) LEFT JOIN decided d USING (row)"
             f"{join} WHERE {' AND '.join(tests)}"
         )
         return _Asked(rows, values)
-
-    def _search(self, text: str) -> tuple[str, list[Any]]:
-        """Where a text is looked for: in what is told of rows, and in their cells.
-
-        A text holds it, a number equals it, a date begins with it: to write a million numbers as text would
-        take seconds.
-        """
-        tests = ["contains(lower(concat_ws(' ', 'row ' || l.row, e.name, e.said)), lower(?))"]
-        values: list[Any] = [text]
-        for name, kind in self.kinds.items() if self.columns else ():
-            column = f"c.{_quoted(name)}"
-            if name == ROW or kind == "BOOLEAN":
-                continue
-            if kind == "VARCHAR":
-                tests.append(f"contains(lower({column}), lower(?))")
-                values.append(text)
-            elif kind.startswith(("TIMESTAMP", "DATE")):
-                if _DAY.match(text):
-                    tests.append(f"starts_with({column}::VARCHAR, ?)")
-                    values.append(text)
-            elif _is_number(text):
-                tests.append(f"{column} = ?")
-                values.append(float(text))
-        return f"({' OR '.join(tests)})", values
-
-    def _condition(self, text: str) -> tuple[str, list[Any]]:
-        """A condition on a column as a test and its values."""
-        # A column's name may hold a sign: the longest name that fits is meant.
-        names = sorted((n for n in self.columns if text.startswith(n)), key=len, reverse=True)
-        shape = _CONDITION.fullmatch(text[len(names[0]) :]) if names else None
-        if shape is None:
-            raise InvalidParameter(
-                f"{text!r} is no condition on a column. Write one as: age > 40, city = Oslo, city ~ osl "
-                "(holds it), or age = (is missing)."
-            )
-        column = f"c.{_quoted(names[0])}"
-        sign = shape["sign"]
-        value = shape["value"]
-        if not value:
-            return f"{column} IS {'NOT ' if sign == '!=' else ''}NULL", []
-        if sign == "~":
-            return f"contains(lower({column}::VARCHAR), lower(?))", [value]
-        if _is_number(value):
-            return f"try_cast({column} AS DOUBLE) {SIGNS[sign]} ?", [float(value)]
-        return f"{column}::VARCHAR {SIGNS[sign]} ?", [value]
 
     def _order(self, view: View) -> str:
         name = view.sort.removeprefix("-")
@@ -370,7 +321,7 @@ class RowTable:
         if name in OWN:
             place = {"name": "e.name", "p": "e.p"}.get(name, f"l.{name}")
         else:
-            place = f"c.{_quoted(self._checked([name])[0])}"
+            place = f"c.{quote(self._checked([name])[0])}"
         return f"ORDER BY {place} {down} NULLS LAST, l.rank"
 
     def _is_column(self, sort: str) -> bool:
@@ -461,10 +412,6 @@ def _said(anomaly: Anomaly) -> str:
     return "; ".join(reason.text for reason in anomaly.reasons)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _own_name(name: str) -> str:
     """The name of a column in a file beside those that are told of rows."""
     return (
@@ -472,10 +419,3 @@ def _own_name(name: str) -> str:
         if name in ("row", "rank", "score", "p_value", "flagged", "decided", "reasons")
         else name
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
