@@ -35,19 +35,20 @@ AIMS = {
 }
 TWINS = [
     ("inputs of a network", "one: `scoring/network_inputs.py`, `Inputs` and `read_inputs`"),
-    ("outputs of a model", "one file, `scoring/predictions.py`; margins and log-odds stay two readers"),
+    (
+        "outputs of a model",
+        "two readers that share nothing: margins and predictions (`scoring/predictions.py`), log-odds of classes "
+        "(`scoring/class_scores.py`)",
+    ),
     ("a column moved, the mover ranked", "one: `scoring/moved_columns.py`"),
     ("w(x − m)", "one file: `decomposition/linear_relevance.py`"),
-    (
-        "PatchDTD and PatchRelevance",
-        "two in one file: PatchDTD explains any model of patches, PatchRelevance a `PatchModel`, which knows more",
-    ),
+    ("PatchDTD and PatchRelevance", "one: PatchDTD is PatchRelevance of a sum over patches, `PatchSum`"),
     ("comparisons of explainers", "one: `evaluation/compare.py`"),
     ("pooling of distances", "one: `scoring/one_class.py`; `one_class_torch.py` is it on a device"),
     (
         "tables as numbers and back",
-        "two: levels by number (`TableCodes`) and one column per value (`RowSpace`) serve different searches; "
-        "they read tables by one function",
+        "two: levels by number (`TableCodes`), where a truth value is a level and an unseen value an error, and one "
+        "column per value (`RowSpace`), where it is a number and all zeros; they read tables by one function",
     ),
     ("the lower half of scores", "one: `lower_half` of `scoring/reference_rows.py`"),
     (
@@ -61,6 +62,25 @@ TWINS = [
         "one each: `Windows` of `data/pieces.py`, `replacement_row` of `explainers/rows.py`",
     ),
     ("Cholesky factors of a regression", "one: `surrogate/_compiled_conditionals.py`"),
+]
+
+QUESTIONS = [
+    (
+        "Where is equation 6 of One-Class DTD?",
+        "CONTRIBUTING (row `explainers/`), `decomposition/__init__`, `scoring/one_class.py`",
+        "its docstring, line 10: R_i = Σ_j Δ_j (x_i − u_ji)²/r_j²; `relevance`, then `_of_kernel` below",
+    ),
+    (
+        "What happens to a row that a one-class model was trained on, in AnomalyShapley?",
+        "CONTRIBUTING, `shapley/__init__`, `anomaly_shapley.py` (`leaves_rows_out`), `scoring/one_class.py`",
+        "its docstring, line 14: the row does without its own support point, all other weights become "
+        "α_j/(1 − α_i); `RowScores` of `counterfactuals/row_scores.py` hands it on",
+    ),
+    (
+        "How is α drawn in DMM-MEN?",
+        "CONTRIBUTING, `surrogate/__init__`, `sampler.py` (the table), `_compiled_conditionals.py`",
+        "`draw_alpha`: Gamma(e + J − 1, rate f − Σ log(1 − u_j)); what the supplement prints instead is said",
+    ),
 ]
 
 
@@ -248,6 +268,12 @@ def main() -> None:
             (
                 "Thirteen ideas were built twice or more.",
                 pd.DataFrame(TWINS, columns=["idea", "now"]),
+            ),
+            (
+                "Three questions, and the files that lead from CONTRIBUTING to their answer. They were followed by "
+                "one of those who work on these files, in less than a minute each; nobody who had never seen the "
+                "code was asked.",
+                pd.DataFrame(QUESTIONS, columns=["question", "files, in order", "answer"]),
             ),
         ]
         publish("house_methods", "Where the code of a method stands", parts)

@@ -343,6 +343,7 @@ class AnomalyShapley(BackgroundExplainer):
     (1, True)
     """
 
+    # A support point at distance 0 would take nearly all of the score: a training row does without itself.
     leaves_rows_out = True
     calls_in_batches = True
     only_anomalies = True
