@@ -120,7 +120,7 @@ def test_localisation_is_the_share_of_moved_cells_in_the_error_of_the_slow_netwo
     from tellwhy.detectors.networks.training import take_one_network
     from tellwhy.scoring.moved_columns import MovedCells
 
-    monkeypatch.setattr(vae_training, "row_batches", lambda n, *_: [slice(0, 7), slice(7, n)])
+    monkeypatch.setattr(vae_training, "cut_batches", lambda n, *_: [slice(0, 7), slice(7, n)])
     Z = scaled(fitted, rows_for(fitted))
     cells = MovedCells.drawn(len(Z), Z.shape[1], np.random.default_rng(1))
     stack = take_one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
