@@ -22,7 +22,7 @@ def test_the_nearest_earlier_window(width, known):
 
 def test_runs_means_and_two_windows():
     x = np.random.default_rng(0).integers(0, 3, 200).astype(float)
-    np.testing.assert_array_equal(_compiled.run_lengths(x), slow.run_lengths(x))
+    np.testing.assert_array_equal(measures.count_run_lengths(x), slow.run_lengths(x))
     np.testing.assert_allclose(measures.average_until(x, 7), slow.mean_until(x, 7), rtol=1e-12)
     np.testing.assert_allclose(
         evidence.compute_window_means(x, 20)[19:], slow.window_means(x, 20, 8), rtol=1e-12

@@ -58,13 +58,3 @@ def find_nearest_earlier(windows, keys, places, apart, known):
             best = min(best, total)
         out[i] = math.sqrt(best) if best < np.inf else 0.0
     return out
-
-
-@njit(nogil=True, cache=True)
-def run_lengths(values):
-    """Length of the run of equal values that ends at each place."""
-    out = np.ones(len(values))
-    for i in range(1, len(values)):
-        if values[i] == values[i - 1]:
-            out[i] = out[i - 1] + 1
-    return out

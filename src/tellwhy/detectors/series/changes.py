@@ -7,9 +7,8 @@ from scipy import stats
 from scipy.ndimage import uniform_filter1d
 
 from tellwhy.core.score import Floats
-from tellwhy.detectors.series._compiled import run_lengths
 from tellwhy.detectors.series.cycles import Cycle
-from tellwhy.detectors.series.measures import average_until, surprise
+from tellwhy.detectors.series.measures import average_until, count_run_lengths, surprise
 
 SCALES = (32, 128)  # readings in each of the two windows
 AROUND = 65  # readings whose mean a crossing crosses
@@ -88,7 +87,7 @@ DEGREES = 5  # of freedom of the law of bends
 
 def measure_long_runs(x: Floats, block: int, usual_part: slice) -> Floats:
     """Surprise at the length of the run of equal readings that ends at each place."""
-    lengths = run_lengths(x)
+    lengths = count_run_lengths(x)
     return surprise(np.where(lengths > 2, lengths, 0.0), block, usual_part, LEAST_RUN)
 
 

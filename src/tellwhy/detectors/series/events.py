@@ -13,11 +13,10 @@ import numpy as np
 
 from tellwhy.core.score import Floats, Integers
 from tellwhy.detectors.series import changes as change
-from tellwhy.detectors.series._compiled import run_lengths
 from tellwhy.detectors.series.cycles import Cycle
 from tellwhy.detectors.series.descriptions import Description, describe, make_scene
 from tellwhy.detectors.series.evidence import DETECTORS, Evidence, Pace, gather, gather_trend_evidence
-from tellwhy.detectors.series.measures import filled
+from tellwhy.detectors.series.measures import count_run_lengths, filled
 from tellwhy.detectors.series.monitoring import judge_together
 
 MOST_EXPECTED = 2.5  # false events, of an event worth a look
@@ -364,7 +363,7 @@ def name_event(
 
 def _stuck(x: Floats, start: int, end: int) -> Description | None:
     """A run of equal readings that no earlier one comes near to."""
-    runs = run_lengths(x)
+    runs = count_run_lengths(x)
     last = start + int(runs[start : min(end + 1 + LEAST_RUN, len(x))].argmax())
     while last + 1 < len(x) and x[last + 1] == x[last]:
         last += 1

@@ -111,3 +111,18 @@ def log_expected(
     beyond = np.maximum(surprises - max(low, lowest), 0.0)
     n_blocks = max(n_judged // width, 5)
     return np.asarray(math.log10(n_blocks * QUIET) - weight * np.log10(1 + beyond / (weight * scale)))
+
+
+def count_run_lengths(values: Floats) -> Floats:
+    """Length of the run of equal values that ends at each place.
+
+    Examples
+    --------
+    >>> count_run_lengths(np.array([2.0, 2.0, 5.0, 5.0, 5.0]))
+    array([1., 2., 1., 2., 3.])
+    """
+    places = np.arange(len(values))
+    is_new = np.ones(len(values), dtype=bool)
+    is_new[1:] = values[1:] != values[:-1]
+    first = np.maximum.accumulate(np.where(is_new, places, 0))
+    return (places - first + 1).astype(np.float64)
