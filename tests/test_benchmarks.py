@@ -73,3 +73,32 @@ def test_every_script_reads_its_options_with_the_shared_call():
 def test_links_lead_somewhere(path):
     for target in LINK.findall(path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def names_in(path):
+    """Names that a module defines or imports at its top."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {each.asname or each.name for each in node.names}
+        else:
+            found |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return found
+
+
+def test_what_benchmarks_import_is_there():
+    """Without running them: most need data and minutes."""
+    for path in sorted((ROOT / "benchmarks").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            top = {"benchmarks": ROOT, "tellwhy": ROOT / "src"}.get(node.module.split(".")[0])
+            if top is None:
+                continue
+            place = top.joinpath(*node.module.split("."))
+            assert place.with_suffix(".py").is_file() or place.is_dir(), f"{path}: {node.module}"
+            if place.with_suffix(".py").is_file():
+                missing = {each.name for each in node.names} - names_in(place.with_suffix(".py"))
+                assert not missing, f"{path}: {node.module} has no {missing}"

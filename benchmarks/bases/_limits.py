@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.bases._read_sets import Rows
+from benchmarks.bases._sets import Rows
 from tellwhy.bases.objectives import compute_kernel_of_pairs
 
 ROWS, STEPS, STARTS = 400, 1_500, 2

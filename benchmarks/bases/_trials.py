@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.bases._limits import other_learners
-from benchmarks.bases._read_sets import Rows
+from benchmarks.bases._sets import Rows
 from benchmarks.bases._watched import Watched
 from benchmarks.bases.kernel_bases import Task, transfer_splits, whole_features
 from tellwhy.bases.adaptation import make_objective

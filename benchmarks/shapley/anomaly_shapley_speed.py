@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.shapley._detectors_and_methods import DETECTORS, SETS, WIDE, fitted, injected, split
-from benchmarks.shapley._read_published import SECONDS
+from benchmarks.shapley._published import SECONDS
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES
 from benchmarks.shared.results import machine, publish

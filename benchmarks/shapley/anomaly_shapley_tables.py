@@ -29,7 +29,7 @@ from benchmarks.shapley._cells import (
 )
 from benchmarks.shapley._detectors_and_methods import DETECTORS, ROWS, SETS, Measured, fitted, split
 from benchmarks.shapley._figure import draw
-from benchmarks.shapley._read_published import BY_GAMMA, BY_METHOD, CHARACTERISTICS, METHODS, SECONDS
+from benchmarks.shapley._published import BY_GAMMA, BY_METHOD, CHARACTERISTICS, METHODS, SECONDS
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from benchmarks.shared.units import finished

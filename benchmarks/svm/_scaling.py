@@ -16,7 +16,7 @@ import pandas as pd
 
 from benchmarks.shared.places import IMAGES, RESULTS
 from benchmarks.shared.results import publish
-from benchmarks.svm._read_sets import Split, lshtc_look_alike
+from benchmarks.svm._sets import Split, lshtc_look_alike
 from tellwhy.core.errors import NotConverged
 
 CORES = len(os.sched_getaffinity(0))

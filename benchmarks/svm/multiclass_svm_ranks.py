@@ -19,7 +19,7 @@ import pandas as pd
 
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.svm._ranks import TOLS, in_ranks
-from benchmarks.svm._read_sets import naics2017_whole
+from benchmarks.svm._sets import naics2017_whole
 from benchmarks.svm._scaling import (
     BUNDLES,
     COUNTS,

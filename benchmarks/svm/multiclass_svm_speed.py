@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
-from benchmarks.svm._read_sets import Split, lshtc_look_alike, naics2017_whole, news20
+from benchmarks.svm._sets import Split, lshtc_look_alike, naics2017_whole, news20
 from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM
 
 SUBOPTIMAL = 1e-3

@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES, RESULTS
 from benchmarks.shared.results import publish
-from benchmarks.svm._read_sets import SETS, Split
+from benchmarks.svm._sets import SETS, Split
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
 from tellwhy.classifiers.svm.interior_point import MOST_FEATURES
 from tellwhy.core.errors import NotConverged

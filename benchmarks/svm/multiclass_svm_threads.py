@@ -18,7 +18,7 @@ import pandas as pd
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.svm._ceiling import ceiling
 from benchmarks.svm._ranks import TOLS
-from benchmarks.svm._read_sets import Split, naics2017_whole, news20
+from benchmarks.svm._sets import Split, naics2017_whole, news20
 from benchmarks.svm._scaling import (
     BUNDLES,
     COUNTS,

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
-from benchmarks.texts._read_sets import TextSet, text_sets
+from benchmarks.texts._sets import TextSet, text_sets
 from tellwhy.core.optional import is_there
 from tellwhy.kinds.model import find_kind, fit
 from tellwhy.kinds.text_columns import MEANINGS, TextModel
