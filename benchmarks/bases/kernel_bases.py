@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.bases._units import KINDS, key_of, units
 from benchmarks.bases._limits import exact_accuracy, least_errors
 from benchmarks.bases._sets import READERS, Rows, load, prepare
 from benchmarks.bases._softmax import accuracies
+from benchmarks.bases._units import KINDS, key_of, units
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.units import finished
 from tellwhy.bases.adaptation import make_objective

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.bases._trials import TRIALS
 from benchmarks.bases._option_units import PARTS, SETS
 from benchmarks.bases._sets import load
+from benchmarks.bases._trials import TRIALS
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.units import finished
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.shared.arguments import arguments
-from benchmarks.svm._sets import lshtc_look_alike
 from benchmarks.svm._scaling import CORES, Tell, measured, stored
+from benchmarks.svm._sets import lshtc_look_alike
 from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.classifiers.svm.training.run import train
 

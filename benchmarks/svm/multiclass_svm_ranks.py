@@ -19,7 +19,6 @@ import pandas as pd
 
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.svm._ranks import TOLS, in_ranks
-from benchmarks.svm._sets import naics2017_whole
 from benchmarks.svm._scaling import (
     BUNDLES,
     COUNTS,
@@ -34,6 +33,7 @@ from benchmarks.svm._scaling import (
     measured,
     stored,
 )
+from benchmarks.svm._sets import naics2017_whole
 
 WW_TOL = TOLS["ww"]
 EPOCHS = 3

@@ -18,7 +18,6 @@ import pandas as pd
 from benchmarks.shared.arguments import arguments, option
 from benchmarks.svm._ceiling import ceiling
 from benchmarks.svm._ranks import TOLS
-from benchmarks.svm._sets import Split, naics2017_whole, news20
 from benchmarks.svm._scaling import (
     BUNDLES,
     COUNTS,
@@ -32,6 +31,7 @@ from benchmarks.svm._scaling import (
     kept,
     measured,
 )
+from benchmarks.svm._sets import Split, naics2017_whole, news20
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, WestonWatkinsSVM, choose_c
 
 WW_TOL = TOLS["ww"]
