@@ -56,6 +56,7 @@ EXAMPLES = [
     Reason("mail", "", (), 0.5, kind="words", facts={"is_empty": True, "words": []}),
     Reason("TSH", 1.0, [], 0.5, kind="as_written", facts={"text": "TSH = 1, says an older version"}),
 ]
+TWO = {"old": "jan.csv", "new": "feb.csv", "n_rows": [500, 1]}
 NONE: dict = {"levels": {}, "n_more": 0}
 SAID = [
     Notice("odd_together"),
@@ -82,6 +83,8 @@ SAID = [
             "shares": [["DE", 0.5, 0.25], ["FR", 0.2, 0.2]],
         },
     ),
+    Notice("columns_drifted", {"n": 6, "n_drifted": 2, **TWO}),
+    Notice("columns_drifted", {"n": 1, "n_drifted": 0, **TWO}),
     Notice("levels_moved", {"new": NONE, "gone": NONE, "shares": [["DE", 0.5, 0.25]]}),
     Notice("as_written", {"text": "What an older version said."}),
 ]
@@ -94,6 +97,15 @@ MEDIA_REASONS = [
     Reason("zorgon", None, (), 0.4, kind="word", facts={"is_present": True}),
     Reason("dear", None, (), 0.4, kind="word", facts={"is_present": False}),
     Reason("age", None, [1.5, 3.0], 0.4, kind="coefficient", facts={"coefficient": 2.2, "effect": 4.0}),
+    Reason(
+        "price where land = US",
+        None,
+        [],
+        1.0,
+        kind="moved",
+        facts={"said": "median_moved", "before": 40.0, "after": 50.0},
+        is_share=False,
+    ),
 ]
 EVENT = {"what": "spike", "first": "2024-03-04 03:10", "last": "2024-03-04 03:10", "n": 1, "size": 58.6}
 EVENT |= {"expected": 101.4, "expected_false": 0.02, "others": []}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,15 +11,13 @@ import pandas as pd
 
 from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.params import real, validate_value
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
 from tellwhy.data.columns.dates import Dates, WrittenDates, describe_order, write_iso
 from tellwhy.data.columns.reading import Role, read_dates
 from tellwhy.data.columns.roles import ReadColumns
-from tellwhy.data.table import TableLike
-from tellwhy.kinds.table_rows import read_as_told, read_source
+from tellwhy.kinds.table_rows import read_as_told
 from tellwhy.verdicts.column_drift import Drift, compare_hours, compare_missing, compare_values
 from tellwhy.verdicts.samples import adjust_p_values
 from tellwhy.words.numbers import write_value
@@ -76,59 +73,6 @@ class Difference:
         return [drift for drift in self.drifts if drift.drifted]
 
 
-def diff_tables(
-    old: str | Path | TableLike,
-    new: str | Path | TableLike,
-    *,
-    exclude: Sequence[str] = (),
-    category: Sequence[str] = (),
-    number: Sequence[str] = (),
-    date: Sequence[str] = (),
-    text: Sequence[str] = (),
-    by: Sequence[str] = (),
-    level: float = LEVEL,
-    random_state: int = 0,
-) -> Difference:
-    """Tell what changed from one table to another: values, levels, missing cells, columns, how they are read.
-
-    Numbers and dates are compared by Kolmogorov–Smirnov, levels by chi-square and by the chance of levels
-    that one table lacks, missing cells by Fisher's test. p-values are corrected for their number (Holm).
-
-    Parameters
-    ----------
-    old, new
-        A file, or a table in memory.
-    exclude
-        Columns to leave out.
-    category, number, date, text
-        Columns to read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
-    by
-        Columns such as a country: rows are compared with those of the same one, so that a table with more of
-        one country has not drifted in all else.
-    level
-        Chance that anything is said to have drifted though nothing has.
-    random_state
-        Seed of the 200,000 rows whose numbers are compared where a table has more.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> january = pd.DataFrame({"price": rng.normal(20, 2, 500), "size": rng.normal(size=500)})
-    >>> february = pd.DataFrame({"price": rng.normal(25, 2, 500), "size": rng.normal(size=500)})
-    >>> [drift.column for drift in diff_tables(january, february).drifted]
-    ['price']
-    """
-    validate_value("diff_tables", "level", level, real(0, 1, closed="neither"))
-    tables = [read_source(old), read_source(new)]
-    stage("reading columns")
-    told = {"category": category, "number": number, "date": date, "text": text}
-    shared = _list_shared(tables[0], tables[1], set(exclude))
-    told = {kind: _choose_entries(entries, shared, set(exclude)) for kind, entries in told.items()}
-    first = read_as_told(tables[0].frame[shared], None, told)
-    pair = _read_pair(first, tables[1].frame[shared], told)
-    return _compare_pair(tables[0], tables[1], pair, exclude=exclude, level=level, seed=random_state, by=by)
-
-
 def diff_from_read(
     old: Table,
     known: ReadColumns,
@@ -154,27 +98,28 @@ def diff_from_read(
         Of the rows that are compared where there are many.
     """
     nothing: dict[str, list[str]] = {kind: [] for kind in ("category", "number", "date", "text")}
-    shared = [name for name in _list_shared(old, new, set()) if name in known.frame.columns]
+    shared = [name for name in list_shared(old, new, set()) if name in known.frame.columns]
     first = ReadColumns(
         known.frame[shared], {name: known.roles[name] for name in shared}, list(known.notices)
     )
-    pair = _read_pair(first, new.frame[shared], nothing)
+    pair = read_pair(first, new.frame[shared], nothing)
     alike = [name for name in shared if name not in pair.changed]
     frame = pair.new.frame.assign(**{name: cleaned[name].array for name in alike})
     pair = replace(pair, new=replace(pair.new, frame=frame))
-    return _compare_pair(old, new, pair, exclude=(), level=level, seed=seed)
+    return compare_pair(old, new, pair, exclude=(), level=level, seed=seed)
 
 
-def _compare_pair(
+def compare_pair(
     old: Table,
     new: Table,
-    pair: _Pair,
+    pair: Pair,
     *,
     exclude: Sequence[str],
     level: float,
     seed: int,
     by: Sequence[str] = (),
 ) -> Difference:
+    """Compare what two tables share, column by column, or segment by segment."""
     stage("comparing columns")
     found = _Comparison(pair, np.random.default_rng(seed))
     drifts = found.drifts()
@@ -198,7 +143,7 @@ def _compare_pair(
     )
 
 
-def _compare_by(pair: _Pair, by: Sequence[str], done: set[str], seed: int) -> list[Drift]:
+def _compare_by(pair: Pair, by: Sequence[str], done: set[str], seed: int) -> list[Drift]:
     """Comparisons of all other columns within each segment."""
     rng = np.random.default_rng(seed)
     names = [name for name in pair.old.frame.columns if name not in done]
@@ -206,7 +151,7 @@ def _compare_by(pair: _Pair, by: Sequence[str], done: set[str], seed: int) -> li
     for segment in find_shared_segments(pair.old.frame, pair.new.frame, by):
         old = replace(pair.old, frame=pair.old.frame[names].iloc[segment.old])
         new = replace(pair.new, frame=pair.new.frame[names].iloc[segment.new])
-        drifts = _Comparison(_Pair(old, new, pair.changed), rng).drifts()
+        drifts = _Comparison(Pair(old, new, pair.changed), rng).drifts()
         found += [replace(drift, segment=segment.words) for drift in drifts]
     return found
 
@@ -216,7 +161,7 @@ def _list_only_in(one: Table, other: Table, exclude: Sequence[str]) -> list[str]
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
+class Pair:
     """The columns that both tables have, read; and those that are read otherwise in the new one."""
 
     old: ReadColumns
@@ -224,7 +169,7 @@ class _Pair:
     changed: dict[str, tuple[str, str]]
 
 
-def _list_shared(old: Table, new: Table, exclude: set[str]) -> list[str]:
+def list_shared(old: Table, new: Table, exclude: set[str]) -> list[str]:
     """Columns that both tables have; at least one."""
     shared = [name for name in old.frame.columns if name in new.frame.columns and name not in exclude]
     if not shared:
@@ -236,7 +181,7 @@ def _list_shared(old: Table, new: Table, exclude: set[str]) -> list[str]:
     return shared
 
 
-def _read_pair(first: ReadColumns, new: pd.DataFrame, told: Mapping[str, Sequence[str]]) -> _Pair:
+def read_pair(first: ReadColumns, new: pd.DataFrame, told: Mapping[str, Sequence[str]]) -> Pair:
     """Read the shared columns of the new table as it writes them itself, and say where that is otherwise."""
     shared = list(new.columns)
     own = read_as_told(new, None, told)
@@ -255,10 +200,10 @@ def _read_pair(first: ReadColumns, new: pd.DataFrame, told: Mapping[str, Sequenc
         else:
             frame[name] = alike.frame[name]
             roles[name] = alike.roles[name]
-    return _Pair(first, ReadColumns(frame, roles, own.notices), changed)
+    return Pair(first, ReadColumns(frame, roles, own.notices), changed)
 
 
-def _choose_entries(entries: Sequence[str], shared: Sequence[str], exclude: set[str]) -> list[str]:
+def choose_entries(entries: Sequence[str], shared: Sequence[str], exclude: set[str]) -> list[str]:
     """The entries on columns that are compared, and those on unknown ones, which `read_columns` refuses."""
     return [
         entry
@@ -287,7 +232,7 @@ def _is_read_otherwise(old: Role, own: Role, as_own: pd.Series, as_old: pd.Serie
 class _Comparison:
     """Every comparison of two tables; what was not compared, and why."""
 
-    def __init__(self, pair: _Pair, rng: np.random.Generator) -> None:
+    def __init__(self, pair: Pair, rng: np.random.Generator) -> None:
         self._frames = (pair.old.frame, pair.new.frame)
         self._samples = [_draw_sample(frame, rng) for frame in self._frames]
         self._roles = (pair.old.roles, pair.new.roles)

@@ -29,6 +29,7 @@ PLACES: Mapping[str, str] = {
     "network": "tellwhy.kinds.network",
     "labels": "tellwhy.kinds.labels",
     "insight": "tellwhy.kinds.insight",
+    "drift": "tellwhy.kinds.two_tables",
 }
 
 
@@ -118,7 +119,7 @@ def fit(source: Any, *, kind: str | None = None, clean: bool = False, **settings
     source
         A table in any form, a file, a picture or a folder of them.
     kind
-        "table", "events", "series", "pictures", "texts", "graph", "network", "labels", "insight", or the
+        "table", "events", "series", "pictures", "texts", "graph", "network", "labels", "insight", "drift", or the
         name of one that another package brings; by default what the source and the settings say.
     clean
         Whether somebody says that all of it is ordinary; otherwise the oddest are set aside.

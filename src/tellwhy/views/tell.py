@@ -114,6 +114,11 @@ def _write_page(result: Result) -> str:
     labels = read_labels(result)
     if labels is not None:
         return render_texts(labels)
+    if result.kind == "drift":
+        from tellwhy.kinds.two_tables import read_difference
+        from tellwhy.views.page.drift import render_drift
+
+        return render_drift(read_difference(result))
     if result.kind == "insight":
         from tellwhy.kinds.insight import read_insights
         from tellwhy.views.page.insight import render_insights

@@ -6,7 +6,7 @@ from tellwhy.core.optional import lazy_names
 
 if TYPE_CHECKING:
     from tellwhy.kinds.comparison import TableComparison as TableComparison, compare_table as compare_table
-    from tellwhy.kinds.drift import Difference as Difference, diff_tables as diff_tables
+    from tellwhy.kinds.drift import Difference as Difference
     from tellwhy.kinds.events import explain_events as explain_events
     from tellwhy.kinds.graph import GraphRun as GraphRun, explain_graph as explain_graph
     from tellwhy.kinds.labels import explain_texts as explain_texts
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tellwhy.kinds.table import explain_new as explain_new, explain_table as explain_table
     from tellwhy.kinds.table_model import TableModel as TableModel, fit_model as fit_model
     from tellwhy.kinds.texts import explain_documents as explain_documents
+    from tellwhy.kinds.two_tables import diff_tables as diff_tables
     from tellwhy.kinds.windows import explain_series as explain_series
     from tellwhy.results.labelled_texts import TextLabels as TextLabels
     from tellwhy.results.result import MediaRun as MediaRun, Run as Run
@@ -44,7 +45,7 @@ _PLACES = {
     "architecture_grid": "tellwhy.kinds.networks.grids",
     "batch_norm_grid": "tellwhy.kinds.networks.grids",
     "compare_table": "tellwhy.kinds.comparison",
-    "diff_tables": "tellwhy.kinds.drift",
+    "diff_tables": "tellwhy.kinds.two_tables",
     "explain_documents": "tellwhy.kinds.texts",
     "explain_events": "tellwhy.kinds.events",
     "explain_graph": "tellwhy.kinds.graph",

@@ -300,7 +300,7 @@ def diff_command(
     Examples: `tellwhy diff jan.csv feb.csv`, `tellwhy diff jan.csv feb.csv --by country`,
     `tellwhy diff orders.tellwhy feb.csv`
     """
-    from tellwhy.kinds.drift import diff_tables
+    from tellwhy.kinds.two_tables import diff_tables
 
     if old.suffix == MODEL:
         kinds = options.collect_kinds(category, number, date, text)

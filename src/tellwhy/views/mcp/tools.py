@@ -250,7 +250,7 @@ def run_check(desk: Desk, asked: Mapping[str, Any]) -> Answer:
 
 def run_diff(desk: Desk, asked: Mapping[str, Any]) -> Answer:
     """Tell what changed between two tables."""
-    from tellwhy.kinds.drift import diff_tables
+    from tellwhy.kinds.two_tables import diff_tables
     from tellwhy.views.cli.tables import record_difference
     from tellwhy.views.page.drift import difference_words
 

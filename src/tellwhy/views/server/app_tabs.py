@@ -260,7 +260,7 @@ def _show_drift(session: Session, query: Query) -> str:
 
 def _compare(session: Session, other: str) -> str:
     """What changed from the table of another result to that of this one."""
-    from tellwhy.kinds.drift import diff_tables
+    from tellwhy.kinds.two_tables import diff_tables
     from tellwhy.results.store import load_result
     from tellwhy.views.page.drift import difference_words, show_drift
 

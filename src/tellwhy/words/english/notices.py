@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tellwhy.results.result import Notice
-from tellwhy.words.numbers import write_number, write_percent
+from tellwhy.words.numbers import write_number, write_percent, write_rows
 
 Saying = Callable[[Notice], str]
 NOTICES: dict[str, Saying] = {}
@@ -147,3 +147,12 @@ def _compare_values(n: Notice) -> str:
 def _note_as_written(n: Notice) -> str:
     """A sentence that an earlier version saved."""
     return str(n.facts["text"])
+
+
+@notes("columns_drifted")
+def _note_columns_drifted(n: Notice) -> str:
+    f = n.facts
+    columns = f"{f['n']:,} columns" if f["n"] != 1 else "column"
+    told = f"{f['n_drifted']:,} of {columns}" if f["n_drifted"] else "No column"
+    tables = [f"{f[name]} ({write_rows(k)})" for name, k in zip(("old", "new"), f["n_rows"], strict=True)]
+    return f"{told} drifted from {tables[0]} to {tables[1]}."

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tellwhy.results.result import Anomaly, Headline, Reason
+from tellwhy.results.result import Anomaly, Headline, Notice, Reason
+from tellwhy.words.english.notices import NOTICES
 from tellwhy.words.numbers import (
     is_number,
     write_clock,
@@ -40,6 +41,12 @@ def _explain_value(r: Reason) -> str:
     times = r.facts.get("times")
     slip = f"; {write_times(times)}, a slipped decimal point?" if times else ""
     return f"{r.feature} = {_write_cell(r)} ({_tell_usual(r)}{slip})"
+
+
+@explains("moved")
+def _explain_moved(r: Reason) -> str:
+    facts = {name: value for name, value in r.facts.items() if name != "said"}
+    return f"{r.feature}: {NOTICES[r.facts['said']](Notice(r.facts['said'], facts))}"
 
 
 def _write_cell(r: Reason) -> str:

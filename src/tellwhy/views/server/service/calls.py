@@ -14,7 +14,6 @@ from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.running import one_thread_for_products
 from tellwhy.core.score import Floats
 from tellwhy.data.table import Table
-from tellwhy.kinds.drift import diff_tables
 from tellwhy.kinds.model import judge as judge_any
 from tellwhy.kinds.new_data import compare_with_model
 from tellwhy.kinds.table import (
@@ -28,6 +27,7 @@ from tellwhy.kinds.table import (
 )
 from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel
+from tellwhy.kinds.two_tables import diff_tables
 from tellwhy.results.result import Result
 from tellwhy.storage.documents import make_plain
 from tellwhy.views.cli.bulk import record_new_data
