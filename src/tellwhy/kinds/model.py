@@ -119,8 +119,8 @@ def fit(source: Any, *, kind: str | None = None, clean: bool = False, **settings
     source
         A table in any form, a file, a picture or a folder of them.
     kind
-        "table", "events", "series", "pictures", "texts", "graph", "network", "labels", "insight", "drift", or the
-        name of one that another package brings; by default what the source and the settings say.
+        "table", "events", "series", "pictures", "texts", "graph", "network", "labels", "insight", "drift", or
+        the name of one that another package brings; by default what the source and the settings say.
     clean
         Whether somebody says that all of it is ordinary; otherwise the oddest are set aside.
     settings
