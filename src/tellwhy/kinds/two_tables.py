@@ -1,4 +1,4 @@
-"""What changed since a table: learned from the earlier one, told of any later one, as a result like others."""
+"""What changed since a table: learned from the earlier one, told of a later one, as a result like any other."""
 
 from __future__ import annotations
 
