@@ -1,4 +1,4 @@
-"""What changed since a table: learned from the earlier one, told of a later one, as a result like any other."""
+"""What changed since a table: learned from the earlier one, told of a later one as any other result."""
 
 from __future__ import annotations
 
