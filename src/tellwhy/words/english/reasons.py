@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 from tellwhy.results.result import Anomaly, Headline, Notice, Reason
-from tellwhy.words.english.notices import NOTICES
 from tellwhy.words.numbers import (
     is_number,
     write_clock,
@@ -45,6 +44,8 @@ def _explain_value(r: Reason) -> str:
 
 @explains("moved")
 def _explain_moved(r: Reason) -> str:
+    from tellwhy.words.english.notices import NOTICES
+
     facts = {name: value for name, value in r.facts.items() if name != "said"}
     return f"{r.feature}: {NOTICES[r.facts['said']](Notice(r.facts['said'], facts))}"
 
