@@ -10,7 +10,7 @@ import pytest
 from data.quality.clean_tables import orders, series
 from tellwhy.checks.check import check_table
 from tellwhy.checks.mistakes import MISTAKES
-from tellwhy.checks.votes import _power_of_ten
+from tellwhy.checks.texts import _power_of_ten
 from tellwhy.data.columns.roles import read_columns
 
 SEEDS = range(3)

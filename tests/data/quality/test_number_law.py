@@ -6,12 +6,12 @@ import pytest
 from oracles import number_oracles as oracle
 
 from data.quality.clean_tables import orders
-from tellwhy.checks import level_law, rates
+from tellwhy.checks import level_law, wrong_numbers as rates
 from tellwhy.checks.column_mass import learn_column, log_digits
 from tellwhy.checks.density import learn_density
 from tellwhy.checks.facts import facts_of
-from tellwhy.checks.rates import Rate, learn_rates
 from tellwhy.checks.row_law import expected_scores, learn_row_law
+from tellwhy.checks.wrong_numbers import Rate, learn_rates
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellwhy.checks.in_time.shifts import find_changes
+from tellwhy.checks.in_time.series import find_changes
 from tellwhy.checks.in_time.spikes import find_bumps
 from tellwhy.checks.stuck import find_stuck
 
