@@ -371,7 +371,7 @@ def publish_figures(figures: dict[str, Any]) -> None:
     table = table.astype(dict.fromkeys(COLUMNS, object)).where(table.notna(), "")
     text = (
         f"Measured on {figures['date']} on {figures['where']}: {figures['images']} images of {figures['size']}×"
-        f"{figures['size']} (40 where a batch is one row), random weights, best of {figures['rounds']} rounds, "
+        f"{figures['size']} (40 where a batch is one row; 48 texts), random weights, best of {figures['rounds']} rounds, "
         "values on the device, images and weights channels last (zennit also rows first, the usual order; "
         "`of zennit` is beside its better line). Convolutions of float32 multiply in TF32 everywhere, "
         "which is PyTorch's default; matrices only in the lines that say `tf32`. An error is the difference from the "
@@ -385,7 +385,7 @@ def publish_figures(figures: dict[str, Any]) -> None:
         "vectors are explained for the largest next token."
     )
     if figures.get("joined"):
-        text += " Lines of two runs on machines of this kind: compare within a network and kind of numbers."
+        text += " The lines are of two commands, one after the other on one machine."
     if figures["tiny"]:
         text = "Small networks on a processor: these figures only show that the script works. " + text
     publish("gpu", "Relevance as a compiled program", [(text, table)], peers=("torch",))
