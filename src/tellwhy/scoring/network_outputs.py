@@ -18,15 +18,15 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, Un
 from tellwhy.core.params import nearest
 from tellwhy.scoring.network_inputs import read_inputs
 from tellwhy.scoring.network_passes import (
+    USUAL,
     TrailingSoftmax,
     check_model,
-    describe_not_one_tensor,
+    parts_of,
     placed,
     untouched,
 )
 
 RECONSTRUCTION = "reconstruction"
-_USUAL = "logits"  # what models of Hugging Face call the outputs that classes are read from
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,17 +98,6 @@ def read_one_tensor(model: Module, outputs: Any, target: Any) -> ReadNetwork:
     return ReadNetwork(Picked(model, _Part(key)), target, f" in {key!r}")
 
 
-def tensor_of(model: Module, outputs: Any) -> Tensor:
-    """The tensor among what a model returned: itself, the one called "logits", or the only one there is."""
-    if isinstance(outputs, Tensor):
-        return outputs
-    tensors = {key: value for key, value in _parts(outputs).items() if isinstance(value, Tensor)}
-    if _USUAL not in tensors and len(tensors) != 1:
-        raise UnsupportedModel(describe_not_one_tensor(model, outputs))
-    found: Tensor = tensors.get(_USUAL, next(iter(tensors.values())))
-    return found
-
-
 def _is_choice(target: Any) -> bool:
     """Whether a target is one that `NetworkOutput` knows: 'max', a number, numbers, a function."""
     if isinstance(target, str):
@@ -176,26 +165,15 @@ class _Part:
     key: Any
 
     def __call__(self, outputs: Any, _given: Any) -> Tensor:
-        found = _parts(outputs)[self.key]
+        found = parts_of(outputs)[self.key]
         if not isinstance(found, Tensor):
             raise InvalidParameter(f"target={self.key!r} names a {type(found).__name__}; expected a tensor.")
         return found
 
 
-def _parts(outputs: Any) -> dict[str, Any]:
-    """What a network returned, by name: a dict, an object with fields, a tuple by place."""
-    if isinstance(outputs, Mapping):
-        return {str(key): value for key, value in outputs.items()}
-    if hasattr(outputs, "_fields"):  # a named tuple
-        return {name: getattr(outputs, name) for name in outputs._fields}
-    if isinstance(outputs, (tuple, list)):
-        return {str(place): value for place, value in enumerate(outputs)}
-    return {key: value for key, value in getattr(outputs, "__dict__", {}).items() if not key.startswith("_")}
-
-
 def _choose_key(model: Module, outputs: Any, name: Any) -> str:
     """The part that is explained: the one asked for, "logits", or the only tensor there is."""
-    parts = {} if isinstance(outputs, Tensor) else _parts(outputs)
+    parts = {} if isinstance(outputs, Tensor) else parts_of(outputs)
     tensors = [key for key, value in parts.items() if isinstance(value, Tensor)]
     listed = ", ".join(repr(key) for key in tensors) or "no tensor by name"
     if name is not None:
@@ -205,8 +183,8 @@ def _choose_key(model: Module, outputs: Any, name: Any) -> str:
             f"target={name!r} is no part of what {type(model).__name__} returns{nearest(str(name), parts)} "
             f"It has {listed}; 'max' or an output's number chooses among the outputs of one tensor."
         )
-    if _USUAL in tensors or len(tensors) == 1:
-        return _USUAL if _USUAL in tensors else tensors[0]
+    if USUAL in tensors or len(tensors) == 1:
+        return USUAL if USUAL in tensors else tensors[0]
     raise UnsupportedModel(
         f"{type(model).__name__} returns a {type(outputs).__name__} with {listed}: say which is explained "
         "with target='<name>', target=('<name>', <number>), or target=<function of all it returns>."

@@ -7,7 +7,7 @@ output, one such number per row, or a function from the outputs to one number pe
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -146,10 +146,33 @@ def applied(model: Module, x: Tensor) -> Tensor:
             f"{type(model).__name__} cannot be applied to rows of shape {tuple(x.shape)} and dtype {x.dtype} "
             f"(rows first): {error}"
         ) from error
-    if not isinstance(outputs, Tensor):
-        raise UnsupportedModel(describe_not_one_tensor(model, outputs))
-    checked: Tensor = check_one_a_row(model, outputs, len(x))
+    checked: Tensor = check_one_a_row(model, tensor_of(model, outputs), len(x))
     return checked
+
+
+USUAL = "logits"  # what models of Hugging Face call the outputs that classes are read from
+
+
+def tensor_of(model: Module, outputs: Any) -> Tensor:
+    """The tensor among what a model returned: itself, the one called "logits", or the only one there is."""
+    if isinstance(outputs, Tensor):
+        return outputs
+    tensors = {key: value for key, value in parts_of(outputs).items() if isinstance(value, Tensor)}
+    if USUAL not in tensors and len(tensors) != 1:
+        raise UnsupportedModel(describe_not_one_tensor(model, outputs))
+    found: Tensor = tensors.get(USUAL, next(iter(tensors.values())))
+    return found
+
+
+def parts_of(outputs: Any) -> dict[str, Any]:
+    """What a network returned, by name: a dict, an object with fields, a tuple by place."""
+    if isinstance(outputs, Mapping):
+        return {str(key): value for key, value in outputs.items()}
+    if hasattr(outputs, "_fields"):  # a named tuple
+        return {name: getattr(outputs, name) for name in outputs._fields}
+    if isinstance(outputs, (tuple, list)):
+        return {str(place): value for place, value in enumerate(outputs)}
+    return {key: value for key, value in getattr(outputs, "__dict__", {}).items() if not key.startswith("_")}
 
 
 def describe_not_one_tensor(model: Module, outputs: Any) -> str:

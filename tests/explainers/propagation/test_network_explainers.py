@@ -25,6 +25,7 @@ from tellwhy.explainers import (  # noqa: E402
     Gradient,
     GuidedBackprop,
     InputTimesGradient,
+    IntegratedGradients,
     SmoothGrad,
     coverage,
 )
@@ -444,7 +445,12 @@ def test_outputs_as_hugging_face_has_them_are_explained(how):
     plain = Returning(lambda y, h: y).double().eval()
     wrapped = Returning(RETURNED[how]).double().eval()
     x = torch.randn(4, 5, dtype=torch.float64)
-    for method in (lambda m: LRP(m, target=1), lambda m: Gradient(m, target="max")):
+    methods = (
+        lambda m: LRP(m, target=1),
+        lambda m: Gradient(m, target="max"),
+        lambda m: IntegratedGradients(m, target=0),
+    )
+    for method in methods:
         np.testing.assert_array_equal(method(wrapped).explain(x).values, method(plain).explain(x).values)
 
 

@@ -25,6 +25,7 @@ from tellwhy.scoring.network_passes import (
     describe,
     pick_scores,
     placed,
+    tensor_of,
     untouched,
 )
 
@@ -93,7 +94,7 @@ class MovedInputs:
         found = []
         for batch in self._batches(np.arange(len(self.rows))):
             with untouched(self.device), torch.no_grad():
-                outputs = self.rows.take(batch).apply(self.model)
+                outputs = tensor_of(self.model, self.rows.take(batch).apply(self.model))
             wanted = self.target[batch] if isinstance(self.target, np.ndarray) else self.target
             found.append(choose_outputs(outputs, wanted).cpu().numpy())
         return np.concatenate(found)
@@ -149,7 +150,7 @@ class MovedInputs:
                     stack.enter_context(replaced(place.embedding, tensors[k], part))
             with TrailingSoftmax() as watch:
                 outputs = given.apply(self.model, [tensor.clone() for tensor in tensors])
-        outputs, self.softmax = watch.left_out(outputs)
+        outputs, self.softmax = watch.left_out(tensor_of(self.model, outputs))
         is_function = callable(self.target)
         return pick_scores(outputs, self.target if is_function else output), leaf
 

@@ -19,8 +19,14 @@ from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs
-from tellwhy.scoring.network_outputs import tensor_of
-from tellwhy.scoring.network_passes import Device, Target, TrailingSoftmax, choose_outputs, pick_scores
+from tellwhy.scoring.network_passes import (
+    Device,
+    Target,
+    TrailingSoftmax,
+    choose_outputs,
+    pick_scores,
+    tensor_of,
+)
 
 
 class GradCAM(NetworkExplainer):

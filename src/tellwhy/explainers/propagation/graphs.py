@@ -43,8 +43,7 @@ from tellwhy.explainers.propagation.engine.program import (
 from tellwhy.explainers.propagation.programs import key_of
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs
-from tellwhy.scoring.network_outputs import tensor_of
-from tellwhy.scoring.network_passes import CheckedTarget, check_target, of_rows, untouched
+from tellwhy.scoring.network_passes import CheckedTarget, check_target, of_rows, tensor_of, untouched
 from tellwhy.storage.folders import check_new_file, new_file
 from tellwhy.storage.overwriting import NEVER
 

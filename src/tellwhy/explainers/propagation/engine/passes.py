@@ -19,8 +19,7 @@ from tellwhy.explainers.propagation.engine.kinds import OUT_OF_SIGHT, RECOMPUTES
 from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.engine.tokens import add_to_tokens
 from tellwhy.scoring.network_inputs import Inputs, check_one_a_row
-from tellwhy.scoring.network_outputs import tensor_of
-from tellwhy.scoring.network_passes import TrailingSoftmax
+from tellwhy.scoring.network_passes import TrailingSoftmax, tensor_of
 
 # Models that change in place what autograd keeps: only capture, which works on copies, can follow them.
 needs_capture: WeakSet[Module] = WeakSet()
