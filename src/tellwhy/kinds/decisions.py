@@ -227,7 +227,8 @@ def _standing(records: Iterable[Record]) -> Standing:
 
 
 def _is_explained(run: Result, row: int) -> bool:
-    return any(anomaly.row == row and anomaly.reasons for anomaly in run.anomalies)
+    """Whether a row of a table was explained; of other data, no cause is known again."""
+    return run.kind == "table" and any(a.row == row and a.reasons for a in run.anomalies)
 
 
 def _decision(record: Record) -> Decision:

@@ -73,6 +73,7 @@ def test_each_kind_has_its_own_form_and_takes_decisions(kind, tmp_path):
         assert "<b>needs" not in panel
         for name in re.findall(r'data-tab="(\w+)"', page)[1:]:
             assert client.get(f"/tab/{name}").status_code == 200
+        assert client.post("/marks", json={"row": rows[-1], "verdict": "benign"}).status_code == 200
         made = client.post("/marks", json={"row": rows[0], "verdict": "confirmed", "why": "seen"})
         assert made.status_code == 200
         assert client.get("/counts").json()["confirmed"] == 1

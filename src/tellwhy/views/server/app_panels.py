@@ -182,6 +182,7 @@ def _show_item(session: Session, row: int, place: int, standing: Standing) -> st
         score=wording.number(anomaly.score),
         decision=standing.rows.get(row),
         panel=Markup() if panel is None else panel.html,
+        reasons=[clip(reason.text, 300) for reason in anomaly.reasons] if panel is None else [],
     )
 
 

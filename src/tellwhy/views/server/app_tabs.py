@@ -280,11 +280,17 @@ def _show_decisions(session: Session, _query: Query) -> str:
     return fill(
         "app_decisions.html.j2",
         decisions=list(reversed(standing.decisions)),
+        names={number: _name_row(session, place) for number, place in session.places.items()},
         file=str(session.decisions.path),
         n_benign=sum(d.verdict == "benign" for d in standing.rows.values()),
         can_judge=session.has_model and session.cells is not None,
         folder=session.folder.name,
     )
+
+
+def _name_row(session: Session, place: int) -> Text:
+    anomaly = session.result.anomalies[place]
+    return clip(anomaly.id or f"{anomaly.part.kind} {anomaly.row}", 60)
 
 
 def _show_settings(session: Session, _query: Query) -> str:
