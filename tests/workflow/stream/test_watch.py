@@ -182,6 +182,34 @@ def test_a_kill_loses_and_doubles_nothing(model, csv, tmp_path, monkeypatch, mom
     assert without_time(ended) == without_time(whole)
 
 
+def test_what_was_not_printed_before_a_kill_is_printed_after_it(model, csv, tmp_path, monkeypatch):
+    def watch_and_print(most=None):
+        printed = io.StringIO()
+        with closing(Small(str(csv), 50)) as source:
+            how = {"model": model, "folder": tmp_path, "outlet": Outlet(printed), "settings": Settings()}
+            watch = Watch("orders", source, **how)
+            try:
+                watch.run(most=most)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                watch.close()
+        return [json.loads(line)["n"] for line in printed.getvalue().splitlines()]
+
+    def die(self, lines, tell=Outlet.tell):
+        if any('"n": 2' in line for line in lines):
+            raise KeyboardInterrupt
+        tell(self, lines)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Outlet, "tell", die)
+        before = watch_and_print()
+    after = watch_and_print()
+    assert before == [1]
+    assert after == list(range(2, len(after) + 2))
+    assert watch_and_print() == []
+
+
 def test_a_new_model_is_learned_on_the_way(model, tmp_path):
     path = tmp_path / "moved.csv"
     moved = rows_of(900, seed=2)

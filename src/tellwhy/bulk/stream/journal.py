@@ -23,6 +23,7 @@ SCHEMA = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS state (one INTEGER PRIMARY KEY CHECK (one = 1), told TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS alarms (n INTEGER PRIMARY KEY, line TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS printed (one INTEGER PRIMARY KEY CHECK (one = 1), n INTEGER NOT NULL);
 """
 
 
@@ -115,6 +116,15 @@ class Journal:
             raise
         self._connection.execute("COMMIT")
 
+    def mark_printed(self, n: int) -> None:
+        """Remember that lines were printed, up to this one: what was printed cannot be looked at again."""
+        self._connection.execute("INSERT OR REPLACE INTO printed VALUES (1, ?)", (n,))
+
+    def count_printed(self) -> int:
+        """How many lines are known to have been printed."""
+        found = self._connection.execute("SELECT n FROM printed").fetchone()
+        return 0 if found is None else int(found[0])
+
     def lines_after(self, n: int) -> Iterator[str]:
         """Lines that were kept, behind the first n of them."""
         for (line,) in self._connection.execute("SELECT line FROM alarms WHERE n > ? ORDER BY n", (n,)):
@@ -131,10 +141,14 @@ class Outlet:
     def resume(self, journal: Journal) -> None:
         """Complete the file from the journal; what a kill cut off is written anew.
 
-        A stream cannot be asked what it got: lines that were not marked as told are told again, each with the
-        number it had.
+        A stream cannot be asked what it got: lines that were not marked as printed are printed again, each
+        with the number it had.
         """
         if self._path is None:
+            n_printed = journal.count_printed()
+            lines = list(journal.lines_after(n_printed))
+            self.tell(lines)
+            self.mark(journal, n_printed + len(lines))
             return
         n_there = _cut_to_whole_lines(self._path)
         self._file = self._path.open("a", encoding="utf-8")
@@ -148,6 +162,11 @@ class Outlet:
         self._file.flush()
         if self._path is not None:
             os.fdatasync(self._file.fileno())
+
+    def mark(self, journal: Journal, n: int) -> None:
+        """Have the journal remember what was printed; a file is looked at instead."""
+        if self._path is None:
+            journal.mark_printed(n)
 
     def close(self) -> None:
         """Close the file."""

@@ -170,6 +170,8 @@ class Watch:
         told = [json.dumps({"n": n, **line}, ensure_ascii=False) for n, line in enumerate(lines, start=first)]
         self.state = self.journal.keep(state, told)
         self.outlet.tell(told)
+        if told:
+            self.outlet.mark(self.journal, self.state.n_lines)
         self._look_at_window()
 
     def _make_rows(self, events: Sequence[Event]) -> pd.DataFrame:
