@@ -15,8 +15,8 @@ from tellwhy.verdicts.evidence import (
     OPERATIONS,
     _count_affordable_rows,
     _measure_agreement,
-    _rank_correlation,
     collect_evidence,
+    correlate_ranks,
 )
 from tellwhy.views.page.page import write_report
 from tellwhy.workflow import explain_table, load_run, save_run
@@ -121,8 +121,8 @@ def test_agreement_of_made_up_values():
     told = _measure_agreement(one, other)
     assert told.same_top_feature == 0.75
     assert told.rank_correlation == pytest.approx(np.mean([1.0, np.sqrt(0.75), -1.0, 0.5]))
-    assert _rank_correlation(np.array([1.0]), np.array([-5.0])) == 1.0
-    assert _rank_correlation(np.array([1.0, 1.0]), np.array([1.0, 2.0])) == 0.0
+    assert correlate_ranks(np.array([1.0]), np.array([-5.0])) == 1.0
+    assert correlate_ranks(np.array([1.0, 1.0]), np.array([1.0, 2.0])) == 0.0
 
 
 def test_rows_that_only_a_finding_raised_say_nothing_about_the_detector(tmp_path):
