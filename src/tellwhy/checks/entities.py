@@ -210,12 +210,12 @@ def voices_of(attributes: list[Attribute], n_sources: int) -> Floats:
             same[at] += equal * weight
             both[at] += weight
     evidence = same * math.log((1 - _COPY) / (1 - _OTHER)) + (both - same) * math.log(_COPY / _OTHER)
-    is_copy = evidence > _least_evidence(evidence[np.triu_indices(n_sources, 1)])
+    is_copy = evidence > _choose_evidence(evidence[np.triu_indices(n_sources, 1)])
     np.fill_diagonal(is_copy, True)
     return np.asarray(1 / is_copy.sum(axis=1))
 
 
-def _least_evidence(of_pairs: Floats) -> float:
+def _choose_evidence(of_pairs: Floats) -> float:
     """Evidence from which two sources are copies.
 
     Chance may make no pair look like copies; once there are some, others are as likely as these are common.

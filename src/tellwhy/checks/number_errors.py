@@ -179,7 +179,7 @@ def _is_fine(law: CellLaw, meant: Floats) -> np.ndarray:
 
 def _is_far_out(law: CellLaw, values: Floats) -> np.ndarray:
     """Whether values are so much larger than all others that even those of a short list can be told apart."""
-    least = _few_of(law, 0.01)
+    least = _widen_share(law, 0.01)
     largest = max(abs(law.mass.quantile(least)), abs(law.mass.quantile(1 - least)))
     return np.asarray(np.abs(values) >= _FAR_OUT * largest)
 
@@ -195,7 +195,7 @@ def _is_hidden(law: CellLaw, suspects: Suspects, meant: Floats, factor: float) -
     Pay differs by more than ten times among people of one degree: low pay is no slip there.
     """
     x = suspects.values
-    least = _few_of(law, 0.01)
+    least = _widen_share(law, 0.01)
     is_usual = (x >= law.mass.quantile(least)) & (x <= law.mass.quantile(1 - least))
     rule = law.residual.width * law.mass.density.width
     spread = np.where(law.parts[BY_LABEL] > 0.5, np.minimum(suspects.beside.spread, rule), rule)
@@ -209,21 +209,21 @@ def _is_hidden(law: CellLaw, suspects: Suspects, meant: Floats, factor: float) -
 def _has_room(law: CellLaw, factor: float) -> bool:
     """Whether a column ends on the side of a slip: of one that has every size there none could be told."""
     middle = abs(law.mass.quantile(0.5))
-    least = _few_of(law, 0.03)
+    least = _widen_share(law, 0.03)
     low, high = sorted(abs(law.mass.quantile(share)) for share in (least, 1 - least))
     if factor < 1:
         return _usual_sign(law) != 0 and middle <= _EVERY_SIZE * low
     return high <= _EVERY_SIZE * middle
 
 
-def _few_of(law: CellLaw, share: float) -> float:
+def _widen_share(law: CellLaw, share: float) -> float:
     """A share of the values, but at least a handful: errors must not pass for the ends of a short column."""
     return min(max(share, _HANDFUL / law.mass.n), 0.1)
 
 
 def _usual_sign(law: CellLaw) -> float:
     """The sign that nearly all values of a column have; 0 where they have both."""
-    least = _few_of(law, 0.05)
+    least = _widen_share(law, 0.05)
     low, high = law.mass.quantile(least), law.mass.quantile(1 - least)
     return 1.0 if low >= 0 else -1.0 if high <= 0 else 0.0
 

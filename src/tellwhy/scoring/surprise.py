@@ -93,7 +93,7 @@ class Surprise:
         scale = max(scale, least_scale, 1e-3 * spread) or 1.0
         knots, body = choose_shown_levels(scores, quantiles[0])
         if is_tied:
-            scale = max(scale, _scale_above(scores, quantiles[0], float(body[-1])))
+            scale = max(scale, _measure_scale_above(scores, quantiles[0], float(body[-1])))
         return cls(knots, body, scale, shape)
 
     @classmethod
@@ -166,7 +166,7 @@ class Surprise:
         yield "shape", bool(-1 < self.shape <= 1), True
 
 
-def _scale_above(scores: Floats, tied: float, level: float) -> float:
+def _measure_scale_above(scores: Floats, tied: float, level: float) -> float:
     """β where nearly all scores are equal: the middle one of those above is as surprising as these are rare.
 
     Of a handful above, each may be odd: they tell no scale.
