@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from tellwhy.checks.labels import (
     find_rare_pairs,
     learn_scales,
 )
-from tellwhy.checks.mistakes import BROKEN_ORDER, RARE_LEVEL
+from tellwhy.checks.mistakes import BROKEN_ORDER, PLACEHOLDER, RARE_LEVEL
 from tellwhy.checks.orders import Order, find_broken_orders, learn_orders
 from tellwhy.checks.placeholders import find_placeholders
 from tellwhy.checks.relations import Relation, find_broken_relations, learn_relations
@@ -120,6 +120,8 @@ CHECKS: tuple[Check, ...] = (
 
 # What these tell of a cell, a claim that was weighed tells better.
 _OF_ENDS = {BROKEN_ORDER.kind, RARE_LEVEL.kind}
+_OF_HABITS = {PLACEHOLDER.kind, "beyond_bound", "not_whole"}
+_MOST_COLUMNS = 3  # that err in one way; more do not err
 GROUP = "tellwhy.checks"  # of entry points of packages that bring checks of their own
 _added: dict[str, Check] = {}
 F = TypeVar("F", bound=Callable[[Facts, Facts], list[Finding]])
@@ -230,7 +232,16 @@ def _told_once(found: Sequence[Finding], before: Sequence[Finding]) -> list[Find
             kept.append(each)
         elif new:
             kept.append(each.of_rows(new))
-    return kept
+    return [replace(each, surprise=0.0) if _is_habit(each, found) else each for each in kept]
+
+
+def _is_habit(finding: Finding, found: Sequence[Finding]) -> bool:
+    """Whether more than a few columns have the same: zeros among measures, values below 0."""
+    what = finding.form or finding.kind
+    if what not in _OF_HABITS or (what == PLACEHOLDER.kind and finding.facts["value"] != 0):
+        return False
+    same = {each.columns[0] for each in found if each.kind == finding.kind and each.form == finding.form}
+    return len(same) > _MOST_COLUMNS
 
 
 def learn_rules(facts: Facts) -> dict[str, Any]:

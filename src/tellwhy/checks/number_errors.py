@@ -39,6 +39,7 @@ _TELLING = 0.5  # of the way to the factor: what a row may be otherwise takes up
 _FINEST = 10  # units of the last decimal that a value must have
 _FEWEST_VALUES = 15
 _HANDFUL = 4  # values
+_ENDS = 0.01  # of the values of a column, on each side
 _FAR_OUT = 4.0  # times the largest
 _TEMPERATURE = "temp temperature celsius fahrenheit tmax tmin"
 _COMMON_HOLDERS = (-999.0, -9999.0, 999.0, 9999.0, -99.0, -1.0, 99.0, 99999.0, -99999.0)
@@ -294,8 +295,16 @@ def _may_be_swapped(law: RowLaw, one: int, other: int, x: Floats, y: Floats) -> 
     if not len(x):
         return np.zeros(0, dtype=np.int64)
     mine, others = law.columns[one].mass, law.columns[other].mass
+    # Where both are usual in their columns, as hits and runs of a player, the row is merely another one.
+    is_out = _is_beyond(law.columns[one], x) | _is_beyond(law.columns[other], y)
     gain = mine.log_mass(y) + others.log_mass(x) - mine.log_mass(x, own=True) - others.log_mass(y, own=True)
-    return np.flatnonzero(gain > -4)
+    return np.flatnonzero(is_out & (gain > -4))
+
+
+def _is_beyond(law: CellLaw, values: Floats) -> np.ndarray:
+    """Whether values are beyond what nearly all of a column have."""
+    least = _widen_share(law, _ENDS)
+    return np.asarray((values < law.mass.quantile(least)) | (values > law.mass.quantile(1 - least)))
 
 
 def _swap_gain(law: RowLaw, cells: Cells, rows: Integers, pair: tuple[int, int]) -> Floats:

@@ -17,7 +17,6 @@ from tellwhy.results.result import Finding
 
 _WORD_ROWS = 3  # rows with a word for "not known", up to which they are odd
 _WORD_SHARE = 0.002  # the same, of all rows
-_FAR_FROM_ZERO = 0.25  # share of the middle value that the least has where a 0 cannot be meant
 AWAY = 0.1  # share of the middle value that the smallest must have for a 0 to be far
 LOWEST = 0.05  # share of the values whose range, from the smallest on, must be narrower than that to 0
 COMMON = 0.05  # a placeholder in more rows than this is a habit of the table: such a row is not odd
@@ -175,12 +174,10 @@ def _is_away_from_zero(core: Floats, step: float) -> bool:
 def _finding(seen: Facts, column: str, core: Floats, rows: Integers, evidence: float) -> Finding:
     facts = {"value": seen.value(column, float(seen.measured()[column].values[rows[0]]))}
     surprise = evidence if len(rows) <= COMMON * seen.n else 0.0
-    # Nothing spent, nobody there: a 0 may be meant, unless even the least of the others is far from it.
-    may_be_meant = facts["value"] == 0 and core[0] < _FAR_FROM_ZERO * np.median(core)
+    # Nothing spent, nobody there, a drug without effect: a 0 may be meant.
+    may_be_meant = facts["value"] == 0
     usual = seen.ends(column, core)
-    return PLACEHOLDER.report(
-        seen, column, rows, facts, usual, surprise=surprise, is_told_only=bool(may_be_meant)
-    )
+    return PLACEHOLDER.report(seen, column, rows, facts, usual, surprise=surprise, is_told_only=may_be_meant)
 
 
 def _first_of_january(seen: Facts, column: str) -> list[Finding]:
