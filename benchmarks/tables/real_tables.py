@@ -42,12 +42,15 @@ MOST_PLANTED = 3000  # rows of a table in which errors are planted
 # How the judgements of each half came about, for the page.
 JUDGED = {
     "develop": (
-        "Judged by one person who saw the claims and their probabilities, mostly one verdict a column; rules were tuned "
-        "on these tables."
+        "Judged by one person who saw the claims and their probabilities, mostly one verdict a column; rules were "
+        "tuned on these tables."
     ),
     "check": (
-        "Judged by one person who saw the claims and their probabilities, mostly one verdict a column. Today's rules were "
-        "made without these tables, but earlier ones were tuned on part of them; nothing was changed after reading."
+        "Judged by one person who saw the claims and their probabilities, mostly one verdict a column. Rules were made "
+        "without these tables, but for earlier ones that were tuned on part of them. At first look, in 220 tables, 100 "
+        "findings set cells missing, of which 27 were right (72 were zeros of one table), and 0.072 claims on numbers "
+        "per 1,000 were not right. Three rules were mended then (zeros stay, a swap needs a cell out of its range, what "
+        "more than three columns do is a habit), so that these figures are not blind."
     ),
 }
 SMALL = (3000, 60)  # rows and columns of tables in which alarms are counted
@@ -271,7 +274,7 @@ def judged(claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_of_claims(claims: pd.DataFrame, cells: int) -> Iterator[dict[str, Any]]:
-    """For findings that set cells missing, and for claims on numbers: how many, and how many of those read are right."""
+    """For findings that set cells missing, and for claims: how many, and how many of those read are right."""
     once = claims.drop_duplicates(["package", "table", "finding"])
     for name, some in (
         ("findings that set cells missing", once[once["removes"]]),
@@ -376,8 +379,8 @@ def publish_all(
     )
     kinds = claims.groupby(["kind", "judgement"], dropna=False).size().reset_index(name="cells")
     text = (
-        "Errors planted in about one row of a hundred of a column, one kind a copy: found by a claim, by a claim or as an "
-        "alarm, its column, its cause (of those in the right column), and average precision per cell."
+        "Errors planted in about one row of a hundred of a column, one kind a copy: found by a claim, by a claim or as "
+        "an alarm, its column, its cause (of those in the right column), and average precision per cell."
     )
     sure = pd.DataFrame([each for some in errors["sure"] for each in some], columns=["p", "right"])
     read = claims[claims["p"].notna() & claims["judgement"].notna()]
