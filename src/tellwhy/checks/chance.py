@@ -175,6 +175,14 @@ def edge_window(rising: Floats, step: float, share: float = 0.05) -> float:
     return step * max(round(width / step), 1)
 
 
+def oddness(rising: Floats, values: Floats) -> Floats:
+    """−log of how many values lie as far out, or farther, on the same side."""
+    n = len(rising)
+    above = n - np.searchsorted(rising, values, side="left")
+    below = np.searchsorted(rising, values, side="right")
+    return -np.log(np.clip(2 * np.minimum(above, below), 1, n) / n)
+
+
 def most(n: int) -> float:
     """The largest surprise a finding states: one chance in n², well above that of any ordinary row."""
     return 2 * math.log(max(n, 2))

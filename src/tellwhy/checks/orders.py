@@ -10,10 +10,9 @@ from itertools import combinations
 import numpy as np
 
 from tellwhy.checks.bounds import FEW, below_zero
-from tellwhy.checks.chance import LEVEL
+from tellwhy.checks.chance import LEVEL, oddness
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import BROKEN_ORDER
-from tellwhy.checks.relations import oddness
 from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.params import Fit, are_texts
 from tellwhy.core.score import Floats, Integers

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.checks.chance import LEVEL, agreement
+from tellwhy.checks.chance import LEVEL, agreement, oddness
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import BROKEN_RELATION, DECIMAL_SLIP, SIGN_FLIP, Mistake
 from tellwhy.checks.relation_forms import BEFORE, Columns, Relation, taken, term_grain, term_values
@@ -266,14 +266,6 @@ def _votes(held: list[Held], one: Held, name: str, rows: Integers) -> Floats:
         if other is not one and name in other.relation.columns:
             votes -= other.state[rows]
     return votes
-
-
-def oddness(rising: Floats, values: Floats) -> Floats:
-    """−log of how many values lie as far out, or farther, on the same side."""
-    n = len(rising)
-    above = n - np.searchsorted(rising, values, side="left")
-    below = np.searchsorted(rising, values, side="right")
-    return -np.log(np.clip(2 * np.minimum(above, below), 1, n) / n)
 
 
 def _is_possible(rising: Floats, grain: float, values: Floats) -> np.ndarray:
