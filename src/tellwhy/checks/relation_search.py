@@ -1,35 +1,153 @@
-"""Which equations could hold: every candidate on a few rows, so that few are left to be verified."""
+"""A relation between columns: what it predicts, where it holds, and what a cell would have to be.
+
+Which equations could hold: every candidate on a few rows, so that few are left to be verified.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.relation_forms import (
-    BEFORE,
     DIFFERENCE,
     DISCOUNTED,
+    FORMS,
     INVOICES,
-    MOMENT,
     OF_TWO,
     PRODUCT_MINUS,
     PRODUCT_PLUS,
     SAME,
     SCALABLE,
     SYMMETRIC,
+    Columns,
     Form,
-    Relation,
     signed_sum,
-    term_grain,
-    term_values,
 )
 from tellwhy.core.arrays import spread_evenly
+from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Floats
+
+Mask = NDArray[np.bool_]
+BEFORE = " of the row before"
+MOMENT = 2 / 86_400  # two seconds in days: what rounding does to dates
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """columns[0] = factor · f(columns[1], …) + offset, up to rounding or a relative `slack`.
+
+    f is the form of this pattern, or a sum with these signs.
+    """
+
+    pattern: str
+    columns: tuple[str, ...]
+    factor: float = 1.0
+    offset: float = 0.0
+    slack: float = 1e-9
+    signs: tuple[int, ...] = ()
+    evidence: float = 0.0  # −log of the chance that columns without it agree so often
+
+    @cached_property
+    def form(self) -> Form:
+        """What it predicts of the first column."""
+        return signed_sum(self.signs) if self.signs else FORMS[self.pattern]
+
+    def _require(self) -> Iterator[Fit]:
+        yield "signs", all(sign in (1, -1) for sign in self.signs), True
+        yield "pattern", self.pattern, signed_sum(self.signs).pattern if self.signs else self.pattern
+        yield "pattern", bool(self.signs) or self.pattern in FORMS, True
+        yield "columns", are_texts(*self.columns), True
+        yield "columns", all(f"{{{j}}}" in self.pattern for j in range(len(self.columns))), True
+        yield "columns", f"{{{len(self.columns)}}}" in self.pattern, False
+        yield (
+            "factor",
+            are_finite(self.factor, self.offset, self.slack, self.evidence) and self.factor != 0,
+            True,
+        )
+
+    def arrays(self, facts: Facts) -> list[Floats]:
+        """The columns' values."""
+        return [term_values(facts, name) for name in self.columns]
+
+    def predicted(self, x: Columns) -> Floats:
+        """What the first column should be, given the others."""
+        with np.errstate(all="ignore"):
+            return self.factor * self.form.predict(x[1:]) + self.offset
+
+    def tolerance(self, facts: Facts, x: Columns, predicted: Floats) -> Floats:
+        """Half of the last decimal of the first column, and the slack."""
+        grain = term_grain(facts, self.columns[0])
+        if self.columns[0] in facts.dates:  # counted from an arbitrary day: a share of it means nothing
+            return np.full(len(predicted), 0.51 * grain + MOMENT)
+        size = np.maximum(np.abs(x[0]), np.abs(predicted))
+        for column in x[1:]:
+            if not self.form.is_product:  # digits are lost by the largest part of a sum
+                size = np.maximum(size, 1e-3 * np.abs(column))
+        return 0.51 * grain + self.slack * size
+
+    def solve(self, x: Columns, at: int) -> Floats:
+        """What column `at` would have to be for the equation to hold."""
+        cells = [(x[0] - self.offset) / self.factor, *x[1:]]
+        with np.errstate(all="ignore"):
+            low = self.form.residual([np.zeros_like(c) if j == at else c for j, c in enumerate(cells)])
+            high = self.form.residual([np.ones_like(c) if j == at else c for j, c in enumerate(cells)])
+            value = -low / (high - low)
+        return value * self.factor + self.offset if at == 0 else value
+
+    def informative(self, x: Columns) -> Mask:
+        """Rows that can tell whether the relation holds: nothing is 0, no factor is 1."""
+        if self.form.n_rates:
+            return _find_telling_rows(x)
+        mask = np.ones(len(x[0]), dtype=np.bool_)
+        for column in x:
+            mask &= np.isfinite(column) & (column != 0)
+        if self.form.is_product:
+            for column in x[1:]:
+                mask &= column != 1
+        return mask
+
+    def fields(self) -> dict[str, Any]:
+        """The equation as a finding holds it; of some columns, those of the row before are meant."""
+        return {
+            "pattern": self.pattern,
+            "columns": [name.removesuffix(BEFORE) for name in self.columns],
+            "before": [at for at, name in enumerate(self.columns) if name.endswith(BEFORE)],
+            "factor": float(self.factor),
+            "offset": float(self.offset),
+        }
+
+
+def _find_telling_rows(x: Columns) -> Mask:
+    """Rows with an amount in which something was taken off or added: most orders have no discount."""
+    mask = np.isfinite(np.array(x)).all(axis=0) & (x[0] != 0) & (x[1] != 0) & (x[2] != 0)
+    return np.asarray(mask & (np.array(x[3:]) != 0).any(axis=0))
+
+
+def term_values(facts: Facts, name: str) -> Floats:
+    """Values of a column, or of a column one row before."""
+    if name.endswith(BEFORE):
+        values = facts.measured()[name.removesuffix(BEFORE)].values
+        return np.concatenate([[np.nan], values[:-1]])
+    return facts.measured()[name].values
+
+
+def term_grain(facts: Facts, name: str) -> float:
+    """Last decimal in which a column is written."""
+    return facts.measured()[name.removesuffix(BEFORE)].grain
+
+
+def taken(x: Sequence[Floats], rows: NDArray[np.int64]) -> list[Floats]:
+    """Some rows of some columns."""
+    return [column[rows] for column in x]
+
 
 ROWS = 128
 MOST_COLUMNS = 40

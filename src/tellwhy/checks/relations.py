@@ -17,8 +17,17 @@ from numpy.typing import NDArray
 from tellwhy.checks.chance import LEVEL, agreement, oddness
 from tellwhy.checks.facts import Facts
 from tellwhy.checks.mistakes import BROKEN_RELATION, DECIMAL_SLIP, SIGN_FLIP, Mistake
-from tellwhy.checks.relation_forms import BEFORE, Columns, Relation, taken, term_grain, term_values
-from tellwhy.checks.relation_search import SLACK, candidates, n_candidates
+from tellwhy.checks.relation_forms import Columns
+from tellwhy.checks.relation_search import (
+    BEFORE,
+    SLACK,
+    Relation,
+    candidates,
+    n_candidates,
+    taken,
+    term_grain,
+    term_values,
+)
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Finding
 

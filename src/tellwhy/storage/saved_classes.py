@@ -130,7 +130,7 @@ PLACES: Mapping[str, str] = {
     "Dependency": "tellwhy.checks.dependencies",
     "Keyboard": "tellwhy.checks.keyboard",
     "Order": "tellwhy.checks.orders",
-    "Relation": "tellwhy.checks.relation_forms",
+    "Relation": "tellwhy.checks.relation_search",
     "CellLaw": "tellwhy.checks.row_law",
     "ColumnMass": "tellwhy.checks.column_mass",
     "Density": "tellwhy.checks.density",
