@@ -84,6 +84,25 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         """Minus the threshold, on scikit-learn's scale."""
         return -self.threshold_
 
+    @property
+    def decision_scores_(self) -> Floats:
+        """Scores of the training rows, by the name that PyOD's tools know them by: high = anomalous.
+
+        Examples
+        --------
+        >>> from tellwhy.detectors import KernelDensity
+        >>> X = np.append(np.random.default_rng(0).normal(size=(60, 2)), [[9.0, 9.0]], axis=0)
+        >>> detector = KernelDensity(contamination=0.01).fit(X)
+        >>> int(detector.decision_scores_.argmax()), np.flatnonzero(detector.labels_).tolist()
+        (60, [60])
+        """
+        return self.training_scores_
+
+    @property
+    def labels_(self) -> Any:
+        """1 for training rows above the threshold, 0 for the others, as PyOD has them."""
+        return (self.training_scores_ > self.threshold_).astype(int)
+
     def set_threshold(self, *, contamination: float | None = None, value: float | None = None) -> Detector:
         """Move the threshold of a fitted detector.
 
