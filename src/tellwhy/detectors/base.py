@@ -93,15 +93,10 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         >>> from tellwhy.detectors import KernelDensity
         >>> X = np.append(np.random.default_rng(0).normal(size=(60, 2)), [[9.0, 9.0]], axis=0)
         >>> detector = KernelDensity(contamination=0.01).fit(X)
-        >>> int(detector.decision_scores_.argmax()), np.flatnonzero(detector.labels_).tolist()
-        (60, [60])
+        >>> int(detector.decision_scores_.argmax())
+        60
         """
         return self.training_scores_
-
-    @property
-    def labels_(self) -> Any:
-        """1 for training rows above the threshold, 0 for the others, as PyOD has them."""
-        return (self.training_scores_ > self.threshold_).astype(int)
 
     def set_threshold(self, *, contamination: float | None = None, value: float | None = None) -> Detector:
         """Move the threshold of a fitted detector.

@@ -33,7 +33,7 @@ from tellwhy.scoring import FunctionScore, PredictionScore, as_score
 from tellwhy.scoring.model_rows import find_estimator_kind, look_up
 from tellwhy.scoring.predictions import whole_prediction
 
-METHODS = ("KernelShap", "Occlusion", "Lime", "OwenValues", "Interactions")
+METHODS = ("KernelShap", "Occlusion", "Lime")
 _OWN = ("pieces", "baseline")  # parameters that are the texts', not the method's
 _PIPELINE = {"transformers.pipelines.base.Pipeline": True}
 
@@ -69,7 +69,7 @@ def explain_texts(
     card = find_explainer("KernelShap") if chosen is None else chosen
     if card.name not in METHODS:
         raise UnsupportedModel(
-            f"{card.name} does not explain texts. Those that do: {', '.join(_there(METHODS))}; "
+            f"{card.name} does not explain texts. Those that do: {', '.join(METHODS)}; "
             "LinearRelevance explains linear classifiers of texts by their weights."
         )
     texts = check_texts(X)
@@ -82,13 +82,6 @@ def explain_texts(
     words = settings.pieces if isinstance(settings.pieces, str) else "pieces"
     said = {TOKENS: words, "baseline": settings.baseline or "left out", "task": _task(score)}
     return joined_texts(found, texts, settings.pieces, {**said, **_explained(score, texts)})
-
-
-def _there(names: Sequence[str]) -> list[str]:
-    from tellwhy.core.registry import list_explainers
-
-    known = {card.name for card in list_explainers()}
-    return [name for name in names if name in known]
 
 
 def _task(score: Any) -> str:

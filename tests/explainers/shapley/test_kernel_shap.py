@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles.shapley_oracles import shapley_by_definition
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.mixture import GaussianMixture
 
-from tellwhy.explainers import KernelShap
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.explainers import KernelShap, TreeShapley
 from tellwhy.scoring import FunctionScore, PredictionScore, as_score
 
 RNG = np.random.default_rng(0)
@@ -162,3 +164,30 @@ def test_one_column_has_the_error_of_the_mean(monkeypatch):
     found = KernelShap(PredictionScore(lambda X: X[:, 0])).fit(background).explain(np.array([[7.0]]))
     assert found.params["reference_rows"] == 100
     np.testing.assert_allclose(found.stderr, np.std(np.arange(400.0)) / 10 * np.sqrt(0.75), rtol=0.1)
+
+
+def test_interactions_are_those_of_trees_and_add_up():
+    forest = RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    ours = KernelShap(PredictionScore(forest.predict), interactions=True).fit(X[:20]).explain(ODD)
+    exact = TreeShapley(forest, interactions=True).fit(X[:20]).explain(ODD)
+    np.testing.assert_allclose(ours.extras["interactions"], exact.extras["interactions"], atol=1e-9)
+    np.testing.assert_allclose(ours.extras["interactions"].sum(axis=2), ours.values, atol=1e-12)
+
+
+def test_a_product_is_what_two_columns_do_together():
+    found = KernelShap(
+        PredictionScore(lambda rows: 6.0 * rows[:, 0] * rows[:, 2]),
+        baseline=np.zeros((1, 3)),
+        interactions=True,
+    ).explain(np.ones((1, 3)))
+    np.testing.assert_allclose(
+        found.extras["interactions"][0], [[0.0, 0.0, 3.0], [0.0, 0.0, 0.0], [3.0, 0.0, 0.0]], atol=1e-12
+    )
+
+
+def test_interactions_need_all_sets_and_single_columns():
+    wide = np.zeros((2, 14))
+    with pytest.raises(InvalidParameter, match="all sets of columns"):
+        KernelShap(lambda rows: rows.sum(axis=1), interactions=True).fit(wide).explain(wide)
+    with pytest.raises(InvalidParameter, match="Leave either out"):
+        KernelShap(MODEL, interactions=True, groups=[[0, 1]]).fit(X).explain(ODD)

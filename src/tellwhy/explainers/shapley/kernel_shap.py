@@ -13,9 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import comb
 
 from tellwhy.core.arrays import draw_sample, list_columns
-from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import Rule, Rules, Seed, boolean, generator, integer, one_of, seed
 from tellwhy.core.progress import track
 from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
@@ -190,6 +192,9 @@ class KernelShap(BackgroundExplainer):
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
         Columns that play together, as in `AnomalyShapley`.
+    interactions
+        Whether to compute the Shapley interactions of pairs of columns too, of up to 12 columns, from the
+        same scores: `extras["interactions"]` (rows, columns, columns), as in `TreeShapley`.
     random_state
         Seed of the clusters, of the drawn reference rows and of the sampled sets.
     batch_size
@@ -213,6 +218,7 @@ class KernelShap(BackgroundExplainer):
         "baseline": (one_of("auto", "sample", "kmeans", "neighbours"), rows_rule),
         "n_coalitions": (one_of("auto"), integer(2)),
         "groups": groups_rule,
+        "interactions": boolean,
         "random_state": seed,
         **BATCH_PARAMETERS,
     }
@@ -224,11 +230,13 @@ class KernelShap(BackgroundExplainer):
         baseline: ArrayLike | str = "auto",
         n_coalitions: int | str = "auto",
         groups: Groups | None = None,
+        interactions: bool = False,
         random_state: Seed = 0,
         batch_size: int | None = None,
         n_jobs: int | None = None,
     ):
         super().__init__(model)
+        self.interactions = interactions
         self.batch_size = batch_size
         self.n_jobs = n_jobs
         self.baseline = baseline
@@ -258,6 +266,11 @@ class KernelShap(BackgroundExplainer):
     def _attribute(self, rows: Rows) -> Attribution:
         players = find_players(rows, self.groups, self.names_ or self.score.feature_names)
         coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
+        if self.interactions and not coalitions.is_exact:
+            raise InvalidParameter(
+                f"interactions=True needs the scores of all sets of columns, and {players.n} columns have too "
+                "many. Explain up to 12 columns at once, or raise n_coalitions to 2**columns."
+            )
         references = self._choose_references(
             rows, max(N_SAMPLED, _MOST_SCORED // (len(coalitions.members) + 1))
         )
@@ -273,6 +286,9 @@ class KernelShap(BackgroundExplainer):
         extras: dict[str, Any] = {}
         if self.groups is not None:
             extras["group_values"] = players.group_values(shared.values)
+        if self.interactions:
+            pairs = find_interactions(coalitions, played, full, shared.values)
+            extras["interactions"] = self._place_pairs(pairs, players)
         return Attribution(
             players.per_column(shared.values),
             full,
@@ -289,6 +305,18 @@ class KernelShap(BackgroundExplainer):
             },
             per_owner=True,
         )
+
+    def _place_pairs(self, pairs: Floats, players: Players) -> Floats:
+        """Put interactions of players where the user's columns are; those that do not play have none."""
+        if self.groups is not None:
+            raise InvalidParameter(
+                "interactions=True tells what pairs of columns do together, and groups=… makes players of "
+                "several columns. Leave either out."
+            )
+        n_columns = len(players.group)
+        found = np.zeros((len(pairs), n_columns, n_columns))
+        found[np.ix_(np.arange(len(pairs)), players.playing, players.playing)] = pairs
+        return found
 
     def _words(self, n_used: int) -> str:
         """Where reference rows came from, and how many of the background's they are where some were drawn."""
@@ -316,6 +344,41 @@ class KernelShap(BackgroundExplainer):
         # in their own order: the same rows give the same sums, whatever order they were drawn in
         drawn = np.sort(draw_sample(len(self.rows_), most, generator(self.random_state)))
         return weigh_equally(self.rows_[drawn][None])
+
+
+def find_interactions(coalitions: Coalitions, played: Played, full: Floats, values: Floats) -> Floats:
+    """Shapley interactions of pairs of players from the worth of all sets, shape (n, p, p).
+
+    I_ij = Σ_S |S|! (p − |S| − 2)!/(p − 1)! (v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)), over the sets S without
+    i and j. Entries (i, j) and (j, i) hold half of it each, and the diagonal what a player does alone, so that
+    rows add up to the players' values. Grabisch, Roubens, International Journal of Game Theory 28 (1999).
+    """
+    p = coalitions.n_players
+    found = np.zeros((len(full), p, p))
+    if p > 1:
+        nobody = np.zeros((1, p), dtype=bool)
+        members = np.concatenate([coalitions.members, nobody, ~nobody])
+        worth = np.column_stack([played.worth, played.empty, full])
+        sizes = members.sum(axis=1)
+        inside = members.astype(np.float64)
+        for shared, sign in ((2, 1.0), (1, -1.0), (0, 1.0)):  # how many of the pair a set holds
+            rest = sizes - shared
+            is_possible = (rest >= 0) & (rest <= p - 2)
+            weights = np.zeros(len(members))
+            weights[is_possible] = sign / ((p - 1) * comb(p - 2, rest[is_possible]))
+            weighed = worth * weights
+            if shared == 2:
+                found += np.einsum("ns,si,sj->nij", weighed, inside, inside, optimize=True)
+            elif shared == 0:
+                found += np.einsum("ns,si,sj->nij", weighed, 1 - inside, 1 - inside, optimize=True)
+            else:
+                one = np.einsum("ns,si,sj->nij", weighed, inside, 1 - inside, optimize=True)
+                found += one + one.transpose(0, 2, 1)
+        found /= 2.0
+    diagonal = np.arange(p)
+    found[:, diagonal, diagonal] = 0.0
+    found[:, diagonal, diagonal] = values - found.sum(axis=2)
+    return found
 
 
 def _centres(X: Floats, rng: np.random.Generator) -> References:
