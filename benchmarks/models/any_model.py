@@ -1,7 +1,7 @@
 """Claim: `tellwhy.explain(model, X)` is right for any model, says how far it is not, or says what it needs; never wrong.
 
 Each model is explained once by the plain one-liner, with the rows it was fitted on where it asks for them. Shapley values
-are compared with their definition (all sets of columns, or of words), integrated gradients and DeepLift with Captum's;
+are compared with their definition (all sets of columns), integrated gradients with Captum's;
 detectors must name the one column in which an otherwise ordinary row was made odd, in at least 19 of 20 rows.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from benchmarks.models import _networks as networks, _tables as tables, _texts as texts
+from benchmarks.models import _networks as networks, _tables as tables
 from benchmarks.models._checks import Line
 from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
@@ -26,9 +26,6 @@ PARTS = (
     networks.maps_and_errors,
     networks.tokens,
     networks.several,
-    texts.classifiers,
-    texts.numbers,
-    texts.networks,
 )
 
 

@@ -268,8 +268,8 @@ class KernelShap(BackgroundExplainer):
         coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
         if self.interactions and not coalitions.is_exact:
             raise InvalidParameter(
-                f"interactions=True needs the scores of all sets of columns, and {players.n} columns have too "
-                "many. Explain up to 12 columns at once, or raise n_coalitions to 2**columns."
+                f"interactions=True needs the scores of all sets of columns, and {players.n} columns have "
+                "too many. Explain up to 12 columns at once, or raise n_coalitions to 2**columns."
             )
         references = self._choose_references(
             rows, max(N_SAMPLED, _MOST_SCORED // (len(coalitions.members) + 1))
@@ -349,9 +349,9 @@ class KernelShap(BackgroundExplainer):
 def find_interactions(coalitions: Coalitions, played: Played, full: Floats, values: Floats) -> Floats:
     """Shapley interactions of pairs of players from the worth of all sets, shape (n, p, p).
 
-    I_ij = Σ_S |S|! (p − |S| − 2)!/(p − 1)! (v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)), over the sets S without
-    i and j. Entries (i, j) and (j, i) hold half of it each, and the diagonal what a player does alone, so that
-    rows add up to the players' values. Grabisch, Roubens, International Journal of Game Theory 28 (1999).
+    I_ij = Σ_S |S|! (p − |S| − 2)!/(p − 1)! (v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)), over sets S without
+    i and j. Entries (i, j) and (j, i) hold half of it each, and the diagonal what a player does alone, so
+    that rows add up to the players' values. Grabisch, Roubens, International Journal of Game Theory 28 (1999).
     """
     p = coalitions.n_players
     found = np.zeros((len(full), p, p))
