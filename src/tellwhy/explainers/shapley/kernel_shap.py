@@ -351,7 +351,8 @@ def find_interactions(coalitions: Coalitions, played: Played, full: Floats, valu
 
     I_ij = Σ_S |S|! (p − |S| − 2)!/(p − 1)! (v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)), over sets S
     without i and j. Entries (i, j) and (j, i) hold half of it each, and the diagonal what a player does
-    alone, so that rows add up to the players' values. Grabisch, Roubens, International Journal of Game Theory 28 (1999).
+    alone, so that rows add up to the players' values. Grabisch, Roubens, International Journal of Game
+    Theory 28 (1999).
     """
     p = coalitions.n_players
     found = np.zeros((len(full), p, p))
