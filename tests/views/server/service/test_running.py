@@ -203,6 +203,37 @@ def test_logs_and_errors_hold_nothing_of_the_rows(shelf, caplog, monkeypatch):
     assert "secret" not in "".join([answer.text, *lines])
 
 
+def test_a_request_is_a_span_below_that_of_its_caller(shelf, monkeypatch):
+    trace = pytest.importorskip("opentelemetry.trace")
+    spans = []
+
+    class Span:
+        def __init__(self, context):
+            self.parent = trace.get_current_span(context).get_span_context().trace_id
+            spans.append(self)
+
+        def update_name(self, name):
+            self.name = name
+
+        def set_attributes(self, told):
+            self.told = told
+
+    class Tracer:
+        @contextmanager
+        def start_as_current_span(self, name, context):
+            yield Span(context)
+
+    monkeypatch.setattr(trace, "get_tracer", lambda _: Tracer())
+    caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    with TestClient(apps.make_service(shelf), base_url=OWN) as client:
+        client.get("/v1/models/orders", headers={"traceparent": caller})
+        client.get("/v1/secret-path")
+    assert spans[0].name == "GET /v1/models/{name}"
+    assert spans[0].told == {"http.route": "/v1/models/{name}", "http.response.status_code": 200}
+    assert f"{spans[0].parent:032x}" == "0af7651916cd43dd8448eb211c80319c"
+    assert spans[1].name == "GET other"
+
+
 def test_models_are_read_again_without_losing_a_request(tmp_path):
     path = tmp_path / "m.tellwhy"
     tellwhy.save(tellwhy.fit(rows_of(100)), path)

@@ -351,16 +351,22 @@ def _counted(app: ASGIApp, service: Service) -> ASGIApp:
 
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            with spanned(f"{scope['method']} tellwhy", headers):
+            with spanned(scope["method"], headers) as tell:
                 await app(scope, receive, note)
+                tell(_name_endpoint(scope), status)
         finally:
             _write_down(scope, service, status, now() - started)
 
     return call
 
 
+def _name_endpoint(scope: Scope) -> str:
+    """The endpoint as it is written here; a path that nobody serves may hold anything."""
+    return str(getattr(scope.get("route"), "path", "other"))
+
+
 def _write_down(scope: Scope, service: Service, status: int, seconds: float) -> None:
-    endpoint = getattr(scope.get("route"), "path", "other")  # a path that nobody serves may hold anything
+    endpoint = _name_endpoint(scope)
     service.counts.requests.labels(endpoint, str(status)).inc()
     service.counts.seconds.labels(endpoint).observe(seconds)
     told = {"method": scope["method"], "endpoint": endpoint, "status": status, "ms": round(1000 * seconds, 2)}

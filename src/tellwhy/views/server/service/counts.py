@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -100,17 +100,24 @@ def log_request(told: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def spanned(name: str, headers: Mapping[str, str], **told: str) -> Iterator[None]:
-    """Make a span of OpenTelemetry of what happens inside, where its package is installed."""
+def spanned(method: str, headers: Mapping[str, str]) -> Iterator[Callable[[str, int], None]]:
+    """Make a span of OpenTelemetry of what happens inside, where its package is installed.
+
+    What is given is to be told the endpoint and the status, once they are known.
+    """
     if not HAS_SPANS:
-        yield
+        yield lambda _endpoint, _status: None
         return
     from opentelemetry import propagate, trace
 
-    with trace.get_tracer("tellwhy").start_as_current_span(
-        name, context=propagate.extract(dict(headers)), attributes=told
-    ):
-        yield
+    context = propagate.extract(dict(headers))
+    with trace.get_tracer("tellwhy").start_as_current_span(method, context=context) as span:
+
+        def tell(endpoint: str, status: int) -> None:
+            span.update_name(f"{method} {endpoint}")
+            span.set_attributes({"http.route": endpoint, "http.response.status_code": status})
+
+        yield tell
 
 
 def now() -> float:
