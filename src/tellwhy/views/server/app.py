@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import secrets
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 THREADS = 6
+MOST_ARENAS = -8  # as glibc numbers what it can be told: how many pools of memory threads share
 MOST_BYTES = 512 * MEBIBYTE  # of a file that is dropped onto the page
 
 
@@ -68,6 +70,8 @@ async def _live(app: App, _: Any) -> AsyncIterator[None]:
 
     # Each thread keeps memory of its own: few of them serve one desk as well as forty.
     current_default_thread_limiter().total_tokens = THREADS
+    with suppress(OSError, AttributeError):  # of another C library
+        ctypes.CDLL(None).mallopt(MOST_ARENAS, 2)
     try:
         yield
     finally:

@@ -19,7 +19,6 @@ from tellwhy.views.server.app_rows import RowTable
 from tellwhy.views.server.app_view import LIKELY
 
 if TYPE_CHECKING:
-    from tellwhy.kinds.one_row import OneRow
     from tellwhy.kinds.table_model import TableModel
     from tellwhy.verdicts.repair import Change
 
@@ -50,7 +49,7 @@ class Session:
     rows: RowTable
     decisions: Decisions
     _alone: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _judged: dict[int, OneRow] = field(default_factory=dict, repr=False)
+    _judged: dict[int, Result] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, folder: str | Path) -> Session:
@@ -139,7 +138,7 @@ class Session:
         with self._alone:
             return self._model
 
-    def judged_alone(self, row: int) -> OneRow:
+    def judged_alone(self, row: int) -> Result:
         """A row as the detector judges it, without looking at it as data; the last few are remembered."""
         from tellwhy.kinds.one_row import judge_one
 
@@ -150,7 +149,7 @@ class Session:
                     raise InvalidInput(f"The cells of row {row} are not known.")
                 while len(self._judged) >= REMEMBERED:
                     del self._judged[next(iter(self._judged))]
-                self._judged[row] = judge_one(self._model, frame, with_checks=False)
+                self._judged[row] = judge_one(self._model, frame, with_checks=False).result
             return self._judged[row]
 
     @cached_property

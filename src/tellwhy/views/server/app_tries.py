@@ -103,7 +103,7 @@ def show_what_if(session: Session, row: int, changes: Mapping[str, str], *, with
     model = session.model()
     one = judge_one(model, frame, changes, with_checks=with_checks)
     known = session.anomaly(row) if with_checks else None  # it was looked at as data, too
-    before = session.judged_alone(row) if known is None else known
+    before = session.judged_alone(row).anomalies[0] if known is None else known
     figures = [
         Compared("score", wording.number(before.score), wording.number(one.score)),
         Compared("p-value", ranked.write_p(before.p_value), ranked.write_p(one.p_value)),
@@ -150,7 +150,7 @@ def show_opinion(session: Session, row: int, method: str) -> str:
         raise InvalidParameter(f"{method[:60]!r} cannot be asked about these rows.")
     found = ask_opinion(model, read_row(session, row), method)
     place = session.places.get(row)
-    own = session.judged_alone(row).result.explanation[0]
+    own = session.judged_alone(row).explanation[0]
     own = session.result.explanation[place] if place is not None else own
     other = found.explanation
     return fill(
