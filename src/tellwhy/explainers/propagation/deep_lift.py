@@ -209,8 +209,11 @@ def _as_reference(given: Any, rows: Tensor) -> Tensor:
             "DeepLift and GradientShap compare numbers, and X holds tokens. Use IntegratedGradients or LRP, "
             "which explain tokens by the vectors that stand for them."
         )
-    values = torch.as_tensor(given, dtype=rows.dtype, device=rows.device)
     shape = rows.shape[1:]
+    try:
+        values = torch.as_tensor(given, dtype=rows.dtype, device=rows.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidParameter(f"baseline must be a number, or an array. Got {given!r} instead.") from error
     if values.ndim and tuple(values.shape) not in (tuple(shape), (1, *shape)):
         raise InvalidParameter(
             f"baseline must be a number, or an array like one input, of shape {tuple(shape)}. Got shape "
