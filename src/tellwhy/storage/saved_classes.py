@@ -263,7 +263,10 @@ def take_explainer(explainer: Any) -> dict[str, Any]:
 
 
 # parameters that files of older versions do not hold, and what these versions did
-_NEWER: dict[str, dict[str, Any]] = {"LinearRelevance": {"target": None, "against": "runner_up"}}
+_NEWER: dict[str, dict[str, Any]] = {
+    "KernelShap": {"interactions": False},
+    "LinearRelevance": {"target": None, "against": "runner_up"},
+}
 
 
 def make_explainer(cls: Any, fields: Mapping[str, Any]) -> Any:
