@@ -168,7 +168,10 @@ def soon(folder: Path, model: Path, n_odd: int) -> pd.DataFrame:
 
 def main() -> None:
     options = arguments(
-        __doc__, events=option(1_000_000, "of the stream that is killed"), streams=option(25, "of each shape")
+        __doc__,
+        "note",
+        events=option(1_000_000, "of the stream that is killed"),
+        streams=option(25, "of each shape"),
     )
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as name:
@@ -177,7 +180,7 @@ def main() -> None:
         tellwhy.save(tellwhy.fit(orders(2_000, 0), clean=True), model)
         quick = soon(folder, model, 60)
         kept = killed(folder, model, options.events)
-        parts = [(KILLED, kept), (CLEAN, clean(options.streams)), (SOON, quick)]
+        parts = [(KILLED, kept), (CLEAN, clean(options.streams)), (f"{SOON} {options.note}".strip(), quick)]
     publish("watch", TITLE, parts)
 
 

@@ -106,11 +106,10 @@ def measured(n: int, workers: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    options = arguments(__doc__, "workers", rows=option(10_000_000, "of the table"))
+    options = arguments(__doc__, "note", "workers", rows=option(10_000_000, "of the table"))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    publish(
-        "database", TITLE, [(HEAD, measured(options.rows, options.workers))], peers=("sqlalchemy", "psycopg")
-    )
+    table = measured(options.rows, options.workers)
+    publish("database", TITLE, [(f"{HEAD} {options.note}".strip(), table)], peers=("sqlalchemy", "psycopg"))
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def watched(process: subprocess.Popen[bytes], port: int, minutes: float) -> pd.D
 
 def main() -> None:
     options = arguments(
-        __doc__, seconds=option(8.0, "of each case"), minutes=option(3.0, "of watching memory")
+        __doc__, "note", seconds=option(8.0, "of each case"), minutes=option(3.0, "of watching memory")
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.tellwhy"
@@ -180,7 +180,12 @@ def main() -> None:
             with started(["-m", "benchmarks.service._bare", str(bare)], bare, "/openapi.json"):
                 table = compared(ours, bare, options.seconds)
             memory = watched(process, ours, options.minutes)
-    publish("load", TITLE, [(HEAD, table), (MEMORY, memory)], peers=("fastapi", "shap"))
+    publish(
+        "load",
+        TITLE,
+        [(f"{HEAD} {options.note}".strip(), table), (MEMORY, memory)],
+        peers=("fastapi", "shap"),
+    )
 
 
 if __name__ == "__main__":
