@@ -37,8 +37,8 @@ TWINS = [
     ("inputs of a network", "one: `scoring/network_inputs.py`, `Inputs` and `read_inputs`"),
     (
         "outputs of a model",
-        "two readers that share nothing: margins and predictions (`scoring/predictions.py`), log-odds of classes "
-        "(`scoring/class_scores.py`)",
+        "two readers that share one formula: margins and predictions (`scoring/predictions.py`), log-odds of "
+        "classes (`scoring/class_scores.py`)",
     ),
     ("a column moved, the mover ranked", "one: `scoring/moved_columns.py`"),
     ("w(x − m)", "one file: `decomposition/linear_relevance.py`"),
@@ -59,7 +59,7 @@ TWINS = [
     ("checks of saved parts", "one: `_require` at each class"),
     (
         "windows; what replaces a cell",
-        "one each: `Windows` of `data/pieces.py`, `replacement_row` of `explainers/rows.py`",
+        "one each: `Windows` of `data/pieces.py`, `read_replacement_row` of `explainers/rows.py`",
     ),
     ("Cholesky factors of a regression", "one: `surrogate/_compiled_conditionals.py`"),
 ]
@@ -271,8 +271,8 @@ def main() -> None:
             ),
             (
                 "Three questions, and the files that lead from CONTRIBUTING to their answer. They were followed by "
-                "one of those who work on these files, in less than a minute each; nobody who had never seen the "
-                "code was asked.",
+                "one of those who work on these files, so that no time is given; nobody who had never seen the code "
+                "was asked.",
                 pd.DataFrame(QUESTIONS, columns=["question", "files, in order", "answer"]),
             ),
         ]
