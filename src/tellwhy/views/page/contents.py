@@ -5,7 +5,7 @@ from __future__ import annotations
 from tellwhy.results.labelled_texts import read_labels
 from tellwhy.results.network_run import read_network
 from tellwhy.results.result import Result
-from tellwhy.views.page import events, insight, labels, media, network, page
+from tellwhy.views.page import drift, events, insight, labels, media, network, page
 from tellwhy.views.page.shell import Contents, Limits
 
 
@@ -17,6 +17,10 @@ def find_contents(result: Result, limits: Limits) -> Contents:
     labelled = read_labels(result)
     if labelled is not None:
         return labels.make_contents(labelled, limits)
+    if result.kind == "drift":
+        from tellwhy.kinds.two_tables import read_difference
+
+        return drift.make_contents(read_difference(result))
     if result.kind == "insight":
         from tellwhy.kinds.insight import read_insights
 

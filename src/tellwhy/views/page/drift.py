@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from tellwhy.views.page.overview import Overview, show_overview, show_settings
-from tellwhy.views.page.shell import Panel, make_page, make_panel, write_page
+from tellwhy.views.page.shell import Contents, Panel, draw_page, make_panel, write_page
 from tellwhy.views.page.svg import bar
 from tellwhy.words import wording
 
@@ -113,6 +113,11 @@ class Line:
 
 def render_drift(found: Difference) -> str:
     """Return the page on what changed between two tables: one HTML file that makes no request."""
+    return draw_page(make_contents(found))
+
+
+def make_contents(found: Difference) -> Contents:
+    """Return the panels of the page."""
     source = f"{wording.shorten(found.old, 60)} → {wording.shorten(found.new, 60)}"
     headline, *words = difference_words(found)
     opening = Overview(
@@ -120,9 +125,8 @@ def render_drift(found: Difference) -> str:
         headline=headline,
         notices=[wording.shorten(line, 400) for line in words],
     )
-    return make_page(
-        opening.title, source, [show_overview(opening), show_drift(found), _show_settings(found)]
-    )
+    panels = [show_overview(opening), show_drift(found), _show_settings(found)]
+    return Contents(opening.title, source, panels)
 
 
 def show_drift(found: Difference) -> Panel:
