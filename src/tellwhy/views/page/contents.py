@@ -17,6 +17,11 @@ def find_contents(result: Result, limits: Limits) -> Contents:
     labelled = read_labels(result)
     if labelled is not None:
         return labels.make_contents(labelled, limits)
+    return _find_own(result, limits)
+
+
+def _find_own(result: Result, limits: Limits) -> Contents:
+    """Those of a kind that a result tells by its name."""
     if result.kind == "drift":
         from tellwhy.kinds.two_tables import read_difference
 
