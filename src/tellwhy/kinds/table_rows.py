@@ -402,8 +402,3 @@ def put_hours(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
         values = stamps.to_numpy(dtype="datetime64[us]")
         found[name] = (values - values.astype("datetime64[D]")) / np.timedelta64(1, "h")
     return frame.assign(**found) if found else frame
-
-
-def list_unused(model: TableModel, columns: Sequence[str]) -> list[str]:
-    """Columns of a table that the model does not know."""
-    return [str(name) for name in columns if name not in model.table_columns]
