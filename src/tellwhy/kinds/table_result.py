@@ -22,7 +22,7 @@ from tellwhy.data import Table, describe_column
 from tellwhy.data.places import find_file, find_line
 from tellwhy.kinds.request import Request, split_label, write_cell
 from tellwhy.kinds.table_cells import FittedTable, Judged
-from tellwhy.kinds.table_rows import add_lines, find_title_column, write_rows
+from tellwhy.kinds.table_rows import Selection, add_lines, find_title_column, write_rows
 from tellwhy.kinds.usual_in_segments import InSegments
 from tellwhy.results.evidence import Detection, Evidence
 from tellwhy.results.result import AlarmRule, Anomaly, Notice, Part, Reason, Result, Typical, written
@@ -249,8 +249,11 @@ def _find_verdicts(found: _Findings) -> list[_Verdict]:
         by_model = list_verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
     else:
         by_model = segments.reasons(read, found.causes)
+    numbers = found.fitted.selection.rows[ranking.positions]
+    pairs = zip(by_model, numbers.tolist(), strict=True)
+    by_model = [_without_uncompared(reasons, found.fitted.selection, row) for reasons, row in pairs]
     by_row = found.found.by_row(ranking.positions)
-    written = found.table.frame.iloc[found.fitted.selection.rows[ranking.positions]]
+    written = found.table.frame.iloc[numbers]
     told = []
     for i, position in enumerate(ranking.positions):
         if not by_row[i]:
@@ -266,6 +269,12 @@ def _find_verdicts(found: _Findings) -> list[_Verdict]:
         others = [reason for reason in by_model[i] if reason.feature not in named]
         told.append(_Verdict(known + others, find_doubt(found.causes[i])))
     return told
+
+
+def _without_uncompared(reasons: list[Reason], selection: Selection, row: int) -> list[Reason]:
+    """Reasons without those about a cell that was not compared; it is as usual, and tells nothing."""
+    kept = [each for each in reasons if row not in selection.uncompared.get(each.feature, ())]
+    return kept or reasons
 
 
 def average_shares(explanation: Explanation) -> dict[str, float]:

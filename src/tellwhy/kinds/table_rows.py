@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype, is_object_dtype
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype, is_object_dtype
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, as_table, read_table
-from tellwhy.data.columns.dates import describe_order, hours_of_day
+from tellwhy.data.columns.dates import Dates, describe_order, hours_of_day
 from tellwhy.data.columns.names import list_names, names_identifiers
 from tellwhy.data.columns.reading import Role, find_stored_kind, read_dates, read_numbers_or_missing
 from tellwhy.data.columns.roles import ReadColumns, read_columns
@@ -62,7 +62,8 @@ class Selection:
     `notices` tell how columns were read, `counted` what was counted in these very rows. `rows[i]` is the
     0-based data row of frame position i. `own` holds the frame positions of the reference rows where these
     are rows of the table itself, and is None for a separate reference. `context` holds the segments that rows
-    are judged in, if any. `emptied` counts the cells of each column that a finding set missing.
+    are judged in, if any. `emptied` counts the cells of each column that a finding set missing, and
+    `uncompared` names the rows (as `rows` does) of each column whose cells are not compared.
     """
 
     frame: pd.DataFrame
@@ -76,6 +77,7 @@ class Selection:
     counted: tuple[str, ...] = ()
     context: Context | None = None
     emptied: Mapping[str, int] = field(default_factory=dict)
+    uncompared: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     def with_hours(self) -> Selection:
         """Put the hour of day in the place of dates that else only tell in which order rows came."""
@@ -368,12 +370,18 @@ def _convert_to_kind(series: pd.Series, role: Role) -> pd.Series | None:
     return pd.Series(read_numbers_or_missing(series), index=series.index)
 
 
-def drop_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Take dates after those of the fitting as missing: time goes on, which is no oddity of a row.
+def drop_other_times(
+    model: TableModel, frame: pd.DataFrame
+) -> tuple[pd.DataFrame, list[str], dict[str, frozenset[int]]]:
+    """Compare no dates after those of the fitting: time goes on, which is no oddity of a row.
 
-    So are earlier ones, where more rows have them than chance explains: a whole period that was not seen.
+    Nor earlier ones, where more rows have them than chance explains: a whole period that was not seen. The
+    middle of the known dates stands in their place: a gap would be odd in a column that never had one.
+
+    Returns the cells, what is told of it, and the rows of each column whose dates are not compared.
     """
     told = []
+    rows: dict[str, frozenset[int]] = {}
     found = frame
     for name, kind in model.encoder.kinds_.items():
         seen = model.seen.get(name)
@@ -386,12 +394,22 @@ def drop_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFra
             sides["earlier"] = days < seen.low
         for side, is_beyond in sides.items():
             if is_beyond.any():
-                found = found.assign(**{name: found[name].mask(is_beyond)})
+                found = found.assign(**{name: found[name].mask(is_beyond, _middle_of(known, found[name]))})
+                rows[name] = rows.get(name, frozenset()) | set(np.flatnonzero(is_beyond).tolist())
                 told.append(
                     f"{name}: {int(is_beyond.sum()):,} dates are {side} than those that the model was fitted "
                     "on; they are not compared."
                 )
-    return found, told
+    return found, told, rows
+
+
+def _middle_of(known: Dates, column: pd.Series) -> pd.Timestamp | None:
+    """The middle of known dates as a column writes its own; a gap where that is not as dates."""
+    told = np.sort(known[~np.isnat(known)])
+    if not len(told) or not is_datetime64_any_dtype(column):
+        return None
+    zone = getattr(column.dtype, "tz", None)
+    return pd.Timestamp(told[len(told) // 2]).tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
 
 
 def put_hours(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
