@@ -26,7 +26,7 @@ from tellwhy.kinds.marks import NOTHING_HELD, Held
 from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_rows import Selection
 from tellwhy.kinds.text_columns import TextColumns
-from tellwhy.one_liner.explain import explain
+from tellwhy.one_liner.explain import explain, takes_background
 from tellwhy.one_liner.method import choose_card
 from tellwhy.results.result import Result
 from tellwhy.scoring import EncodedScore, as_score
@@ -182,7 +182,8 @@ class FittedTable:
         if "training_rows" in inspect.signature(chosen.cls).parameters:
             params["training_rows"] = self.training_rows(positions)
         table = self.known.table(positions)
-        return explain(self.known_score, table, chosen.name, background=self.background(), **params)
+        background = self.background() if takes_background(chosen.cls) else None
+        return explain(self.known_score, table, chosen.name, background=background, **params)
 
     def known_rows(self, numbers: Integers) -> pd.DataFrame:
         """Known rows as the user has them, with what the encoding puts where a cell is missing."""

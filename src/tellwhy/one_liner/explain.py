@@ -330,12 +330,18 @@ def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict
     return {}
 
 
+def takes_background(method: type) -> bool:
+    """Whether a method of anomaly scores has a use for ordinary rows: it learns from them, or remembers them."""
+    return issubclass(method, LearnsFromRows) or _has_normal_versions(method)
+
+
+def _has_normal_versions(method: type) -> bool:
+    return issubclass(method, RemembersRows) and getattr(method, "kind", "") in ("attribution", "relative")
+
+
 def _uses_ordinary_rows(explainer: Any, score: Any) -> bool:
     """Whether an explainer that learns from no rows has a use for them: it says what would be normal."""
-    has_normal_versions = getattr(explainer, "kind", "") in ("attribution", "relative")
-    return (
-        isinstance(explainer, RemembersRows) and has_normal_versions and not isinstance(score, IsPrediction)
-    )
+    return _has_normal_versions(type(explainer)) and not isinstance(score, IsPrediction)
 
 
 def _start_from_zero(explainer: Any, background: Any) -> bool:

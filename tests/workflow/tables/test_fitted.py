@@ -213,3 +213,8 @@ def test_no_method_is_tried_on_numbers_of_rows(monkeypatch):
     frame = pd.DataFrame(np.random.default_rng(1).normal(size=(120, 3)), columns=["a", "b", "c"])
     run = explain_table(frame, detector="GaussianMixture", method="auto", top=2)
     assert run.explanation.method == "AnomalyShapley"
+
+
+def test_methods_that_compare_with_no_rows_are_given_none():
+    explanation = fitted(columns=["a", "b"]).explain(np.array([3]), "RandomAttribution")
+    assert explanation.values.shape == (1, 2)
