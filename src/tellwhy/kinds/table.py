@@ -371,7 +371,7 @@ def _is_own(model: TableModel, table: Table) -> bool:
 
 def _select_rows(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:
     """The rows to score beside those learned from, both as they are compared."""
-    frame, beyond, uncompared = drop_other_times(model, frame)
+    frame, beyond = drop_other_times(model, frame)
     hours = [f"{n} only tells {model.roles[n].orders}; its hour of day is compared." for n in model.hours]
     return Selection(
         frame=put_hours(frame, model.hours),
@@ -382,8 +382,8 @@ def _select_rows(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Select
         is_clean=model.is_clean,
         roles=model.roles,
         notices=(*new.notices, *hours),
-        counted=tuple(beyond),
-        uncompared=uncompared,
+        counted=tuple(beyond.told),
+        uncompared=beyond.rows,
     )
 
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -370,15 +370,18 @@ def _convert_to_kind(series: pd.Series, role: Role) -> pd.Series | None:
     return pd.Series(read_numbers_or_missing(series), index=series.index)
 
 
-def drop_other_times(
-    model: TableModel, frame: pd.DataFrame
-) -> tuple[pd.DataFrame, list[str], dict[str, frozenset[int]]]:
+class OtherTimes(NamedTuple):
+    """Dates that are not compared: what is told of them, and the rows of each column."""
+
+    told: list[str]
+    rows: dict[str, frozenset[int]]
+
+
+def drop_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, OtherTimes]:
     """Compare no dates after those of the fitting: time goes on, which is no oddity of a row.
 
     Nor earlier ones, where more rows have them than chance explains: a whole period that was not seen. The
     middle of the known dates stands in their place: a gap would be odd in a column that never had one.
-
-    Returns the cells, what is told of it, and the rows of each column whose dates are not compared.
     """
     told = []
     rows: dict[str, frozenset[int]] = {}
@@ -400,7 +403,7 @@ def drop_other_times(
                     f"{name}: {int(is_beyond.sum()):,} dates are {side} than those that the model was fitted "
                     "on; they are not compared."
                 )
-    return found, told, rows
+    return found, OtherTimes(told, rows)
 
 
 def _middle_of(known: Dates, column: pd.Series) -> pd.Timestamp | None:
