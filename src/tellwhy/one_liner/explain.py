@@ -331,7 +331,7 @@ def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict
 
 
 def takes_background(method: type) -> bool:
-    """Whether a method of anomaly scores has a use for ordinary rows: it learns from them, or remembers them."""
+    """Whether a method of anomaly scores has a use for ordinary rows: it learns from or remembers them."""
     return issubclass(method, LearnsFromRows) or _has_normal_versions(method)
 
 
