@@ -19,6 +19,7 @@ from tellwhy.core.running import one_blas_thread, one_thread_for_products
 from tellwhy.core.score import Floats
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.notices import tell_left_out
+from tellwhy.data.columns.reading import Role
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.mark_file import fingerprint_of
@@ -30,6 +31,7 @@ from tellwhy.kinds.table_cells import Batch, FittedTable, Judged, KnownRows, enc
 from tellwhy.kinds.table_model import MOST_ROWS, TableModel, fit, fit_model, learn
 from tellwhy.kinds.table_result import run_of
 from tellwhy.kinds.table_rows import (
+    BY_HOUR,
     NewRows,
     Selection,
     count_emptied,
@@ -373,6 +375,7 @@ def _select_rows(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Select
     """The rows to score beside those learned from, both as they are compared."""
     frame, beyond = drop_other_times(model, frame)
     hours = [f"{n} only tells {model.roles[n].orders}; its hour of day is compared." for n in model.hours]
+    clocks = {n: Role("number", f"{model.roles[n].words}{BY_HOUR}") for n in model.hours}
     return Selection(
         frame=put_hours(frame, model.hours),
         rows=np.arange(len(frame)),
@@ -380,7 +383,7 @@ def _select_rows(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Select
         own=None,
         words=f"{model.n_rows:,} rows of {Path(model.source).name}",
         is_clean=model.is_clean,
-        roles=model.roles,
+        roles={**model.roles, **clocks},
         notices=(*new.notices, *hours),
         counted=tuple(beyond.told),
         uncompared=beyond.rows,

@@ -34,7 +34,12 @@ def write_rows(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]
 
 def write_copy(path: Path, frame: pd.DataFrame) -> None:
     """Write a user's own table once more: its cells stay as they are, formulas too."""
-    frame.to_csv(path, index=False)
+    path.write_text(copy_text(frame), encoding="utf-8", errors="surrogatepass", newline="")
+
+
+def copy_text(frame: pd.DataFrame) -> str:
+    """A user's own table once more, as comma-separated text."""
+    return str(frame.to_csv(index=False))
 
 
 def quote(cell: str, delimiter: str) -> str:

@@ -214,7 +214,8 @@ def test_network_with_dropout_and_batch_norm_is_not_touched(X, features):
     modes = []
     network[1].register_forward_hook(lambda *_: modes.append(network.training and network[1].training))
     before = network_state(network)
-    explainer = DMMMEN(network, features=features, n_neighbors=64, n_components=2, n_sweeps=20, n_burn=10)
+    own = {"features": features, "n_neighbors": 64} if features else {}
+    explainer = DMMMEN(network, **own, n_components=2, n_sweeps=20, n_burn=10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         explanation = explainer.fit(X).explain(X[:2])

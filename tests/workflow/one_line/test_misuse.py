@@ -80,7 +80,7 @@ MISUSES = {
     "a sparse matrix": (explain(FOREST, sparse.csr_matrix(X)), r"sparse.*X\.toarray\(\)"),
     "rows of different length": (explain(SVM, [[1.0, 2.0], [1.0]]), "differ in length"),
     "a single text": (explain(CLASSES, "hello"), r"Pass \[text\]"),
-    "texts for a model of tables": (explain(FOREST, ["a", "b"]), "list of texts"),
+    "texts for a model of tables": (explain(FOREST, ["a", "b"]), "cannot be read as numbers.*Encode text"),
     "a file's name": (explain(FOREST, "table.csv"), r"'table.csv'.*pandas\.read_csv"),
     "a frame of texts for a network": (explain(NET, FRAME.astype(str)), "a network takes numbers"),
     "a list of tensors": (explain(NET, [torch.zeros(4), torch.ones(4)]), "stack"),

@@ -149,7 +149,7 @@ def test_an_odd_hour_is_found_though_the_date_only_tells_the_order():
     beside = explain_table(table, reference=office("2024-01-01", 400, 1), top=3)
     for run in (alone, beside):
         assert (run.anomalies[0].row, run.anomalies[0].reasons[0].feature) == (200, "at")
-        assert run.anomalies[0].reasons[0].text.startswith("at = 3 (usually 1")
+        assert run.anomalies[0].reasons[0].text.startswith("at = 03:00 (usually 1")
         assert "its hour of day is compared." in " ".join(run.notes)
 
 

@@ -145,14 +145,19 @@ class TestTraining:
         return folder / "mails.csv"
 
     def test_the_share_held_out(self):
-        assert len(_hold_out(100, 0.1, 0)) == 10
-        assert len(_hold_out(500_000, 0.5, 0)) == 10_000
-        assert len(_hold_out(10, 0.9, 0)) == 8  # two are left to learn from
-        assert len(_hold_out(100, 0.0, 0)) == 0
-        held = _hold_out(1_000, 0.2, 3)
+        def hold_out(n, share, seed):
+            return _hold_out(np.arange(n) % 2, share, seed)
+
+        assert len(hold_out(100, 0.1, 0)) == 10
+        assert len(hold_out(500_000, 0.5, 0)) == 10_000
+        assert len(hold_out(11, 0.9, 3)) >= 8  # two are left to learn from, of one class each
+        assert len(hold_out(100, 0.0, 0)) == 0
+        held = hold_out(1_000, 0.2, 3)
         assert (np.diff(held) > 0).all()
         assert held.min() < 50 < 950 < held.max()  # from all over the table
-        assert (held != _hold_out(1_000, 0.2, 4)).any()
+        assert (held != hold_out(1_000, 0.2, 4)).any()
+        names = np.array(["a"] * 20 + ["once"])
+        assert all(names[_hold_out(names, 0.9, seed)].tolist().count("once") == 0 for seed in range(20))
 
     def test_what_is_counted_is_said(self, tmp_path):
         path = self.table(tmp_path)

@@ -153,12 +153,12 @@ def test_nothing_of_the_users_is_changed(table):
 @pytest.mark.parametrize("columns", [["channel", "meal"], ["meal", "channel"]])
 def test_a_pair_that_a_finding_tells_is_not_told_again(columns):
     rng = np.random.default_rng(0)
-    channel = rng.choice(["web", "agency", "corporate"], 3000, p=[0.6, 0.33, 0.07])
-    meal = rng.choice(["breakfast", "lunch", "dinner"], 3000, p=[0.6, 0.2, 0.2])
+    channel = rng.choice(["web", "agency", "corporate"], 6000, p=[0.6, 0.33, 0.07])
+    meal = rng.choice(["breakfast", "lunch", "dinner"], 6000, p=[0.6, 0.2, 0.2])
     meal[(channel == "corporate") & (meal == "lunch")] = "breakfast"
     channel[7] = "corporate"
     meal[7] = "lunch"
-    table = pd.DataFrame({"channel": channel, "meal": meal})[columns].assign(x=rng.normal(size=3000))
+    table = pd.DataFrame({"channel": channel, "meal": meal})[columns].assign(x=rng.normal(size=6000))
     run = explain_table(table, top=1)
     anomaly = by_row(run)[7]
     assert [f.kind for f in run.findings if 7 in f.rows] == ["rare_pair"]

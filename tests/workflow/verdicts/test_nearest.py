@@ -132,7 +132,8 @@ def test_rows_of_a_separate_reference_are_told_by_their_numbers():
     selection = replace(select(as_table(scored), Request()), reference=reference, own=None, is_clean=True)
     fitted = fit_table(selection, TableEncoder().fit(reference), "auto", generator(0))
     told = fitted.known_rows(np.array([7, 2, 5, 7]))
-    expected = [reference.iloc[2], scored.iloc[2], reference.iloc[0], reference.iloc[2]]
+    seen = reference.iloc[fitted.sample]  # in the order in which the detector saw them
+    expected = [seen.iloc[2], scored.iloc[2], seen.iloc[0], seen.iloc[2]]
     assert told["b"].tolist() == [row["b"] for row in expected]
 
 

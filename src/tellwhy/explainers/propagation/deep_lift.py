@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from tellwhy.core.arrays import draw_sample
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged, TellwhyError
 from tellwhy.core.params import Rule, Rules, integer, real, seed
 from tellwhy.core.score import Floats
@@ -280,8 +281,8 @@ class DeepLiftShap(DeepLift):
     >>> import torch
     >>> model = torch.nn.Linear(2, 1, bias=False).eval()
     >>> _ = model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
-    >>> DeepLiftShap(model).fit([[0.0, 0.0], [2.0, 2.0]]).explain([[3.0, 1.0]]).values
-    array([[ 4., -0.]])
+    >>> DeepLiftShap(model).fit([[0.0, 0.0], [2.0, 2.0]]).explain([[3.0, 2.0]]).values
+    array([[ 4., -1.]])
     """
 
     _parameters: ClassVar[dict[str, Rules]] = {
@@ -333,7 +334,7 @@ def _draw_references(X: Any, most: int, random_state: Any) -> Inputs:
     n = len(given)
     chosen = np.arange(n)
     if n > most:
-        chosen = np.sort(np.random.default_rng(random_state).choice(n, most, replace=False))
+        chosen = np.sort(draw_sample(n, most, np.random.default_rng(random_state)))
     return given.take(chosen)
 
 

@@ -90,13 +90,14 @@ def repaired_table(session: Session) -> bytes:
 
     from tellwhy.kinds.decisions import ACCEPTED
     from tellwhy.kinds.repair import apply_changes
+    from tellwhy.storage.csv_cells import copy_text
 
     if session.cells is None:
         raise InvalidParameter("The table is not in this folder, so that it cannot be repaired.")
     accepted = {place for place, d in session.standing().repairs.items() if d.verdict == ACCEPTED}
     changes = [change for change in session.repairs if (change.row, change.column) in accepted]
     frame = apply_changes(pd.read_parquet(session.cells), changes)
-    return frame.to_csv(index=False).encode("utf-8", "surrogatepass")
+    return copy_text(frame).encode("utf-8", "surrogatepass")
 
 
 class Uploads:

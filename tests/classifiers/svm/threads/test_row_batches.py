@@ -156,7 +156,7 @@ def test_shards_are_as_many_as_entries_are_worth():
 
 def test_all_threads_are_there_before_any_waits_for_another():
     workers = Workers(5)
-    assert len(workers._pool._choose_threads) == 5
+    assert len(workers._pool._threads) == 5
     assert workers.map(abs, [-1, 2]) == [1, 2]
     assert workers.map(abs, range(-1000, 5)) == [abs(k) for k in range(-1000, 5)]
     assert workers.map(abs, []) == []
