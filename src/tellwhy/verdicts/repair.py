@@ -102,6 +102,8 @@ def _write_cell(value: Any) -> Any:
 
 
 SURE = 0.95  # probability from which on a cell is repaired, if the user names no other
+BY_RULE = 0.95  # of a cell that a rule without a probability of its own takes out: so many were wrong
+RELATION_SLIP = "relation_slip"
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,9 @@ def find_sure_changes(
     """Return the repairs that are sure, in the order of rows and columns.
 
     A cell is repaired where a finding says what it should hold and that it is wrong with at least this
-    probability; a placeholder, which stands for nothing, is emptied. Of several findings about one cell the
+    probability; a placeholder, which stands for nothing, is emptied, and a number that is ten times too large
+    for an equation is divided by ten. Rules that take a cell out without a probability of their own count as
+    `BY_RULE`. Of several findings about one cell the
     most probable counts; where two that are equally probable want different values, nobody knows which.
 
     Parameters
@@ -171,7 +175,7 @@ def find_sure_changes(
     for finding in findings:
         if not finding.columns or finding.columns[0] not in frame.columns:
             continue
-        for place in range(len(finding.probabilities)):
+        for place in range(len(finding.rows)):
             change = _change(finding, place, frame)
             if change is None or not change.probability >= threshold:
                 continue
@@ -187,17 +191,28 @@ def _change(finding: Finding, place: int, frame: pd.DataFrame) -> Change | None:
     """What a finding would make of the cell in one of its rows; None where it does not say."""
     row = int(finding.rows[place])
     name = finding.columns[0]
-    new = finding.expected[place] if finding.expected else None
+    old = make_plain_cell(frame[name].iloc[row])
+    new = finding.expected[place] if finding.expected else _undo_slip(finding, old)
     if new is None and not (finding.kind == PLACEHOLDER.kind and finding.action == MISSING):
         return None
-    old = make_plain_cell(frame[name].iloc[row])
+    if not finding.probabilities and finding.action != MISSING:
+        return None
     if _are_same(old, new):
         return None
     cells = {
         column: make_plain_cell(frame[column].iloc[row]) for column in finding.columns if column in frame
     }
     one = replace(finding.of_rows([place]), n=1, cells=cells)
-    return Change(row, name, old, new, float(finding.probabilities[place]), one)
+    probability = float(finding.probabilities[place]) if finding.probabilities else BY_RULE
+    return Change(row, name, old, new, probability, one)
+
+
+def _undo_slip(finding: Finding, old: Any) -> Any:
+    """The number without the slip of the decimal point that an equation tells; None of anything else."""
+    is_number = isinstance(old, (int, float)) and not isinstance(old, bool)
+    if finding.form != RELATION_SLIP or not is_number or "times" not in finding.facts:
+        return None
+    return float(f"{old / finding.facts['times']:.12g}")
 
 
 def _are_same(old: Any, new: Any) -> bool:

@@ -152,3 +152,27 @@ def test_what_the_checks_themselves_are_sure_of_is_repaired(file, tmp_path):
     assert ("Lisbn", "Lisbon") in [(change["old"], change["new"]) for change in told["changes"]]
     again = json.loads(repair(tmp_path / "clean.csv", "--out", tmp_path / "again.csv", "--json").stdout)
     assert again["changes"] == []
+
+
+def test_slips_that_an_equation_tells_and_placeholders_are_repaired(tmp_path):
+    rng = np.random.default_rng(3)
+    pieces, price = rng.integers(1, 9, 400), np.round(rng.gamma(3, 12, 400), 2)
+    frame = pd.DataFrame({"age": rng.integers(18, 80, 400), "pieces": pieces, "price": price})
+    frame["total"] = np.round(pieces * price, 2)
+    right = frame.copy()
+    frame.loc[[4, 90], "age"] = -999
+    frame.loc[17, "total"] *= 10
+    frame.loc[77, "total"] *= 100
+    frame.loc[140, "total"] += 1.5  # nobody knows which of the three is wrong
+    frame.to_csv(tmp_path / "orders.csv", index=False)
+    repaired = repair_table(tmp_path / "orders.csv")
+    told = {(change.row, change.column): change.new for change in repaired.changes}
+    assert told == {
+        (4, "age"): None,
+        (90, "age"): None,
+        (17, "total"): right.loc[17, "total"],
+        (77, "total"): right.loc[77, "total"],
+    }
+    assert repaired.n_unsure >= 1
+    assert [change.probability for change in repaired.changes] == [0.95] * 4
+    assert not repair_table(tmp_path / "orders.csv", threshold=0.96).changes
