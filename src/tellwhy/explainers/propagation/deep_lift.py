@@ -7,6 +7,7 @@ norms and gates add up as feed-forward ones do.
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -51,9 +52,10 @@ class _FromReferences(NetworkExplainer):
         """Return the derivative: what it hands down is changed on the way."""
         return [Pass(Method("gradient"))]
 
+    @abstractmethod
     def _find_references(self, rows: Inputs) -> list[tuple[Tensor, ...]]:
         """Return the references that all rows are compared with: of each, one tensor an input."""
-        raise NotImplementedError
+        ...
 
     def explain(
         self,
@@ -262,7 +264,51 @@ def _hand_down(model: Module, rows: Inputs, references: list[tuple[Tensor, ...]]
     return Result(values, scores[: len(rows)].detach(), chosen[: len(rows)], softmax)
 
 
-class DeepLiftShap(DeepLift):
+class _KeepsReferences(_FromReferences):
+    """Base of the methods whose references are rows that `fit` is given."""
+
+    max_background: int
+    random_state: Any
+    references_: Any = None
+
+    def fit(self, X: Any) -> Self:
+        """Keep reference rows.
+
+        Parameters
+        ----------
+        X
+            Rows like those to explain.
+
+        Returns
+        -------
+        Self
+            The explainer.
+        """
+        self.check()
+        given = read_inputs(X, None)
+        rng = np.random.default_rng(self.random_state)
+        self.references_ = given.take(np.sort(draw_sample(len(given), self.max_background, rng)))
+        return self
+
+    def _find_references(self, rows: Inputs) -> list[tuple[Tensor, ...]]:
+        """Return the rows that were kept."""
+        kept = self.references_
+        if kept is None:
+            raise InvalidInput(
+                f"{type(self).__name__} compares rows with others: call fit(X) with them first, or "
+                "tellwhy.explain(…, background=rows)."
+            )
+        if len(kept.tensors) != len(rows.tensors):
+            raise InvalidInput(
+                f"fit got {len(kept.tensors)} inputs, and X holds {len(rows.tensors)}. Give both the same."
+            )
+        return [
+            tuple(_as_reference(k[i], t) for k, t in zip(kept.tensors, rows.tensors, strict=True))
+            for i in range(len(kept))
+        ]
+
+
+class DeepLiftShap(_KeepsReferences, DeepLift):
     """The mean of DeepLift over reference rows: near to Shapley values where features act apart.
 
     Lundberg, Lee, NeurIPS (2017).
@@ -290,7 +336,6 @@ class DeepLiftShap(DeepLift):
         "max_background": integer(1),
         "random_state": seed,
     }
-    references_: Any = None
 
     def __init__(
         self,
@@ -306,56 +351,8 @@ class DeepLiftShap(DeepLift):
         self.max_background = max_background
         self.random_state = random_state
 
-    def fit(self, X: Any) -> Self:
-        """Keep reference rows.
 
-        Parameters
-        ----------
-        X
-            Rows like those to explain.
-
-        Returns
-        -------
-        Self
-            The explainer.
-        """
-        self.check()
-        self.references_ = _draw_references(X, self.max_background, self.random_state)
-        return self
-
-    def _find_references(self, rows: Inputs) -> list[tuple[Tensor, ...]]:
-        """Return the rows that were kept."""
-        return _read_references(self, rows)
-
-
-def _draw_references(X: Any, most: int, random_state: Any) -> Inputs:
-    """Return some rows as inputs of a network."""
-    given = read_inputs(X, None)
-    n = len(given)
-    chosen = np.arange(n)
-    if n > most:
-        chosen = np.sort(draw_sample(n, most, np.random.default_rng(random_state)))
-    return given.take(chosen)
-
-
-def _read_references(explainer: Any, rows: Inputs) -> list[tuple[Tensor, ...]]:
-    kept = explainer.references_
-    if kept is None:
-        raise InvalidInput(
-            f"{type(explainer).__name__} compares rows with others: call fit(X) with them first, or "
-            "tellwhy.explain(…, background=rows)."
-        )
-    if len(kept.tensors) != len(rows.tensors):
-        raise InvalidInput(
-            f"fit got {len(kept.tensors)} inputs, and X holds {len(rows.tensors)}. Give both the same ones."
-        )
-    return [
-        tuple(_as_reference(k[i], t) for k, t in zip(kept.tensors, rows.tensors, strict=True))
-        for i in range(len(kept))
-    ]
-
-
-class GradientShap(_FromReferences):
+class GradientShap(_KeepsReferences):
     """Mean of gradient times difference, at random places on the ways from random reference rows.
 
     E[(x − r) ∇f(r + a(x − r))], with r drawn from the rows of `fit` and a from [0, 1]: integrated gradients
@@ -393,7 +390,6 @@ class GradientShap(_FromReferences):
         "max_background": integer(1),
         "random_state": seed,
     }
-    references_: Any = None
 
     def __init__(
         self,
@@ -412,27 +408,6 @@ class GradientShap(_FromReferences):
         self.noise = noise
         self.max_background = max_background
         self.random_state = random_state
-
-    def fit(self, X: Any) -> Self:
-        """Keep reference rows.
-
-        Parameters
-        ----------
-        X
-            Rows like those to explain.
-
-        Returns
-        -------
-        Self
-            The explainer.
-        """
-        self.check()
-        self.references_ = _draw_references(X, self.max_background, self.random_state)
-        return self
-
-    def _find_references(self, rows: Inputs) -> list[tuple[Tensor, ...]]:
-        """Return the rows that were kept."""
-        return _read_references(self, rows)
 
     def explain_batch(
         self,
