@@ -10,15 +10,14 @@ _WITH_TORCH = [
     "src/tellwhy/explainers/propagation",
     "src/tellwhy/scoring/network_output.py",
     "src/tellwhy/scoring/network_passes.py",
-    "src/tellwhy/scoring/network_passes.py",
-    "docs/evaluation.md",
-    "docs/kernel-bases.md",
-    "docs/networks.md",
-    "docs/write-your-own-rule.md",
+    "docs/explanation/evaluation.md",
+    "docs/explanation/kernel-bases.md",
+    "docs/explanation/networks.md",
+    "docs/how-to/write-your-own-rule.md",
     "tests/oracles/network_models.py",
     "tests/oracles/network_state.py",
 ]
-# Importing the example of a third-party package would enter its classes into the catalogue.
-collect_ignore = ["tests/extension", *([] if find_spec("torch") else _WITH_TORCH)]
+# Importing the example of a third-party package would enter its classes into the catalogue; the site's code needs mkdocs.
+collect_ignore = ["docs/site", "tests/extension", *([] if find_spec("torch") else _WITH_TORCH)]
 if not find_spec("triton"):
     collect_ignore = [*collect_ignore, "src/tellwhy/bases/_triton.py"]

@@ -1,6 +1,6 @@
 """Claim: nothing is lost, nothing is run and nothing is certified that is not so, whatever the attempt.
 
-Each line is a class of attacks; its number is that of docs/security.md. A failure is a file of the user's that was lost
+Each line is a class of attacks; its number is that of the page on security. A failure is a file of the user's that was lost
 or changed, code that was run, a claim that is false, or a traceback.
 
     python -m benchmarks.security.attacks            # all, six minutes

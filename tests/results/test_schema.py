@@ -12,7 +12,7 @@ from tellwhy.results.store import load_result, save_result
 from tellwhy.storage.documents import Misfit
 from tellwhy.workflow import explain_table
 
-PUBLISHED = Path(__file__).parents[2] / "docs" / "result.schema.json"
+PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "result.schema.json"
 
 
 def misfits(schema, value, whole, place="result"):
@@ -64,7 +64,7 @@ def found():
 
 def test_the_published_schema_is_that_of_the_types():
     assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == make_json_schema(), (
-        "python -m tellwhy.results.schema > docs/result.schema.json"
+        "python -m tellwhy.results.schema > docs/reference/result.schema.json"
     )
 
 

@@ -61,7 +61,7 @@ def save(model: Any, path: str | Path) -> Path:
     ----------
     model
         What `fit_model` learned from a table; a fitted detector, kernel basis, classifier or explainer of
-        tellwhy; or a fitted model, transform or pipeline of scikit-learn (`docs/fit-once.md` lists them).
+        tellwhy; or a fitted model, transform or pipeline of scikit-learn ("Fit once, explain new rows" lists them).
     path
         The file, by custom with the ending .tellwhy. A model that is there is replaced, another file is not.
 
@@ -166,7 +166,7 @@ def take_apart(model: Any) -> tuple[dict[str, Any], Arrays]:
         raise CannotWrite(
             f"A {type(model).__name__} cannot be saved; expected what `fit_model` returns, a fitted "
             "detector, kernel basis, classifier or explainer of tellwhy or registered with it, or a model of "
-            "scikit-learn that docs/fit-once.md lists. Nothing was written."
+            "scikit-learn that the documentation lists (Fit once, explain new rows). Nothing was written."
         )
     _check_fitted(model)
     encoder = Encoder(SavedClasses())

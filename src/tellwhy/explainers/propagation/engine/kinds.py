@@ -388,7 +388,7 @@ def note_unknown(capture: Capture, call: Call, operation: Operation) -> None:
         f"{start}. Write the model with operations that have one, or name its kind: for a function of "
         f"single elements by LRP(model, operations={{{call.name!r}: 'elementwise'}}), or once for all by "
         f"tellwhy.explainers.propagation.register_operation({call.name!r}, 'elementwise'); "
-        f"docs/write-your-own-rule.md tells the other kinds. {end}"
+        f"the documentation's page 'Write your own rule' tells the other kinds. {end}"
     )
 
 
