@@ -166,7 +166,8 @@ def take_apart(model: Any) -> tuple[dict[str, Any], Arrays]:
         raise CannotWrite(
             f"A {type(model).__name__} cannot be saved; expected what `fit_model` returns, a fitted "
             "detector, kernel basis, classifier or explainer of tellwhy or registered with it, or a model of "
-            "scikit-learn that the documentation lists (Fit once, explain new rows). Nothing was written."
+            "scikit-learn that the documentation lists (Fit once, explain new rows). "
+            "Nothing was written."
         )
     _check_fitted(model)
     encoder = Encoder(SavedClasses())
