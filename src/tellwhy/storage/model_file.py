@@ -61,7 +61,7 @@ def save(model: Any, path: str | Path) -> Path:
     ----------
     model
         What `fit_model` learned from a table; a fitted detector, kernel basis, classifier or explainer of
-        tellwhy; or a fitted model, transform or pipeline of scikit-learn ("Fit once, explain new rows" lists them).
+        tellwhy; or a fitted model, transform or pipeline of scikit-learn, as the documentation lists them.
     path
         The file, by custom with the ending .tellwhy. A model that is there is replaced, another file is not.
 
