@@ -21,7 +21,7 @@ from tellwhy.data.databases import Server, file_of_address, is_address
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.bytes import ByteSource, locate
 from tellwhy.data.reading.cells import make_frame
-from tellwhy.data.several import join_frames
+from tellwhy.data.sources import join_frames
 from tellwhy.data.table import Table, check_unique, frame_fingerprint
 from tellwhy.storage.folders import new_file
 

@@ -37,8 +37,14 @@ from tellwhy.one_liner.method import (
     make_explainer,
     try_methods,
 )
-from tellwhy.one_liner.question import Asked, find_task, is_network, read_score
-from tellwhy.one_liner.refusals import refuse_asked, refuse_background
+from tellwhy.one_liner.question import (
+    Asked,
+    find_task,
+    is_network,
+    read_score,
+    refuse_asked,
+    refuse_background,
+)
 from tellwhy.one_liner.texts import asks_for_pieces, explain_texts
 
 if TYPE_CHECKING:

@@ -1,15 +1,11 @@
-"""What is asked of the model: score, task, network.
+"""What is asked of the model: a score or a prediction, which output of a network, and for which inputs.
 
-Models of trees, whose Shapley values are exact and need no background.
-
-What is explained: an anomaly score or a prediction, of any model, for rows as the user has them.
-
-Networks in the one-liner: which of their outputs is explained, and of which inputs.
+Arguments that would change nothing are refused, with what to do instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,7 +21,6 @@ from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.registry import Card
 from tellwhy.core.score import Floats, GivesScore, IsPrediction, ScoreFunction
 from tellwhy.explainers.trees.trees import Trees, read_trees
-from tellwhy.one_liner.refusals import refuse_asked
 from tellwhy.scoring import (
     EncodedScore,
     FunctionScore,
@@ -383,3 +378,22 @@ def add_words(explanation: Any, said: dict[str, Any], words: str) -> Any:
         return {name: add_words(each, said, words) for name, each in explanation.items()}
     explains = f"{explanation.params['explains']}{words}"
     return replace(explanation, params={**explanation.params, **said, "explains": explains})
+
+
+_USUAL = {"task": "auto", "target": None, "output": "auto"}
+
+
+def refuse_asked(asked: Asked, names: Iterable[str], why: str) -> None:
+    """Raise for the first of some arguments that was given: `why` says why it would change nothing."""
+    for name in names:
+        given: Any = getattr(asked, name)
+        if given is not _USUAL[name] and not (isinstance(given, str) and given == _USUAL[name]):
+            raise InvalidParameter(f"{name}={given!r} would change nothing: {why} Leave it out.")
+
+
+def refuse_background(method: str) -> None:
+    """Raise for a background given to a method that compares with nothing."""
+    raise InvalidParameter(
+        f"{method} compares with no other rows, so that a background would be ignored. Leave it out, or "
+        "use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
+    )

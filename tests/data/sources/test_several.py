@@ -11,8 +11,7 @@ import pytest
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.data import read_table, sources as standard_input
 from tellwhy.data.places import find_file, find_line, place_of
-from tellwhy.data.several import join_frames
-from tellwhy.data.sources import read_sources
+from tellwhy.data.sources import join_frames, read_sources
 
 
 @pytest.fixture

@@ -17,8 +17,10 @@ from tellwhy.detectors.patches.looks import (  # noqa: E402
     change_of_content,
     scores_of,
 )
-from tellwhy.detectors.patches.secant_network import compute_differences_in_pixels  # noqa: E402
-from tellwhy.detectors.patches.small_network import make_fine_filters  # noqa: E402
+from tellwhy.detectors.patches.small_network import (  # noqa: E402
+    compute_differences_in_pixels,
+    make_fine_filters,
+)
 
 TINY = ((1, 3, 1, 1, 4), (2, 3, 2, 2, 24), (2, 5, 2, 2, 40), (3, 3, 2, 2, 80))
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tellwhy.views.page.distribution import HEIGHT, MARGIN, draw_distribution
+from tellwhy.views.page.scores import HEIGHT, MARGIN, draw_distribution
 
 
 def places(drawn, name):

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from tellwhy.bulk.stream.brokers import KafkaTopic, RedisStream
 from tellwhy.bulk.stream.journal import Outlet
+from tellwhy.bulk.stream.sources import KafkaTopic, RedisStream
 from tellwhy.bulk.stream.watch import Settings, Watch
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 

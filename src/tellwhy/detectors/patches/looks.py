@@ -21,16 +21,14 @@ from tellwhy.core.arrays import draw_sample, spread_evenly
 from tellwhy.core.params import Fit
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats, Integers
-from tellwhy.detectors.patches.secant_network import (
-    Resize,
-    SecantNetwork,
-    Tensor,
-    compute_differences_in_pixels,
-)
 from tellwhy.detectors.patches.small_network import (
     CHANNELS,
     FINE,
     N_FINE,
+    Resize,
+    SecantNetwork,
+    Tensor,
+    compute_differences_in_pixels,
     load_small_network,
     make_fine_filters,
 )

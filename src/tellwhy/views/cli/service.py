@@ -203,8 +203,7 @@ def watch_command(
 
 
 def _open_source(name: str, *, once: bool) -> Source:
-    from tellwhy.bulk.stream.brokers import KafkaTopic, RedisStream
-    from tellwhy.bulk.stream.sources import Lines
+    from tellwhy.bulk.stream.sources import KafkaTopic, Lines, RedisStream
 
     if name.startswith(("redis://", "rediss://")):
         return RedisStream(name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tellwhy.views.server.app_query import ROW
 from tellwhy.views.server.app_rows import RowTable
+from tellwhy.views.server.app_view import ROW
 
 MOST_LABELS = 200  # of a column, in the list of segments
 FEW_LABELS = 60  # different cells of a column by which rows are told apart

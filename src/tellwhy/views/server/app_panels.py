@@ -14,10 +14,10 @@ from markupsafe import Markup
 from tellwhy.results.result import Anomaly, Result, Typical
 from tellwhy.verdicts.similar import similar_anomalies
 from tellwhy.views.page import anomalies as ranked
-from tellwhy.views.page.distribution import draw_distribution
 from tellwhy.views.page.events import show_cards
 from tellwhy.views.page.media import NAMES, show_items
 from tellwhy.views.page.overview import KIND_WORDS
+from tellwhy.views.page.scores import draw_distribution
 from tellwhy.views.page.shell import Limits, Text, clip, fill
 from tellwhy.views.page.svg import bar
 from tellwhy.views.server.app_columns import measure_distribution

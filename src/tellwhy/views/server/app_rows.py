@@ -22,8 +22,7 @@ from tellwhy.core.optional import require
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Anomaly, Result
 from tellwhy.verdicts.headline import group_entries
-from tellwhy.views.server.app_query import ROW, quote, write_condition, write_search
-from tellwhy.views.server.app_view import SHOWN, View
+from tellwhy.views.server.app_view import ROW, SHOWN, View, quote, write_condition, write_search
 
 if TYPE_CHECKING:
     import pandas as pd

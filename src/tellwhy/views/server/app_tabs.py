@@ -15,7 +15,6 @@ from markupsafe import Markup
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.results.node_picture import read_picture
 from tellwhy.verdicts.alarms import expect_false
-from tellwhy.views.page.contents import find_contents
 from tellwhy.views.page.nodes import show_nodes
 from tellwhy.views.page.overview import show_findings, show_groups, show_settings_of_run
 from tellwhy.views.page.page import show_evidence, show_trust
@@ -30,6 +29,13 @@ from tellwhy.words import wording
 if TYPE_CHECKING:
     from tellwhy.kinds.decisions import Decision, Standing
     from tellwhy.verdicts.repair import Change
+
+
+from tellwhy.results.labelled_texts import read_labels
+from tellwhy.results.network_run import read_network
+from tellwhy.results.result import Result
+from tellwhy.views.page import drift, events, insight, labels, media, network, page
+from tellwhy.views.page.shell import Contents
 
 LIMITS = Limits()
 MOST_REPAIRS = 500
@@ -138,7 +144,7 @@ def _show_context(session: Session, _query: Query) -> str:
 
 
 def _show_report(session: Session, _query: Query) -> str:
-    return _join(*find_contents(session.result, LIMITS).panels)
+    return _join(*_find_contents(session.result, LIMITS).panels)
 
 
 def _show_trust(session: Session, _query: Query) -> str:
@@ -365,3 +371,31 @@ TABS: Mapping[str, Tab] = {
     "settings": Tab("Settings", _always, _show_settings),
     "open": Tab("Open files", _always, _show_open),
 }
+
+
+def _find_contents(result: Result, limits: Limits) -> Contents:
+    """Return the panels of a result, each kind of data in its own form."""
+    explained = read_network(result)
+    if explained is not None:
+        return network.make_contents(explained, limits)
+    labelled = read_labels(result)
+    if labelled is not None:
+        return labels.make_contents(labelled, limits)
+    return _find_own(result, limits)
+
+
+def _find_own(result: Result, limits: Limits) -> Contents:
+    """Those of a kind that a result tells by its name."""
+    if result.kind == "drift":
+        from tellwhy.kinds.two_tables import read_difference
+
+        return drift.make_contents(read_difference(result))
+    if result.kind == "insight":
+        from tellwhy.kinds.insight import read_insights
+
+        return insight.make_contents(read_insights(result))
+    if result.kind == "events":
+        return events.make_contents(result, limits)
+    if result.kind in media.NAMES:
+        return media.make_contents(result, limits)
+    return page.make_contents(result, limits)
