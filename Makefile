@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo check test test-all bench docs format release audit clean
+.PHONY: demo dev check test test-all test-fast coverage bench results docs site gallery written format release \
+  packages audit clean
 
 $(VENV)/base.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -14,6 +15,12 @@ $(VENV)/base.stamp: pyproject.toml constraints.txt
 $(VENV)/dev.stamp: $(VENV)/base.stamp
 	$(PIP) -e '.[dev]'
 	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/dev.stamp
+	$(PIP) -e '.[docs]'
+	touch $@
+
+dev: $(VENV)/dev.stamp
 
 demo: $(VENV)/base.stamp
 	$(BIN)/python examples/shop.py
@@ -33,9 +40,35 @@ test: check
 test-all: check
 	$(PYTEST) -m ""
 
+# Tests of what differs from the main branch, or of the folders named: make test-fast FOLDERS="checks views"
+test-fast: $(VENV)/dev.stamp
+	$(PYTEST) -x -p no:cacheprovider $$($(BIN)/python .ci/touched.py $(FOLDERS))
+
+coverage: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -q -p no:cacheprovider
+	$(BIN)/python -m coverage report --skip-covered --sort=cover
+
 bench: $(VENV)/dev.stamp
 	for script in benchmarks/*/[a-z]*.py; do case $$script in benchmarks/shared/*) continue;; esac; \
 	  $(BIN)/python -m $$(echo $${script%.py} | tr / .) || exit 1; done
+
+# Every page of results again, with this commit; what is done already is left out, so that it may be cut off.
+results: $(VENV)/dev.stamp
+	$(BIN)/python .ci/results.py
+
+# The site, in build/site: it works offline, and a warning is an error.
+site: $(VENV)/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict -q
+	@echo "build/site/index.html"
+
+gallery: $(VENV)/dev.stamp
+	$(BIN)/python docs/site/draw_gallery.py
+
+# What is written from the code: the manual page, the list of public names, figures in prose.
+written: $(VENV)/dev.stamp
+	PYTHONPATH=docs/site $(BIN)/python docs/site/manual.py > docs/reference/tellwhy.1
+	PYTHONPATH=tests $(BIN)/python -m pins_of_methods.pins --write-signatures
+	$(BIN)/python tests/docs_figures.py
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q docs
@@ -52,10 +85,15 @@ release: $(VENV)/dev.stamp
 	cd dist && sha256sum tellwhy-* sbom.json > SHA256SUMS
 	cat dist/SHA256SUMS
 
+# The wheel in clean environments, bare and with each extra.
+packages: release
+	$(PIP) nox
+	$(BIN)/nox -s packages-3.11
+
 # Known faults of the packages that are installed; it asks a public database, and says so where it cannot.
 audit: $(VENV)/dev.stamp
 	$(PIP) pip-audit
 	$(BIN)/pip-audit --skip-editable --progress-spinner off
 
 clean:
-	rm -rf $(VENV) demo-run .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build demo-run .mypy_cache .ruff_cache .pytest_cache

@@ -2,6 +2,8 @@
 
 from importlib.util import find_spec
 
+import pytest
+
 _WITH_TORCH = [
     "src/tellwhy/detectors/networks/dagmm.py",
     "src/tellwhy/detectors/networks/vae.py",
@@ -21,3 +23,14 @@ _WITH_TORCH = [
 collect_ignore = ["docs/site", "tests/extension", *([] if find_spec("torch") else _WITH_TORCH)]
 if not find_spec("triton"):
     collect_ignore = [*collect_ignore, "src/tellwhy/bases/_triton.py"]
+
+# Pages whose examples take more than some seconds: `make test-all` runs them.
+_SLOW = ("docs/tutorials/engineer.md",)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark pages of documentation that take long."""
+    for item in items:
+        if item.path.as_posix().endswith(_SLOW):
+            item.add_marker(pytest.mark.slow)

@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import re
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +26,18 @@ def machine() -> str:
 def _cpu_lines() -> list[str]:
     path = Path("/proc/cpuinfo")
     return path.read_text().splitlines() if path.exists() else []
+
+
+def _commit() -> str:
+    """The commit that is measured, in brackets; with a star where its code differs."""
+    commit = _ask_git("rev-parse", "--short=8", "HEAD")
+    changed = _ask_git("status", "--porcelain", "--", "src", "benchmarks")
+    return f" ({commit}{'*' if changed else ''})" if commit else ""
+
+
+def _ask_git(*words: str) -> str:
+    ran = subprocess.run(["git", *words], capture_output=True, text=True, check=False, cwd=RESULTS.parents[1])
+    return ran.stdout.strip()
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -49,7 +62,7 @@ def publish(
     What is measured on another machine, or with other settings, is such a section; the rest of the page stays.
     """
     others = (f"{package} {version(package)}" for package in ("numpy", "scikit-learn", *peers))
-    versions = ", ".join([f"tellwhy {tellwhy.__version__}", *others])
+    versions = ", ".join([f"tellwhy {tellwhy.__version__}{_commit()}", *others])
     lines = [
         f"## {section}" if section else f"# {title}",
         "",

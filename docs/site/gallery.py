@@ -92,7 +92,7 @@ def write_pages(root: Path) -> dict[str, str]:
 
 def _write_page(example: Example) -> str:
     """The page of one example: words, picture, what it prints, code."""
-    needs = "".join(f"\nNeeds `pip install 'tellwhy[{each}]'`.\n" for each in example.needs)
+    needs = "".join(f"\nNeeds the extra `{each}`.\n" for each in example.needs)
     return f"""# {example.title}
 
 {example.words}

@@ -29,6 +29,7 @@ FILES = {
     "benchmarks/README.md": "results/index.md",
     "docs/README.md": "index.md",
 }
+SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s:#]+)(#[^)\s]*)?\)")
 FILLED = re.compile(r"<!-- (commands|methods|names of (\S+)) -->")
 
@@ -62,6 +63,16 @@ def on_page_markdown(text: str, page: Any, **_: Any) -> str:
     path = page.file.src_uri
     filled = FILLED.sub(_fill, text)
     return LINK.sub(lambda link: _turn(link, path), filled)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Take the script that the offline search wants from here, not from elsewhere."""
+    return output.replace(SHIM, relpath("site/worker.js", _parent(page.file.dest_uri)))
+
+
+def on_post_template(output: str, **_: Any) -> str:
+    """The same in pages that are made from templates alone."""
+    return output.replace(SHIM, "/site/worker.js")
 
 
 def _fill(mark: re.Match[str]) -> str:

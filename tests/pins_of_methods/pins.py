@@ -2,8 +2,8 @@
 
 `PYTHONPATH=tests python -m pins_of_methods.pins` compares and lists what differs, to the last bit.
 `PYTHONPATH=tests python -m pins_of_methods.pins --write` writes the file anew, `--write-signatures` its names and
-parameters only; read the difference before you commit it. Models that were saved before are never written
-again: they are what older versions left behind.
+parameters only (and docs/reference/public-names.txt); read the difference before you commit it. Models that were
+saved before are never written again: they are what older versions left behind.
 """
 
 import json
@@ -16,6 +16,7 @@ from pins_of_methods import saved_models, signatures, values
 from threadpoolctl import threadpool_limits
 
 FILE = Path(__file__).parent / "pins.json"
+PUBLIC = Path(__file__).parents[2] / "docs" / "reference" / "public-names.txt"
 GROUPS = {
     "detectors": values.of_detectors,
     "explainers": values.of_explainers,
@@ -47,6 +48,7 @@ def differences(held: Any, found: Any, place: str = "") -> Iterator[str]:
 
 def _write(held: dict[str, Any]) -> None:
     FILE.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PUBLIC.write_text(signatures.list_public_names(), encoding="utf-8")
 
 
 def main() -> int:

@@ -18,6 +18,9 @@ FOLDERS = (
 )
 """The folders of methods; those that judge data are asked otherwise."""
 
+MORE = ("tellwhy", "tellwhy.checks", "tellwhy.core.errors", "tellwhy.plot", "tellwhy.workflow")
+"""What else is public: docs/reference/public-names.txt lists it with the folders of methods."""
+
 
 def of_the_package() -> dict[str, dict[str, Any]]:
     """Every public name of every public folder, with its parameters and those of its public methods."""
@@ -25,8 +28,24 @@ def of_the_package() -> dict[str, dict[str, Any]]:
     return {package.__name__: _of_names(package) for package in packages}
 
 
+def list_public_names() -> str:
+    """Every public name with its parameters, one line each, as docs/reference/public-names.txt holds it."""
+    lines = []
+    for module in sorted([*MORE, *(f"tellwhy.{name}" for name in FOLDERS)]):
+        package = importlib.import_module(module)
+        for name, found in _of_names(package).items():
+            calls = found if isinstance(found, dict) else {"": found}
+            for call, taken in calls.items():
+                words = taken if taken.startswith("(") else f": {taken}"
+                lines.append(f"{module}.{name}{'' if call in ('', 'made by') else f'.{call}'}{words}")
+    return "\n".join(lines) + "\n"
+
+
 def _of_names(package: Any) -> dict[str, Any]:
-    return {name: _of_one(getattr(package, name)) for name in sorted(package.__all__)}
+    listed = getattr(package, "__all__", None) or [
+        name for name, thing in vars(package).items() if inspect.isclass(thing)
+    ]
+    return {name: _of_one(getattr(package, name)) for name in sorted(listed)}
 
 
 def _of_one(thing: Any) -> Any:
