@@ -28,6 +28,7 @@ FILES = {
     "README.md": "index.md",
     "benchmarks/README.md": "results/index.md",
     "docs/README.md": "index.md",
+    "examples/gallery/README.md": "gallery/index.md",
 }
 SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s:#]+)(#[^)\s]*)?\)")
@@ -49,7 +50,7 @@ def on_files(files: Any, config: Any) -> Any:
     made = {
         page: (ROOT / file).read_text(encoding="utf-8")
         for file, page in FILES.items()
-        if page not in {"index.md", "results/index.md"}
+        if page not in {"index.md", "gallery/index.md", "results/index.md"}
     }
     made["results/index.md"] = results.write_index(ROOT)
     made |= gallery.write_pages(ROOT)
