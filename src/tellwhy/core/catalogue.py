@@ -350,7 +350,7 @@ METHODS = (
         "explainers.propagation.deep_lift:DeepLift",
         "network explainer",
         needs=_NETWORK,
-        cost="one forward and one backward pass on twice the rows",
+        cost="a forward pass on the reference, then a forward and a backward pass on the rows",
         exactness="output − reference = sum of values, for every operation that is known",
         citation="Shrikumar, Greenside, Kundaje, ICML (2017)",
     ),

@@ -1,5 +1,8 @@
 """DeepLIFT and its kin: the rescale rule written out, differences that add up, and captum's where it is there."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from torch import nn  # noqa: E402
 import tellwhy  # noqa: E402
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged  # noqa: E402
 from tellwhy.explainers import DeepLift, DeepLiftShap, GradientShap, IntegratedGradients  # noqa: E402
+from tellwhy.explainers.propagation import programs  # noqa: E402
 
 
 def drawn(*shape, seed=0):
@@ -85,6 +89,19 @@ class Attention(nn.Module):
         return self.head(found.mean(dim=1))
 
 
+class Logarithms(nn.Module):
+    """A softmax and its logarithm inside, along different axes, and a division of constants."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.head = nn.Linear(5, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        y = torch.log_softmax(self.a(x).unflatten(1, (2, 3)), 1).flatten(1)
+        y = y + nn.functional.softmax(3 * self.a(x), dim=-1) + 1 / (3 + torch.sinc(y))
+        return self.head(y)
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -114,6 +131,8 @@ def pictures():
 OTHERS = {
     "gates and norms": (Gates, (4, 5)),
     "attention": (Attention, (3, 4, 8)),
+    "attention, rows second": (lambda: Attention(batch_first=False), (3, 4, 8)),
+    "logarithms": (Logarithms, (4, 5)),
     "recurrent": (Recurrent, (4, 6, 3)),
     "overlapping pools": (pictures, (3, 1, 8, 8)),
 }
@@ -130,6 +149,20 @@ def test_differences_add_up_whatever_the_network_is_made_of(name):
     assert np.abs(found.values).max() > 1e-3
     one = DeepLift(model, target=0, baseline=reference).explain(x[1:2])
     np.testing.assert_allclose(one.values, found.values[1:2], atol=1e-9)
+
+
+def test_a_program_gives_the_same(monkeypatch):
+    model, x = made(pictures), drawn(8, 1, 8, 8)
+    asked = {"target": 0, "baseline": 0.3, "batch_size": 2}
+    found = DeepLift(model, **asked).explain(x, compile=False)
+    monkeypatch.setattr(programs, "LEAST_BATCHES", 3)
+    explainer = DeepLift(model, **asked)
+    again = explainer.explain(x, output="torch")
+    (record,) = programs._records[explainer].values()
+    assert record.program is not None
+    assert record.n_checked == programs.N_CHECKED
+    np.testing.assert_allclose(again.values.numpy(), found.values, atol=1e-12)
+    np.testing.assert_allclose(again.numpy().base_values, found.base_values, atol=1e-12)
 
 
 def test_the_mean_over_reference_rows():
@@ -202,11 +235,7 @@ def test_an_operation_that_is_not_known_is_said_to_leave_a_residual():
         ),
         (lambda m: DeepLiftShap(m).explain(drawn(2, 5)), InvalidInput, "call fit"),
         (lambda m: GradientShap(m).explain(drawn(2, 5)), InvalidInput, "call fit"),
-        (
-            lambda m: DeepLift(m).explain(drawn(2, 5), output="torch"),
-            InvalidParameter,
-            "is not for DeepLift",
-        ),
+        (lambda m: DeepLift(m).ledger(drawn(2, 5)), InvalidInput, "hands down shares of its own"),
         (lambda m: DeepLift(m, baselines=1), InvalidParameter, "did you mean 'baseline'"),
     ],
 )
@@ -221,13 +250,24 @@ def test_tokens_are_answered_with_methods_that_explain_them():
         DeepLift(model).explain(torch.tensor([[0, 1, 2]]))
 
 
-@pytest.mark.parametrize("name", FEED_FORWARD)
-def test_captum_finds_the_same(name):
-    captum = pytest.importorskip("captum.attr")
-    model, x, rows = made(FEED_FORWARD[name]), drawn(4, 5), drawn(6, 5, seed=1)
-    inner = model[:-1] if isinstance(model[-1], nn.Softmax) else model
-    theirs = captum.DeepLift(inner).attribute(x, rows[:1], target=1).detach().numpy()
-    ours = DeepLift(model, target=1, baseline=rows[0]).explain(x)
-    np.testing.assert_allclose(ours.values, theirs, atol=1e-5)
-    theirs = captum.DeepLiftShap(inner).attribute(x, rows, target=1).detach().numpy()
-    np.testing.assert_allclose(DeepLiftShap(model, target=1).fit(rows).explain(x).values, theirs, atol=1e-5)
+# Written by `python -m benchmarks.networks.deep_lift --figures FILE`.
+CAPTUM = json.loads((Path(__file__).parent / "captum_figures.json").read_text(encoding="utf-8"))
+
+
+def waves(*shape, start=0.0):
+    numbers = torch.arange(np.prod(shape), dtype=torch.float64)
+    return 0.6 * torch.sin(1.7 * numbers + start).reshape(shape)
+
+
+@pytest.mark.parametrize("name", CAPTUM["cases"])
+def test_captum_found_the_same(name):
+    case = CAPTUM["cases"][name]
+    model = nn.Sequential(*[getattr(nn, layer)(*given) for layer, *given in case["layers"]]).double().eval()
+    for k, parameter in enumerate(model.parameters()):
+        parameter.data = waves(*parameter.shape, start=k)
+    shape = np.shape(case["DeepLift"])[1:]
+    x, rows = waves(2, *shape, start=5.0), waves(3, *shape, start=9.0)
+    one = DeepLift(model, target=1, baseline=rows[0]).explain(x).values
+    np.testing.assert_allclose(one, case["DeepLift"], atol=1e-6)
+    mean = DeepLiftShap(model, target=1).fit(rows).explain(x).values
+    np.testing.assert_allclose(mean, case["DeepLiftShap"], atol=1e-6)

@@ -33,7 +33,7 @@ from tellwhy.core.progress import shown
 from tellwhy.core.running import NETWORK_BATCH
 from tellwhy.core.score import Floats
 from tellwhy.explainers.base import refuse_unknown
-from tellwhy.explainers.propagation.batches import Explained, explain_together
+from tellwhy.explainers.propagation.batches import Explained, explain_together, warn_if_lost
 from tellwhy.explainers.propagation.composites import Composite, check_operations
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
 from tellwhy.explainers.propagation.engine.steps import Method, relevance_method
@@ -266,6 +266,13 @@ class NetworkExplainer(TakesOldNames, ABC):
     def handed_down(self, scores: Floats) -> Floats | None:  # noqa: ARG002
         """What goes down from each output, for methods whose rules may promise that all of it arrives."""
         return None
+
+    def warn(self, found: Result) -> None:
+        """Warn where not all arrived that was promised to; the results are those of all rows."""
+        expected = self.handed_down(found.scores.numpy()) if found.conserves else None
+        if expected is not None:
+            attributed = sum(value.flatten(1).sum(dim=1) for value in found.values)
+            warn_if_lost(type(self).__name__, expected, np.asarray(attributed))
 
     def check(self) -> None:
         """Refuse settings that are out of range."""

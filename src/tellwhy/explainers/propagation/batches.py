@@ -1,9 +1,4 @@
-"""Rows batch by batch; conservation checked.
-
-Explaining rows batch by batch: each forward pass serves one explainer, or several of the same model.
-
-Whether relevance arrives at the inputs where the rules promise that all of it does.
-"""
+"""Explaining rows batch by batch: each forward pass serves one explainer, or several of the same model."""
 
 from __future__ import annotations
 
@@ -25,7 +20,7 @@ from tellwhy.core.params import generator
 from tellwhy.core.progress import track
 from tellwhy.core.score import Floats
 from tellwhy.explainers.propagation.engine.calls import Operation
-from tellwhy.explainers.propagation.engine.passes import needs_capture, run_backward, run_forward
+from tellwhy.explainers.propagation.engine.passes import Forward, needs_capture, run_backward, run_forward
 from tellwhy.explainers.propagation.programs import Programmed, Work, record_of
 from tellwhy.explainers.propagation.results import Collector, DeviceCollector, Result, on_device
 from tellwhy.scoring.network_inputs import Inputs
@@ -44,7 +39,6 @@ if TYPE_CHECKING:
     from tellwhy.explainers.propagation.base import NetworkExplainer
 
 
-TOLERANCE = 0.05  # of a score that may be missing without a word
 # What hands on all relevance whatever its numbers are; products, softmax, norms and constants may not.
 _FAITHFUL = frozenset(("copying", "rectifier", "elementwise", "addition", "pooling"))
 
@@ -62,6 +56,9 @@ def _promises(operation: Operation) -> bool:
     if operation.rule.conserves == "without bias":
         return operation.layer is not None and operation.layer.bias is None
     return operation.rule.conserves == "always"
+
+
+TOLERANCE = 0.05  # of a score that may be missing without a word
 
 
 def warn_if_lost(method: str, scores: Floats, attributed: Floats) -> None:
@@ -106,9 +103,8 @@ def explain_together(
         wholes = run(explainers, model, rows, targets)
     else:
         wholes = _side_by_side(run, explainers, devices, rows, targets)
-    finish = finish_on_device if output == "torch" else _finish
     return [
-        finish(e, X, rows, whole, target)
+        finish(e, X, rows, whole, target, output=output)
         for e, whole, target in zip(explainers, wholes, targets, strict=True)
     ]
 
@@ -298,10 +294,21 @@ def _down(
         promised[k] = promised.get(k, True) and is_promised(forward.capture.operations)
     chosen = [choose_outputs(forward.outputs, target) for target in targets]
     n_outputs = forward.outputs.shape[1:].numel()
+    bases = [_base(forward, target, own) for target, own in zip(targets, chosen, strict=True)]
     return [
-        Result(sums[k], scores[k], chosen[k], forward.softmax, promised[k], n_outputs)
+        Result(sums[k], scores[k], chosen[k], forward.softmax, promised[k], n_outputs, bases[k])
         for k in range(len(explainers))
     ]
+
+
+def _base(forward: Forward, target: CheckedTarget, chosen: Tensor) -> Tensor | None:
+    """The explained number of what each row is compared with, if it is compared with anything."""
+    if forward.compared is None:
+        return None
+    outputs = forward.compared[1]
+    if callable(target):
+        return pick_scores(outputs, target).expand(len(chosen))
+    return pick_scores(outputs.expand(len(chosen), *outputs.shape[1:]), chosen)
 
 
 def batches(rows: Inputs, size: int, label: str) -> Iterator[tuple[Inputs, slice]]:
@@ -312,37 +319,20 @@ def batches(rows: Inputs, size: int, label: str) -> Iterator[tuple[Inputs, slice
         yield rows.rows(part), part
 
 
-def _finish(explainer: NetworkExplainer, X: Any, rows: Inputs, whole: Result, target: CheckedTarget) -> Any:
-    """One explanation per input, in the form of X."""
-    scores = whole.scores.numpy()
-    values = [value.numpy() for value in whole.values]
-    outputs = {} if callable(target) else {"output": whole.outputs.numpy().astype(np.int64)}
-    what = Explained(describe(target, whole.softmax), outputs)
-    # Scores are the sum over all inputs: to each of them the others are its base.
-    expected = explainer.handed_down(scores) if whole.conserves else None
-    if expected is not None:
-        warn_if_lost(type(explainer).__name__, expected, _sum_of_rows(values))
-    shared = explainer.kind == "attribution" and len(values) > 1
-    made = []
-    for k, given in enumerate(rows.given(X)):
-        others = _sum_of_rows(values[:k] + values[k + 1 :]) if shared else np.zeros(len(scores))
-        made.append(explainer.assemble(given, values[k], scores, others=others, what=what))
-    return rows.like_given(made)
-
-
-def finish_on_device(
-    explainer: NetworkExplainer, X: Any, rows: Inputs, whole: Result, target: CheckedTarget
+def finish(
+    explainer: NetworkExplainer,
+    X: Any,
+    rows: Inputs,
+    whole: Result,
+    target: CheckedTarget,
+    *,
+    output: str = "torch",
 ) -> Any:
-    """The same as tensors, in the form of X."""
-    outputs = {} if callable(target) else {"output": whole.outputs.cpu().numpy()}
+    """One explanation per input, in the form of X."""
+    outputs = {} if callable(target) else {"output": whole.outputs.cpu().numpy().astype(np.int64)}
     what = Explained(describe(target, whole.softmax), outputs)
-    made = [
-        on_device(explainer, given, whole.values, k, result=whole, what=what)
-        for k, given in enumerate(rows.given(X))
-    ]
-    return rows.like_given(made)
-
-
-def _sum_of_rows(values: list[np.ndarray]) -> np.ndarray:
-    """Sum of each row over all arrays."""
-    return np.asarray(sum(v.reshape(len(v), -1).sum(axis=1) for v in values))
+    parts = [on_device(explainer, given, k, whole, what) for k, given in enumerate(rows.given(X))]
+    if output == "torch":
+        return rows.like_given(parts)
+    explainer.warn(whole)
+    return rows.like_given([part.numpy() for part in parts])

@@ -6,11 +6,10 @@ norms and gates add up as feed-forward ones do.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,23 +18,17 @@ from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.arrays import draw_sample
-from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged, TellwhyError
+from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.params import Rule, Rules, integer, real, seed
-from tellwhy.core.score import Floats
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
-from tellwhy.explainers.propagation.engine.differences import DifferenceMode, mark_rows
+from tellwhy.explainers.propagation.batches import share_forward
+from tellwhy.explainers.propagation.engine.differences import FURTHER
+from tellwhy.explainers.propagation.engine.passes import run_forward
 from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs, read_inputs
-from tellwhy.scoring.network_passes import (
-    Device,
-    Target,
-    TrailingSoftmax,
-    choose_outputs,
-    pick_scores,
-    untouched,
-)
+from tellwhy.scoring.network_passes import Device, Target, choose_outputs, pick_scores
 
 _MISSING = 0.05  # share of a difference that may be missing without a warning
 _baseline_rule = Rule(
@@ -48,81 +41,18 @@ class _FromReferences(NetworkExplainer):
 
     shares_forward = False
 
-    def passes(self) -> list[Pass]:
-        """Return the derivative: what it hands down is changed on the way."""
-        return [Pass(Method("gradient"))]
-
     @abstractmethod
-    def _find_references(self, rows: Inputs) -> list[tuple[Tensor, ...]]:
-        """Return the references that all rows are compared with: of each, one tensor an input."""
+    def _find_references(self, rows: Inputs) -> tuple[Tensor, ...]:
+        """Return the references that all rows are compared with, (k, *shape) of each input."""
         ...
 
-    def explain(
-        self,
-        X: Any,
-        *,
-        progress: bool | None = None,
-        output: str = "numpy",
-        differentiable: bool = False,
-        compile: bool | str = "auto",
-    ) -> Any:
-        """Explain the model's output for each row of X, against references.
-
-        Parameters
-        ----------
-        X
-            Rows: a tensor or an array (n, *shape); for models of several inputs a tuple of them, or a dict.
-        progress
-            As in `Gradient`.
-        output, differentiable, compile
-            These methods give arrays, and do not become programs: other settings than the usual are refused.
-
-        Returns
-        -------
-        An `Explanation`, whose base values are the mean score of the references; for several inputs one of
-        each.
-        """
-        usual = {
-            "output": (output, "numpy"),
-            "differentiable": (differentiable, False),
-            "compile": (compile, "auto"),
-        }
-        for name, (given, expected) in usual.items():
-            if given != expected:
-                raise InvalidParameter(
-                    f"{name}={given!r} is not for {type(self).__name__}, which goes through the network in "
-                    "another way. Leave it out."
-                )
-        found = super().explain(X, progress=progress)
-        model, rows = self.prepare(X)
-        parts = [found] if rows.alone else list(found.values() if rows.names else found)
-        base = self._score_references(model, rows, parts[0].extras.get("output"))
-        made = [replace(part, base_values=part.base_values + base) for part in parts]
-        self._check_sums(made[0])
-        return rows.like_given(made)
-
-    def _score_references(self, model: Module, rows: Inputs, chosen: Any) -> Floats:
-        """Return the mean score of the references, for the output that each row is explained for."""
-        total = np.zeros(len(rows))
-        references = self._find_references(rows)
-        with untouched(rows.tensors[0].device), torch.no_grad():
-            for reference in references:
-                watch = TrailingSoftmax()
-                with watch:
-                    given = rows.apply(model, [t.clone() for t in reference])
-                outputs, _ = watch.left_out(given)
-                if callable(self.target):
-                    total += float(pick_scores(outputs, self.target)[0])
-                else:
-                    total += outputs.reshape(-1).double().cpu().numpy()[np.asarray(chosen)]
-        return total / len(references)
-
-    def _check_sums(self, found: Any) -> None:
+    def warn(self, found: Result) -> None:
         """Warn where values do not add up: an operation on the way was taken at its derivative."""
-        gaps = np.abs(found.residual)
-        sizes = np.abs(found.scores - found.base_values)
-        bad = (gaps > _MISSING * sizes) & (gaps > 1e-5 * (1 + np.abs(found.scores)))
-        if self.promises_sums and bad.any():
+        assert found.base is not None
+        change = found.scores - found.base
+        gaps = (change - sum(value.flatten(1).sum(dim=1) for value in found.values)).abs()
+        bad = (gaps > _MISSING * change.abs()) & (gaps > 1e-5 * (1 + found.scores.abs()))
+        if bool(bad.any()):
             warnings.warn(
                 f"{type(self).__name__} leaves more than {_MISSING:.0%} of the difference to the reference "
                 f"unattributed in {int(bad.sum())} of {len(bad)} rows: an operation that it does not know "
@@ -130,8 +60,6 @@ class _FromReferences(NetworkExplainer):
                 NotConverged,
                 stacklevel=3,
             )
-
-    promises_sums: ClassVar[bool] = True
 
 
 class DeepLift(_FromReferences):
@@ -173,7 +101,11 @@ class DeepLift(_FromReferences):
         super().__init__(model, target=target, batch_size=batch_size, device=device)
         self.baseline = baseline
 
-    def _find_references(self, rows: Inputs) -> list[tuple[Tensor, ...]]:
+    def passes(self) -> list[Pass]:
+        """One way down, by multipliers of differences."""
+        return [Pass(Method("difference", operations=FURTHER, references=self._find_references))]
+
+    def _find_references(self, rows: Inputs) -> tuple[Tensor, ...]:
         """Return the one reference."""
         given: Any = self.baseline
         several = list(given) if isinstance(given, (tuple, list)) and not rows.alone else None
@@ -183,26 +115,7 @@ class DeepLift(_FromReferences):
             raise InvalidParameter(
                 f"baseline holds {len(several)} parts, and the network takes {len(rows.tensors)} inputs."
             )
-        return [tuple(_as_reference(b, t) for b, t in zip(several, rows.tensors, strict=True))]
-
-    def explain_batch(
-        self,
-        model: Module,
-        rows: Inputs,
-        target: Any,
-        *,
-        rng: np.random.Generator,  # noqa: ARG002
-        down: Work,  # noqa: ARG002
-    ) -> Result:
-        """Explain some rows: the mean over references of what each of them gives."""
-        references = self._find_references(rows)
-        together = max(1, self.rows_at_once // len(rows))
-        totals = [torch.zeros_like(t) for t in rows.tensors]
-        for start in range(0, len(references), together):
-            some = references[start : start + together]
-            found = _hand_down(model, rows, some, target)
-            totals = [a + b for a, b in zip(totals, found.values, strict=True)]
-        return replace(found, values=[total / len(references) for total in totals])
+        return tuple(_as_reference(b, t) for b, t in zip(several, rows.tensors, strict=True))
 
 
 def _as_reference(given: Any, rows: Tensor) -> Tensor:
@@ -223,45 +136,6 @@ def _as_reference(given: Any, rows: Tensor) -> Tensor:
             f"{tuple(values.shape)} instead."
         )
     return values.expand((1, *shape)) if values.ndim <= len(shape) else values
-
-
-def _apply(model: Module, rows: Inputs, tensors: list[Tensor]) -> Any:
-    """Apply a network, or say that it does not take these rows."""
-    try:
-        return rows.apply(model, tensors)
-    except TellwhyError:
-        raise
-    except (RuntimeError, IndexError, TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"{type(model).__name__} cannot be applied to {rows.words} (rows first): {error}"
-        ) from error
-
-
-def _hand_down(model: Module, rows: Inputs, references: list[tuple[Tensor, ...]], target: Any) -> Result:
-    """Hand the differences of some rows to each reference down; values are sums over the references."""
-    k = len(references)
-    n = k * len(rows)
-    leaves = []
-    for t, several in zip(rows.tensors, zip(*references, strict=True), strict=True):
-        compared = torch.cat([r.expand_as(t) for r in several])
-        leaves.append(torch.cat([*[t] * k, compared]).requires_grad_())
-    with torch.enable_grad():
-        with DifferenceMode():
-            watch = TrailingSoftmax()
-            with watch:
-                given = _apply(model, rows, [mark_rows(leaf.clone()) for leaf in leaves])
-        outputs, softmax = watch.left_out(given)
-        own = outputs[: len(rows)]
-        chosen = choose_outputs(own, target).repeat(k)
-        picked = target if callable(target) else torch.cat([chosen, chosen]).cpu().numpy()
-        scores = pick_scores(outputs, picked)
-        slopes = torch.autograd.grad(scores.sum(), leaves, allow_unused=True)
-    values = []
-    for leaf, slope in zip(leaves, slopes, strict=True):
-        difference = (leaf[:n] - leaf[n:]).detach()
-        shares = torch.zeros_like(difference) if slope is None else slope[:n] * difference
-        values.append(shares.reshape(k, len(rows), *difference.shape[1:]).sum(dim=0))
-    return Result(values, scores[: len(rows)].detach(), chosen[: len(rows)], softmax)
 
 
 class _KeepsReferences(_FromReferences):
@@ -290,7 +164,7 @@ class _KeepsReferences(_FromReferences):
         self.references_ = given.take(np.sort(draw_sample(len(given), self.max_background, rng)))
         return self
 
-    def _find_references(self, rows: Inputs) -> list[tuple[Tensor, ...]]:
+    def _find_references(self, rows: Inputs) -> tuple[Tensor, ...]:
         """Return the rows that were kept."""
         kept = self.references_
         if kept is None:
@@ -302,10 +176,10 @@ class _KeepsReferences(_FromReferences):
             raise InvalidInput(
                 f"fit got {len(kept.tensors)} inputs, and X holds {len(rows.tensors)}. Give both the same."
             )
-        return [
-            tuple(_as_reference(k[i], t) for k, t in zip(kept.tensors, rows.tensors, strict=True))
-            for i in range(len(kept))
-        ]
+        pairs = list(zip(kept.tensors, rows.tensors, strict=True))
+        for some, t in pairs:
+            _as_reference(some[:1], t)  # refuses what is no reference for these rows
+        return tuple(some.to(t) for some, t in pairs)
 
 
 class DeepLiftShap(_KeepsReferences, DeepLift):
@@ -351,6 +225,33 @@ class DeepLiftShap(_KeepsReferences, DeepLift):
         self.max_background = max_background
         self.random_state = random_state
 
+    def explain_batch(
+        self,
+        model: Module,
+        rows: Inputs,
+        target: Any,
+        *,
+        rng: np.random.Generator,  # noqa: ARG002
+        down: Work,  # noqa: ARG002
+    ) -> Result:
+        """Explain some rows: as many references at once as there is room for copies of the rows."""
+        self._find_references(rows)
+        kept = self.references_
+        together = max(1, self.rows_at_once // len(rows))
+        totals: list[Tensor] = []
+        for start in range(0, len(kept), together):
+            some = np.arange(start, min(start + together, len(kept)))
+            one = copy.copy(self)
+            one.references_ = kept.take(np.repeat(some, len(rows)))
+            copies = rows.take(np.tile(np.arange(len(rows)), len(some)))
+            wanted = np.tile(target, len(some)) if isinstance(target, np.ndarray) else target
+            found = share_forward([one], model, copies, [wanted])[0]
+            assert found.base is not None
+            sums = [t.unflatten(0, (len(some), -1)).sum(dim=0) for t in (*found.values, found.base)]
+            totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
+        *values, base = [total / len(kept) for total in totals]
+        return replace(found.rows(slice(len(rows))), values=values, base=base)
+
 
 class GradientShap(_KeepsReferences):
     """Mean of gradient times difference, at random places on the ways from random reference rows.
@@ -382,7 +283,6 @@ class GradientShap(_KeepsReferences):
     array([[4., 0.]])
     """
 
-    promises_sums = False  # a mean of draws
     _parameters: ClassVar[dict[str, Rules]] = {
         **NETWORK_PARAMETERS,
         "n_samples": integer(1),
@@ -409,67 +309,55 @@ class GradientShap(_KeepsReferences):
         self.max_background = max_background
         self.random_state = random_state
 
+    def passes(self) -> list[Pass]:
+        """One way down from each place, by derivatives."""
+        return [Pass(Method("gradient"))]
+
     def explain_batch(
-        self,
-        model: Module,
-        rows: Inputs,
-        target: Any,
-        *,
-        rng: np.random.Generator,
-        down: Work,  # noqa: ARG002
+        self, model: Module, rows: Inputs, target: Any, *, rng: np.random.Generator, down: Work
     ) -> Result:
         """Explain some rows: all of them at once, one draw after the other."""
         references = self._find_references(rows)
-        with torch.no_grad():
-            watch = TrailingSoftmax()
-            with watch:
-                given = _apply(model, rows, [t.clone() for t in rows.tensors])
-            outputs, softmax = watch.left_out(given)
+        at_rows = run_forward(model, rows, [Method("gradient")])
+        outputs = at_rows.outputs.detach()
         chosen = choose_outputs(outputs, target)
-        pick = partial(pick_scores, target=target if callable(target) else chosen.cpu().numpy())
-        start = rng.integers(len(references))
+        wanted = target if callable(target) else chosen.cpu().numpy()
+        start = rng.integers(len(references[0]))
         shift = rng.random()  # the same for all rows, which are explained alike whatever stands beside them
         totals = [torch.zeros_like(t) for t in rows.tensors]
         for draw in range(self.n_samples):
-            reference = references[(start + draw) % len(references)]
-            share = (shift + _spread(draw)) % 1.0
-            points = self._draw_points(rows, reference, share, rng)
-            parts = _slopes_times_differences(model, rows, points, pick)
-            totals = [a + b for a, b in zip(totals, parts, strict=True)]
+            own = [r[(start + draw) % len(r)] for r in references]
+            share = (shift + draw * _GOLDEN) % 1.0
+            ways = [self._noisy(t, rng) - r for t, r in zip(rows.tensors, own, strict=True)]
+            places = tuple(r + share * way for r, way in zip(own, ways, strict=True))
+            slopes = down(replace(rows, tensors=places, nonnegative=()), [wanted])[0].values
+            totals = [a + slope * way for a, slope, way in zip(totals, slopes, ways, strict=True)]
         values = [total / self.n_samples for total in totals]
-        return Result(values, pick(outputs), chosen, softmax)
+        base = self._score_references(model, rows, references, wanted)
+        return Result(values, pick_scores(outputs, target), chosen, at_rows.softmax, base=base)
 
-    def _draw_points(
-        self, rows: Inputs, reference: tuple[Tensor, ...], share: float, rng: np.random.Generator
-    ) -> list[tuple[Tensor, Tensor]]:
-        """Return a place on the way of each row from a reference, and the whole way, for each input."""
-        found = []
-        for t, r in zip(rows.tensors, reference, strict=True):
-            x = t
-            if self.noise:
-                ranges = (t.flatten(1).amax(1) - t.flatten(1).amin(1)).reshape(-1, *[1] * (t.ndim - 1))
-                x = t + self.noise * ranges * torch.from_numpy(rng.standard_normal(tuple(t.shape))).to(t)
-            found.append(((r + share * (x - r)).detach().requires_grad_(), x - r))
-        return found
+    def _noisy(self, t: Tensor, rng: np.random.Generator) -> Tensor:
+        if not self.noise:
+            return t
+        ranges = (t.flatten(1).amax(1) - t.flatten(1).amin(1)).reshape(-1, *[1] * (t.ndim - 1))
+        return t + self.noise * ranges * torch.from_numpy(rng.standard_normal(tuple(t.shape))).to(t)
 
+    def _score_references(
+        self, model: Module, rows: Inputs, references: tuple[Tensor, ...], wanted: Any
+    ) -> Tensor:
+        """Return the mean score of the references, for the output that each row is explained for."""
+        every = replace(rows, tensors=references)
+        parts = [
+            run_forward(model, every.rows(slice(at, at + self.rows_at_once)), [Method("gradient")]).outputs
+            for at in range(0, len(every), self.rows_at_once)
+        ]
+        found = torch.cat(parts).detach()
+        if callable(wanted):
+            return pick_scores(found, wanted).mean().expand(len(rows))
+        return found.reshape(len(found), -1).mean(dim=0)[torch.as_tensor(wanted, device=found.device)]
 
-def _slopes_times_differences(
-    model: Module, rows: Inputs, points: list[tuple[Tensor, Tensor]], pick: Callable[[Tensor], Tensor]
-) -> list[Tensor]:
-    """Return the gradient at some points, times the ways that they stand on."""
-    places = [place for place, _ in points]
-    with torch.enable_grad():
-        watch = TrailingSoftmax()
-        with watch:
-            given = rows.apply(model, [place.view_as(place) for place in places])
-        outputs, _ = watch.left_out(given)
-        slopes = torch.autograd.grad(pick(outputs).sum(), places, allow_unused=True)
-    return [
-        torch.zeros_like(way) if slope is None else slope * way
-        for slope, (_, way) in zip(slopes, points, strict=True)
-    ]
+    def warn(self, found: Result) -> None:
+        """Say nothing: a mean of draws is not exact."""
 
 
-def _spread(draw: int) -> float:
-    """Return places that fill [0, 1] evenly, however many there are: multiples of the golden section."""
-    return (draw * 0.6180339887498949) % 1.0
+_GOLDEN = 0.6180339887498949  # multiples of the golden section fill [0, 1] evenly, however many there are

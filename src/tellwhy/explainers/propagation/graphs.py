@@ -16,8 +16,8 @@ the same is written as ONNX.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -30,7 +30,7 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.optional import require
-from tellwhy.explainers.propagation.batches import batches, finish_on_device, share_forward
+from tellwhy.explainers.propagation.batches import batches, finish, share_forward
 from tellwhy.explainers.propagation.engine.graph_passes import simplified
 from tellwhy.explainers.propagation.engine.program import (
     NotTraceable,
@@ -64,7 +64,7 @@ def explain_differentiably(explainer: NetworkExplainer, X: Any) -> Any:
             parts.append(_written(explainer, model, batch, of_rows(target, part)).result(batch))
             if not all(bool(v.detach().isfinite().all()) for v in (*parts[-1].values, parts[-1].scores)):
                 explainer.raise_not_finite(model, batch)
-    return finish_on_device(explainer, X, rows, _joined(parts), target)
+    return finish(explainer, X, rows, reduce(Result.followed_by, parts), target)
 
 
 def _check(explainer: NetworkExplainer, model: Module) -> None:
@@ -109,8 +109,7 @@ class _Written:
 
     def result(self, rows: Inputs) -> Result:
         """What the graph gives for some rows."""
-        found = list(self.graph(*rows.tensors))
-        return replace(self.like, values=found[:-2], scores=found[-2], outputs=found[-1])
+        return self.like.holding(self.graph(*rows.tensors))
 
 
 _known: WeakKeyDictionary[Module, dict[Any, _Written]] = WeakKeyDictionary()
@@ -131,19 +130,10 @@ def _written(explainer: NetworkExplainer, model: Module, rows: Inputs, target: C
     given = [t.detach() for t in rows.tensors]
     graph, serves_others = with_derivatives(explained, given)
     settings = tuple(value for value in vars(explainer).values() if value is not explainer.model)
-    nothing = given[0][:0]
-    made = _Written(graph, replace(told[-1], values=[], scores=nothing, outputs=nothing), settings)
+    made = _Written(graph, told[-1].holding([given[0][:0]] * len(told[-1].tensors)), settings)
     if serves_others and key[1] is not None:
         kept[key] = made
     return made
-
-
-def _joined(parts: Sequence[Result]) -> Result:
-    """Results of all batches as one."""
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.followed_by(part)
-    return whole
 
 
 MOST_ROWS = 2**20

@@ -77,7 +77,8 @@ def _counted(explainer: NetworkExplainer, X: Any) -> list[Operation]:
 def _only_way(explainer: NetworkExplainer) -> Pass:
     """The one way down of an attribution, on which relevance can be told from what travels."""
     (way,) = explainer.passes()
-    if way.method.carries == "contribution" and not way.method.multiply:
+    is_known = way.method.carries == "relevance" or way.method.multiply
+    if not is_known:
         raise InvalidInput(
             f"{type(explainer).__name__} hands down shares of its own, of which nothing tells the relevance "
             "inside the network. Use LRP."

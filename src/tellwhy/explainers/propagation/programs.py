@@ -73,12 +73,7 @@ class Record:
             if isinstance(target, np.ndarray):
                 in_range(target, like.n_outputs)
         found = iter(self.program(*_given(rows, targets)))
-        return [
-            replace(
-                result, values=[next(found) for _ in result.values], scores=next(found), outputs=next(found)
-            )
-            for result in self.like
-        ]
+        return [like.holding([next(found) for _ in like.tensors]) for like in self.like]
 
     def refuse(self) -> None:
         """Follow all batches from now on."""
@@ -174,7 +169,7 @@ class Programmed:
     def _check(self, program: Program, rows: Inputs, targets: Sequence[Any], wanted: list[Result]) -> None:
         """Compare a program with what following gave; one that gives something else is not used."""
         record = self.record
-        record.like = [replace(r, values=[t[:0] for t in r.values]) for r in wanted]
+        record.like = [result.rows(slice(0)) for result in wanted]
         if self.compile is True and not record.is_settled:
             self._finish(program, _given(rows, targets))
         try:

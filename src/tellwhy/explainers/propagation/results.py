@@ -1,13 +1,8 @@
-"""Results collected on host or device.
-
-Results of batches of rows, brought together in the main memory, or on the device they are on.
-
-Explanations that stay on the device they were computed on.
-"""
+"""Results of batches of rows, brought together in the main memory, or on the device they are on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +37,8 @@ class Result:
         Whether every rule on the way promises to hand on all relevance.
     n_outputs
         How many outputs the model has for each row.
+    base
+        The explained number of what each row is compared with; None where there is no such thing.
     """
 
     values: list[Tensor]
@@ -50,26 +47,31 @@ class Result:
     softmax: str = ""
     conserves: bool = False
     n_outputs: int = 0
+    base: Tensor | None = None
 
     @property
     def tensors(self) -> list[Tensor]:
         """All tensors, in a fixed order."""
-        return [*self.values, self.scores, self.outputs]
+        listed = [*self.values, self.scores, self.outputs]
+        return listed if self.base is None else [*listed, self.base]
+
+    def holding(self, tensors: Sequence[Tensor]) -> Result:
+        """The same for other rows: their tensors, in the order of `tensors`."""
+        n = len(self.values)
+        base = None if self.base is None else tensors[n + 2]
+        return replace(self, values=list(tensors[:n]), scores=tensors[n], outputs=tensors[n + 1], base=base)
 
     def rows(self, part: slice) -> Result:
         """The result of some of the rows."""
-        values = [t[part] for t in self.values]
-        return replace(self, values=values, scores=self.scores[part], outputs=self.outputs[part])
+        return self.holding([t[part] for t in self.tensors])
 
     def to(self, device: torch.device) -> Result:
         """The same on a device."""
-        values = [t.to(device) for t in self.values]
-        return replace(self, values=values, scores=self.scores.to(device), outputs=self.outputs.to(device))
+        return self.holding([t.to(device) for t in self.tensors])
 
     def followed_by(self, other: Result) -> Result:
         """The result of these rows and then of others."""
-        joined = [torch.cat(pair) for pair in zip(self.tensors, other.tensors, strict=True)]
-        return replace(self, values=joined[:-2], scores=joined[-2], outputs=joined[-1])
+        return self.holding([torch.cat(pair) for pair in zip(self.tensors, other.tensors, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,8 @@ class Collector:
     def __init__(self, n_rows: int, refuse: Callable[[Inputs], None]):
         self.n_rows = n_rows
         self.refuse = refuse
+        self._like: Result | None = None  # the newest result, without its rows
         self._whole: list[Tensor] = []
-        self._softmax = ""
-        self._conserves = False
         self._sent: _Sent | None = None
         self._rooms: list[list[Tensor]] = []  # pinned memory, for the batch that arrives and for the next
 
@@ -109,8 +110,7 @@ class Collector:
         """Take in the result of a part of the rows."""
         # One flag for everything, computed where the tensors are: asking a GPU is slow.
         finite = _is_finite(result)
-        self._softmax = result.softmax
-        self._conserves = result.conserves
+        self._like = result.rows(slice(0))
         copies, arrived = self._send([finite, *result.tensors])
         self._receive()  # the batch before, which had time to arrive
         self._sent = _Sent(rows, part, copies[0], copies[1:], arrived)
@@ -120,9 +120,8 @@ class Collector:
     def all_rows(self) -> Result:
         """The results of all rows."""
         self._receive()
-        # In the order of `Result.tensors`.
-        whole = self._whole
-        return Result(whole[:-2], whole[-2], whole[-1], self._softmax, self._conserves)
+        assert self._like is not None
+        return self._like.holding(self._whole)
 
     def _send(self, tensors: list[Tensor]) -> tuple[list[Tensor], Any]:
         """Copies in the main memory, and the event of their arrival; None where they are there already."""
@@ -174,22 +173,19 @@ class DeviceCollector:
     def __init__(self, n_rows: int, refuse: Callable[[Inputs], None]):
         self.n_rows = n_rows
         self.refuse = refuse
-        self._whole: list[Tensor] = []
-        self._softmax = ""
-        self._conserves = False
+        self._whole: Result | None = None
         self._batches: list[tuple[Inputs, Tensor]] = []
 
     def put(self, rows: Inputs, part: slice, result: Result) -> None:
         """Take in the result of a part of the rows."""
-        self._softmax = result.softmax
-        self._conserves = result.conserves
         self._batches.append((rows, _is_finite(result)))
         if len(rows) == self.n_rows:  # one batch is all: nothing to put together
-            self._whole = result.tensors
+            self._whole = result
             return
-        if not self._whole:
-            self._whole = [t.new_empty((self.n_rows, *t.shape[1:])) for t in result.tensors]
-        for whole, values in zip(self._whole, result.tensors, strict=True):
+        if self._whole is None:
+            room = [t.new_empty((self.n_rows, *t.shape[1:])) for t in result.tensors]
+            self._whole = result.holding(room)
+        for whole, values in zip(self._whole.tensors, result.tensors, strict=True):
             whole[part].copy_(values)
 
     def all_rows(self) -> Result:
@@ -198,8 +194,8 @@ class DeviceCollector:
         for (rows, _), sound in zip(self._batches, finite, strict=True):
             if not bool(sound):
                 self.refuse(rows)
-        whole = self._whole
-        return Result(whole[:-2], whole[-2], whole[-1], self._softmax, self._conserves)
+        assert self._whole is not None
+        return self._whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,15 +243,15 @@ class TensorExplanation:
 
 
 def on_device(
-    explainer: NetworkExplainer, data: Any, values: list[Tensor], k: int, *, result: Any, what: Explained
+    explainer: NetworkExplainer, data: Any, k: int, result: Result, what: Explained
 ) -> TensorExplanation:
-    """Explanation of the input of number k; scores are the sum over all inputs."""
-    others = result.scores.new_zeros(result.scores.shape)
+    """Explanation of the input of number k; scores are the sum over all inputs, and what the base is."""
+    others = result.scores.new_zeros(result.scores.shape) if result.base is None else result.base
     if explainer.kind == "attribution":
-        for number, part in enumerate(values):
+        for number, part in enumerate(result.values):
             others = others if number == k else others + part.flatten(1).sum(dim=1)
     method = type(explainer).__name__
     made_by = (explainer, data, what)
     return TensorExplanation(
-        values[k], result.scores, result.outputs, others, explainer.kind, method, made_by
+        result.values[k], result.scores, result.outputs, others, explainer.kind, method, made_by
     )

@@ -37,8 +37,9 @@ from tellwhy.explainers.propagation.engine.calls import (
     operation_name,
     tensors_in,
 )
-from tellwhy.explainers.propagation.engine.decompositions import WRITTEN_OUT
+from tellwhy.explainers.propagation.engine.decompositions import IN_ELEMENTS, WRITTEN_OUT
 from tellwhy.explainers.propagation.engine.derivative_steps import HandoverStep
+from tellwhy.explainers.propagation.engine.differences import Compared
 from tellwhy.explainers.propagation.engine.kinds import KINDS, OTHERS
 from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of, reaches
 from tellwhy.explainers.propagation.engine.recording import run_and_record
@@ -245,7 +246,9 @@ class Capture(TorchFunctionMode):
     not_rectifiers
         Activation functions that a method which replaces rectifiers has no word for.
     follows_rules, has_gradients
-        Whether some method is more than a gradient; whether some method is one, which needs every derivative.
+        Whether some method has rules; whether some method is a gradient, which needs every derivative.
+    compared
+        States of a network on references, where differences to these are handed down.
     must_see
         Whether some method needs to know every operation.
     carries_relevance
@@ -262,6 +265,7 @@ class Capture(TorchFunctionMode):
         ledger: bool = False,
         tolerant: bool = False,
         places: Sequence[str] = (),
+        compared: Compared | None = None,
     ):
         super().__init__()
         self.methods = methods
@@ -289,7 +293,10 @@ class Capture(TorchFunctionMode):
             self.kinds.update(method.operations)
         self.viewed: set[int] = set()  # where in memory those tensors are that have a view
         # Asked at every operation.
-        self.follows_rules = any(method.carries != "gradient" for method in methods)
+        self.follows_rules = any(method.follows_rules for method in methods)
+        compares = methods[0].carries == "difference"
+        self.compared = (compared or Compared()) if compares else None
+        self._written = IN_ELEMENTS if compares else WRITTEN_OUT
         self.has_gradients = any(method.carries == "gradient" for method in methods)
         self.carries_relevance = any(method.carries == "relevance" for method in methods)
         self.needs_layer_inputs = any(method.needs_layer_inputs for method in methods)
@@ -357,14 +364,14 @@ class Capture(TorchFunctionMode):
 
     def _written_out(self, call: Call) -> Any:
         """Result of a call that is several operations, each of them followed; None for all other calls."""
-        if call.name not in WRITTEN_OUT or not self.must_see:
+        if call.name not in self._written or not (self.must_see or self.compared):
             return None
         if call.name == "linear" and len(call.activations) == 1 and call.target is call.activations[0]:
             return None  # the most frequent one, as it should be
         if self.rectifies and call.name in OTHERS:
             return None
         with self:
-            result = WRITTEN_OUT[call.name](call, self.is_constant)
+            result = self._written[call.name](call, self.is_constant)
         if result is not None and call.in_place:
             self.origins.replace(call.target, result)
         return result

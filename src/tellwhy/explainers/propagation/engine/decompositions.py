@@ -1,22 +1,14 @@
-"""Composite calls in operations that have rules.
-
-Calls that are several operations, written out in operations that have rules.
+"""Calls that are several operations, written out in operations that have rules.
 
 The model reports them as one function. While they are written out every operation is followed as if the
-model itself had done it, so that the answer does not depend on the spelling.
+model itself had done it: a rule depends on the function that is computed, not on its name. So x @ W, `addmm`
+(as GPT-2 has it) and `einsum` with constant weights become calls of `linear`, which gets the rule of a layer.
 
-Fully connected layers in other words: products with a constant matrix, as `linear` would compute them.
-
-A rule depends on the function that is computed, not on its name. So x @ W, `addmm` (as GPT-2 has it) and
-`einsum` with constant weights become calls of `linear`, which gets the rule of a layer.
-
-Attention: one call of PyTorch that is several operations, and how its inputs share relevance.
-
-softmax(QKᵀ/√d + mask) V is two products with a softmax between them. By AttnLRP each product gives one half
-of its relevance to each factor, and softmax hands down by its derivative. So in terms of c = R/a the values V
-get one half of what the derivative gives them, and Q and K, below two products, one quarter each. A factor
-that does not depend on the input (learned queries, say) gets nothing, and the other factor all. Attention
-weights taken as constants leave everything to V. Achtibat et al., AttnLRP, ICML (2024).
+Attention, softmax(QKᵀ/√d + mask) V, is two products with a softmax between them. By AttnLRP each product gives
+one half of its relevance to each factor, and softmax hands down by its derivative. So in terms of c = R/a the
+values V get one half of what the derivative gives them, and Q and K, below two products, one quarter each. A
+factor that does not depend on the input (learned queries, say) gets nothing, and the other factor all.
+Attention weights taken as constants leave everything to V. Achtibat et al., AttnLRP, ICML (2024).
 """
 
 from __future__ import annotations
@@ -35,6 +27,7 @@ from torch.nn import functional
 
 from tellwhy.explainers.propagation.engine import recurrent
 from tellwhy.explainers.propagation.engine.calls import Call
+from tellwhy.explainers.propagation.engine.layers import bias_of, read_normalisation
 
 
 def product_of_matrices(x: Tensor, weight: Tensor, is_constant: Constant) -> Tensor | None:
@@ -425,8 +418,55 @@ def _attend(
     if not wants_weights:
         attend = functional.scaled_dot_product_attention
         return attend(query, heads[1], heads[2], attn_mask=mask, dropout_p=dropout), None
-    scores = (query / math.sqrt(query.shape[-1])) @ heads[1].mT
-    looks = (scores if mask is None else scores + mask).softmax(dim=-1)
+    looks = _looks(query, heads[1], mask, 1 / math.sqrt(query.shape[-1]))
     if dropout > 0:
         looks = functional.dropout(looks, dropout)
     return looks @ heads[2], looks
+
+
+def _looks(query: Tensor, key: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Attention weights."""
+    scores = (query * scale) @ key.mT
+    return (scores if mask is None else scores + mask).softmax(dim=-1)
+
+
+def _attention(call: Call, is_constant: Constant) -> Tensor:  # noqa: ARG001
+    """`scaled_dot_product_attention` in products and a softmax."""
+    given = call.arguments(ARGUMENTS)
+    query = given["query"]
+    key = given["key"]
+    value = given["value"]
+    if given.get("enable_gqa"):
+        n = query.shape[-3] // key.shape[-3]
+        key = key.repeat_interleave(n, -3)
+        value = value.repeat_interleave(n, -3)
+    mask = given.get("attn_mask")
+    if given.get("is_causal"):
+        mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill(~mask, -1e30)
+    return _looks(query, key, mask, given.get("scale") or query.shape[-1] ** -0.5) @ value
+
+
+def _normalised(call: Call, is_constant: Constant) -> Tensor:  # noqa: ARG001
+    """A layer, group or root-mean-square norm in sums, squares and a root."""
+    norm = read_normalisation(call)
+    x = call.target
+    parts = norm.together(x)
+    if norm.centred:
+        parts = parts - parts.mean(-1, keepdim=True)
+    eps = torch.finfo(x.dtype).eps if norm.eps is None else norm.eps
+    found = (parts * (parts.square().mean(-1, keepdim=True) + eps).rsqrt()).reshape(x.shape)
+    found = found if norm.weight is None else found * norm.weight
+    bias = bias_of(call)
+    return found if bias is None else found + bias
+
+
+# For differences to a reference, which have no rules for these as a whole.
+IN_ELEMENTS: Mapping[str, Written] = MappingProxyType(
+    {
+        **WRITTEN_OUT,
+        **dict.fromkeys(("layer_norm", "rms_norm", "group_norm"), _normalised),
+        "scaled_dot_product_attention": _attention,
+    }
+)

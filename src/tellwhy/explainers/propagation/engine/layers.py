@@ -285,8 +285,8 @@ class Normalisation:
     def backward(self, x: Tensor, c: Tensor) -> Tensor:
         """Transposed map applied to c: centre γc over the elements normalised together, divide by s."""
         scaled = c if self.weight is None else c * self.weight
-        parts = self._together(scaled)
-        values = self._together(x)
+        parts = self.together(scaled)
+        values = self.together(x)
         centre = values.mean(dim=-1, keepdim=True) if self.centred else 0
         eps = self.eps if self.eps is not None else torch.finfo(x.dtype).eps
         s = ((values - centre).square().mean(dim=-1, keepdim=True) + eps).sqrt()
@@ -294,7 +294,7 @@ class Normalisation:
             parts = parts - parts.mean(dim=-1, keepdim=True)
         return (parts / s).reshape(x.shape)
 
-    def _together(self, x: Tensor) -> Tensor:
+    def together(self, x: Tensor) -> Tensor:
         """Elements that are normalised together along the last axis."""
         if self.n_groups is not None:
             return x.reshape(x.shape[0], self.n_groups, -1)
@@ -305,22 +305,25 @@ def _constant(values: Tensor | None) -> Tensor | None:
     return None if values is None else values.detach()
 
 
+def _per_channel(values: Tensor | None, call: Call) -> Tensor | None:
+    """Factors or shifts as they broadcast against x: of groups of channels there is one per channel."""
+    has_groups = call.name in ("group_norm", "instance_norm")
+    return _channels(values, call.target) if has_groups and values is not None else values
+
+
 def bias_of(call: Call) -> Tensor | None:
-    """The shifts β of a call of `layer_norm`."""
-    return _constant(call.arguments(_ARGUMENTS["layer_norm"]).get("bias"))
+    """The shifts β of a call of a norm, as they broadcast against x."""
+    return _per_channel(_constant(call.arguments(_ARGUMENTS[call.name]).get("bias")), call)
 
 
 def read_normalisation(call: Call) -> Normalisation:
     """Normalisation of a call of `layer_norm`, `rms_norm`, `group_norm` or `instance_norm`."""
     given = call.arguments(_ARGUMENTS[call.name])
-    weight = _constant(given.get("weight"))
+    weight = _per_channel(_constant(given.get("weight")), call)
     if call.name in ("layer_norm", "rms_norm"):
         eps = given.get("eps", None if call.name == "rms_norm" else 1e-5)
         n_axes = len(given["normalized_shape"])
         return Normalisation(n_axes, None, weight, eps, centred=call.name == "layer_norm")
-    x = call.activations[0]
-    if weight is not None:  # one factor per channel
-        weight = weight.reshape(1, -1, *[1] * (x.ndim - 2))
     # Instance norm is group norm with one channel in each group.
-    n_groups = given["num_groups"] if call.name == "group_norm" else x.shape[1]
+    n_groups = given["num_groups"] if call.name == "group_norm" else call.target.shape[1]
     return Normalisation(0, n_groups, weight, given.get("eps", 1e-5))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -15,6 +15,7 @@ from torch.utils.checkpoint import CheckpointError
 from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
 from tellwhy.explainers.propagation.engine.calls import Operation, is_traced, tensors_in
 from tellwhy.explainers.propagation.engine.capture import Capture, ModulePaths
+from tellwhy.explainers.propagation.engine.differences import Compared, NotAlike
 from tellwhy.explainers.propagation.engine.kinds import OUT_OF_SIGHT, RECOMPUTES, hint
 from tellwhy.explainers.propagation.engine.steps import Method
 from tellwhy.explainers.propagation.engine.tokens import add_to_tokens
@@ -37,6 +38,7 @@ class Forward:
     outputs: Tensor
     capture: Capture
     softmax: str = ""  # name of a trailing softmax that was left out
+    compared: tuple[Inputs, Tensor] | None = None  # references, and the outputs for them
 
 
 class HandedDown(NamedTuple):
@@ -57,8 +59,11 @@ def run_forward(
 ) -> Forward:
     """Run the model under capture, so that each of the methods can be carried out backwards.
 
-    Gradients alone need no capture: they are PyTorch's own.
+    Gradients alone need no capture: they are PyTorch's own. Where rows are compared with references, these go
+    first.
     """
+    if methods[0].references is not None:
+        return compared_forward(model, inputs, methods[0])
     if not ledger and not tolerant and not places and all(method.is_gradient for method in methods):
         plain = plain_forward(model, inputs, methods)
         if plain is not None:
@@ -93,6 +98,25 @@ def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward
     # From here on only autograd holds the activations: the backward pass frees them one by one.
     capture.origins.clear()
     return forward
+
+
+def compared_forward(model: Module, inputs: Inputs, method: Method) -> Forward:
+    """Run the model on references, and then on the rows that are compared with them."""
+    assert method.references is not None
+    references = replace(inputs, tensors=method.references(inputs))
+    below = captured_forward(model, references, Capture([method], ModulePaths(model)))
+    assert below.capture.compared is not None
+    compared = Compared(below.capture.compared.noted)
+    try:
+        forward = captured_forward(model, inputs, Capture([method], ModulePaths(model), compared=compared))
+    except NotAlike:  # the network does not keep rows apart along an axis: a reference beside each row
+        of_each = replace(method, references=lambda rows: _beside(references, len(rows)))
+        return compared_forward(model, inputs, of_each)
+    return replace(forward, compared=(references, below.outputs.detach()))
+
+
+def _beside(references: Inputs, n: int) -> tuple[Tensor, ...]:
+    return tuple(t.expand(n, *t.shape[1:]) for t in references.tensors)
 
 
 def plain_forward(model: Module, inputs: Inputs, methods: Sequence[Method]) -> Forward | None:
@@ -239,6 +263,8 @@ def values_of(forward: Forward, method: Method, found: Sequence[Tensor | None]) 
         if c is None:  # the output does not depend on this leaf
             continue
         value = c * leaf.detach() if method.multiply else c
+        if forward.compared is not None:
+            value = c * (leaf.detach() - forward.compared[0].tensors[number])
         lookup = forward.capture.lookups.get(k)
         if lookup is None:
             values[number] = values[number] + value

@@ -29,6 +29,7 @@ from tellwhy.explainers.propagation.engine.derivative_steps import (
     by_own_function,
     ratio_of,
 )
+from tellwhy.explainers.propagation.engine.differences import is_compared
 from tellwhy.explainers.propagation.engine.kinds import (
     OF_THE_FIRST,
     OTHERS,
@@ -74,12 +75,7 @@ from tellwhy.explainers.propagation.rules import Handover, four_coefficients
 if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.capture import Capture
 
-
-if TYPE_CHECKING:
-    from tellwhy.explainers.propagation.engine.capture import Capture
-    from tellwhy.explainers.propagation.engine.origins import Origin, Written
-
-    OriginsOfInputs = Sequence[Origin | None]
+OriginsOfInputs = Sequence[Origin | None]
 
 Way = Callable[["Capture", Call], Any]
 
@@ -116,6 +112,8 @@ def _only_live(held: Sequence[bool], call: Call) -> Call:
 
 
 def _way(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Way:
+    if capture.compared is not None and is_compared(operation):
+        return partial(capture.compared.run, operation)
     is_short = not (capture.needs_layer_inputs or capture.carries_relevance)
     if call.name == "relu" and is_short:
         before = origins[0]
@@ -278,7 +276,7 @@ def run_and_record(capture: Capture, call: Call) -> Any:
         if origin is not None:
             origin.n_uses += 1
     operation, written = _operation(capture, call, origins)
-    if operation.kind == "unknown" and call.name == "div" and capture.follows_rules:
+    if operation.kind == "unknown" and call.name == "div" and (capture.follows_rules or capture.compared):
         quotient = _quotient(capture, call)
         if quotient is not None:
             return quotient

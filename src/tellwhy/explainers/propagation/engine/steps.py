@@ -25,6 +25,7 @@ from torch import Tensor
 from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.layers import Addition, BatchNorm, ChannelScale, LinearMap
 from tellwhy.explainers.propagation.rules import Handover, Rule, quotient, z
+from tellwhy.scoring.network_inputs import Inputs
 
 if TYPE_CHECKING:
     from tellwhy.explainers.propagation.composites import Composite
@@ -283,7 +284,8 @@ class Method:
     ----------
     carries
         What travels: "gradient" (plain derivatives), "contribution" (c = R/a, the relevance of an activation
-        divided by the activation) or "relevance" (R itself, where some rule gives relevance to zeros).
+        divided by the activation), "relevance" (R itself, where some rule gives relevance to zeros) or
+        "difference" (multipliers of the difference to a reference, see `differences`).
     composite
         Which rule each layer gets; None for gradients.
     rectifier
@@ -304,6 +306,8 @@ class Method:
         Product of a gate and a signal: "signal" takes all, or one "half" each.
     own
         Operations and modules that hand relevance on by functions of the user's.
+    references
+        What rows are compared with, from the rows: of each input one reference for all rows, or one per row.
     """
 
     carries: str
@@ -317,11 +321,17 @@ class Method:
     attention: str = "attnlrp"
     gates: str = "signal"
     own: tuple[Handover, ...] = ()
+    references: Callable[[Inputs], tuple[Tensor, ...]] | None = None
+
+    @property
+    def follows_rules(self) -> bool:
+        """Whether operations have rules; derivatives and differences know every operation."""
+        return self.carries in ("contribution", "relevance")
 
     @property
     def constant_roles(self) -> frozenset[str]:
         """Roles of activations that get no relevance in a product: see `operations.roles`."""
-        if self.carries == "gradient":
+        if not self.follows_rules:
             return frozenset()
         gates = {"gate"} if self.gates == "signal" else set()
         weights = {"weights"} if self.attention == "detached" else set()
@@ -338,14 +348,14 @@ class Method:
     @property
     def needs_layer_inputs(self) -> bool:
         """Whether some rule looks at the values that went into a layer, and not at their shape only."""
-        if self.carries == "gradient":
+        if not self.follows_rules:
             return False
         return self.carries == "relevance" or self.composite is None or self.composite.needs_input
 
     @property
     def ignores_idle(self) -> bool:
         """Whether outputs of layers are not looked at where nothing comes down to them."""
-        if self.carries == "gradient":
+        if not self.follows_rules:
             return True
         return self.composite is not None and self.composite.ignores_idle
 
@@ -359,7 +369,7 @@ class Method:
         kind = operation.kind
         if kind == "copying":
             return True
-        if self.carries == "gradient":
+        if not self.follows_rules:
             return self.rectifier is None or not operation.rectifies
         if self.carries == "relevance":  # shared in proportion to values, which a derivative does not know
             return False
