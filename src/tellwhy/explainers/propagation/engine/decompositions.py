@@ -4,9 +4,9 @@ The model reports them as one function. While they are written out every operati
 model itself had done it: a rule depends on the function that is computed, not on its name. So x @ W, `addmm`
 (as GPT-2 has it) and `einsum` with constant weights become calls of `linear`, which gets the rule of a layer.
 
-Attention, softmax(QKᵀ/√d + mask) V, is two products with a softmax between them. By AttnLRP each product gives
-one half of its relevance to each factor, and softmax hands down by its derivative. So in terms of c = R/a the
-values V get one half of what the derivative gives them, and Q and K, below two products, one quarter each. A
+Attention, softmax(QKᵀ/√d + mask) V, is two products with a softmax between them. By AttnLRP each product
+gives one half of its relevance to each factor, and softmax hands down by its derivative. So in terms of
+c = R/a the values V get one half of what the derivative gives them, and Q and K, below two products, one quarter each. A
 factor that does not depend on the input (learned queries, say) gets nothing, and the other factor all.
 Attention weights taken as constants leave everything to V. Achtibat et al., AttnLRP, ICML (2024).
 """
