@@ -6,9 +6,9 @@ model itself had done it: a rule depends on the function that is computed, not o
 
 Attention, softmax(QKᵀ/√d + mask) V, is two products with a softmax between them. By AttnLRP each product
 gives one half of its relevance to each factor, and softmax hands down by its derivative. So in terms of
-c = R/a the values V get one half of what the derivative gives them, and Q and K, below two products, one quarter each. A
-factor that does not depend on the input (learned queries, say) gets nothing, and the other factor all.
-Attention weights taken as constants leave everything to V. Achtibat et al., AttnLRP, ICML (2024).
+c = R/a the values V get one half of what the derivative gives them, and Q and K, below two products, one
+quarter each. A factor that does not depend on the input (learned queries, say) gets nothing, and the other
+factor all. Attention weights taken as constants leave everything to V. Achtibat et al., AttnLRP, ICML (2024).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Differences to a reference, handed down operation by operation: the backward pass of DeepLIFT.
 
-The references go through the network first, and the rows after them. What is linear hands down its derivative.
-What is not hands down a multiplier, such that multiplier times difference of the inputs is the difference of
-the outputs:
+The references go through the network first, and the rows after them. What is linear hands down its
+derivative. What is not hands down a multiplier, such that multiplier times difference of the inputs is the
+difference of the outputs:
 
 - a function f of each element: (f(x) − f(r))/(x − r), or f'(x) where x is next to r (the rescale rule);
 - a product of two activations a and b: for a the mean of b and its reference, for b that of a;
@@ -131,7 +131,7 @@ class ElementDifference(DifferenceStep):
 
 
 class ProductDifference(DifferenceStep):
-    """A function that is linear in each of its activations: each gets the slope in the middle of the others."""
+    """A function that is linear in each of its activations: each gets its slope in the middle of the way."""
 
     def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
         """Run the product, and once more in the middle between rows and references."""
