@@ -151,7 +151,7 @@ class MaximumDifference(DifferenceStep):
 
     def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
         """Run the pool, which also tells the places."""
-        out, self.places = compute(list(inputs))  # type: ignore[misc]
+        out, self.places = compute(list(inputs))
         return out
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
