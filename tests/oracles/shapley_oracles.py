@@ -1,6 +1,6 @@
 """Slow, obvious counterparts of Shapley values and of the local minima that coalitions are worth."""
 
-from itertools import combinations
+from itertools import combinations, permutations
 from math import comb, factorial
 
 import numpy as np
@@ -76,3 +76,30 @@ def minimum_by_scipy(objective, start, bounds=None):
         options={"xatol": 1e-10, "fatol": 1e-14, "maxiter": 9999},
     )
     return again.x if again.fun < found.fun else found.x
+
+
+def stays_together(order, tree):
+    """Whether the players of each group stand one after the other in an order."""
+    if isinstance(tree, int):
+        return True
+    for part in tree:
+        places = sorted(order.index(player) for player in flat(part))
+        if places[-1] - places[0] != len(places) - 1 or not stays_together(order, part):
+            return False
+    return True
+
+
+def flat(tree):
+    return [tree] if isinstance(tree, int) else [player for part in tree for player in flat(part)]
+
+
+def owen_by_orders(worth, tree):
+    """Mean of what a player adds, over all orders in which groups stay together."""
+    players = sorted(flat(tree))
+    kept = [order for order in permutations(players) if stays_together(order, tree)]
+    values = np.zeros(len(players))
+    for order in kept:
+        for place, player in enumerate(order):
+            before = frozenset(order[:place])
+            values[player] += worth(before | {player}) - worth(before)
+    return values / len(kept)

@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 from tellwhy.bases import KernelBasis
 from tellwhy.core.registry import cards
 from tellwhy.detectors import SVDD, VAE, Committee, GaussianMixture, KernelDensity, OneClassSVM, PatchModel
+from tellwhy.explainers import OneClassDTD
 from tellwhy.scoring import as_prediction
 from tellwhy.testing.cases import CASES
 
@@ -87,6 +88,12 @@ OWN_CASES = {
         fit=lambda X: Weighted().fit(X),
         given=as_prediction,
         scores=lambda model, X: model.predict(X),
+    ),
+    "Noise": replace(
+        CASES["ensemble"],
+        given=OneClassDTD,
+        settings={"noise": 1e-9},
+        keeps_rows=True,
     ),
     "PatchRelevance": PATCHES,
     "Sobel": PATCHES,

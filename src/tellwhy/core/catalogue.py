@@ -208,6 +208,17 @@ METHODS = (
         automatic=6,
     ),
     _make_card(
+        "explainers.shapley.owen_values:OwenValues",
+        needs="any score; background rows, or reference rows",
+        cost="scores of the sets that groups allow, at most 4,096, or of 64 orders, for each reference row",
+        exactness="exact where groups leave few sets, else sampled, with standard errors; additive always",
+        citation=(
+            "Owen, in Mathematical Economics and Game Theory (1977); Winter, International Journal of Game "
+            "Theory 18 (1989)"
+        ),
+        applies=anything,
+    ),
+    _make_card(
         "explainers.perturbation.lime:Lime",
         needs="any score; background rows for tables",
         cost="n_samples scores per row",
@@ -487,6 +498,17 @@ METHODS = (
         cost="that of its members",
         exactness="mean ranks, with the members' disagreement; a ranking",
         citation="—",
+    ),
+    _make_card(
+        "explainers.noise:Noise",
+        "ensemble",
+        needs="an explainer of scores or of a network",
+        cost="that of the explainer, for n_samples noisy copies of each row",
+        exactness="a mean over draws, with its standard error; of attributions the sum misses what noise does",
+        citation=(
+            "Smilkov, Thorat, Kim, Viégas, Wattenberg, arXiv:1706.03825 (2017); Adebayo, Gilmer, Goodfellow, "
+            "Kim, ICLR Workshop (2018)"
+        ),
     ),
 )
 """All methods of tellwhy, detectors first."""

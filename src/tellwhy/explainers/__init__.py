@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Sensitivity as Sensitivity,
         SimpleTaylor as SimpleTaylor,
     )
+    from tellwhy.explainers.noise import Noise as Noise
     from tellwhy.explainers.perturbation.anomaly_contribution import (
         AnomalyContribution as AnomalyContribution,
     )
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from tellwhy.explainers.shapley.anomaly_shapley import AnomalyShapley as AnomalyShapley
     from tellwhy.explainers.shapley.compensation import Compensation as Compensation
     from tellwhy.explainers.shapley.kernel_shap import KernelShap as KernelShap
+    from tellwhy.explainers.shapley.owen_values import OwenValues as OwenValues
     from tellwhy.explainers.surrogate.chains import (
         PRESETS as PRESETS,
         Priors as Priors,

@@ -246,7 +246,7 @@ def group_numbers(groups: Groups, n_columns: int, names: Sequence[str] | None) -
                 f"group number for each of the {n_columns} columns)."
             )
         for column in columns:
-            position = _find_position(column, n_columns, names, number)
+            position = find_position(column, n_columns, names, number)
             if found[position] >= 0:
                 raise InvalidParameter(
                     f"Column {column!r} is in groups[{found[position]}] and in groups[{number}]."
@@ -257,7 +257,7 @@ def group_numbers(groups: Groups, n_columns: int, names: Sequence[str] | None) -
     return found
 
 
-def _find_position(column: Any, n_columns: int, names: Sequence[str] | None, number: int) -> int:
+def find_position(column: Any, n_columns: int, names: Sequence[str] | None, number: int) -> int:
     if isinstance(column, str):
         if names is None or column not in names:
             known = (

@@ -70,6 +70,11 @@ _KNOWN: dict[str, Known] = {
     "kernel_explainer": Known("KernelShap"),
     "sampling_explainer": Known("KernelShap"),
     "permutation_explainer": Known("KernelShap"),
+    "owen": Known("OwenValues"),
+    "partition": Known("OwenValues"),
+    "partition_shap": Known("OwenValues"),
+    "partition_explainer": Known("OwenValues"),
+    "winter_values": Known("OwenValues"),
     "shapley_value_sampling": Known("KernelShap"),
     "feature_ablation": Known("Occlusion"),
     "ablation": Known("Occlusion"),
@@ -99,7 +104,10 @@ _KNOWN: dict[str, Known] = {
 }
 KNOWN = {simplify_name(name): known for name, known in _KNOWN.items()}
 
+_NOISE = "goes around a method: tellwhy.explain(model, X, Noise(Gradient(model){more})), from tellwhy.explainers"
 _ANSWERS = {
+    "noise_tunnel": _NOISE.format(more=""),
+    "var_grad": _NOISE.format(more=", statistic='variance'"),
     "permutation_importance": "tells of a whole model, not of rows: "
     "sklearn.inspection.permutation_importance(model, X, y), or the mean of |values| of an explanation",
     "partial_dependence": "is a plot of an explanation here: tellwhy.plot.scatter(explanation, column)",

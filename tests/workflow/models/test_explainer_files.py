@@ -44,6 +44,7 @@ MADE_BY_HAND = {
     "Ensemble": lambda: explainers.Ensemble(
         [explainers.Occlusion(KERNEL), explainers.OneClassDTD(KERNEL)]
     ).fit(ROWS),
+    "Noise": lambda: explainers.Noise(explainers.Occlusion(KERNEL), n_samples=3).fit(ROWS),
 }
 FITTING = {
     card.name: MADE_BY_HAND.get(card.name, lambda cls=card.cls: cls(KERNEL).fit(ROWS))

@@ -63,6 +63,7 @@ def model_and_rows(name):
         "Ensemble": lambda: ([Occlusion(MODEL), RandomAttribution(MODEL)], ODD, {"background": X}),
         "LinearRelevance": lambda: (LogisticRegression().fit(X, X[:, 0] > 0), ODD, {}),
         "LinearShapley": lambda: (LinearRegression().fit(X, X[:, 0]), ODD, {"background": X}),
+        "Noise": lambda: (Occlusion(MODEL), ODD, {"background": X, "n_samples": 3}),
         "PatchRelevance": lambda: (PatchModel(KernelDensity(), 3).fit(X), ODD, {}),
         "Sobel": lambda: (PatchModel(KernelDensity(), 3).fit(X), ODD, {}),
         "TreeShapley": lambda: (DecisionTreeRegressor(max_depth=3).fit(X, X[:, 0]), ODD, {}),

@@ -5,6 +5,7 @@ What stands where:
 - `anomaly_shapley.AnomalyShapley`: absent columns take the least anomalous values nearby; what sets are worth
   (equations 2 to 5 of the paper).
 - `kernel_shap.KernelShap`: absent columns take the cells of other rows, for any score.
+- `owen_values.OwenValues`: the same, over orders in which the columns of a group stay together.
 - `shapley_values`: which sets are tried, and the fit of Shapley values to their worth, with standard errors.
 - `neighbourhood`: units of columns, distances, and how γ is chosen.
 - `compensation`: |x̂*(∅) − x|, how far each column moves to the nearest minimum.
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tellwhy.explainers.shapley.anomaly_shapley import AnomalyShapley as AnomalyShapley
     from tellwhy.explainers.shapley.compensation import Compensation as Compensation
     from tellwhy.explainers.shapley.kernel_shap import KernelShap as KernelShap
+    from tellwhy.explainers.shapley.owen_values import OwenValues as OwenValues
 
 _PLACES = places(__name__)
 if not TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,15 +26,40 @@ from tellwhy.explainers.base import BackgroundExplainer
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Groups, Rows, groups_rule
 from tellwhy.explainers.shapley.shapley_values import (
     Coalitions,
+    Mask,
     Players,
-    SumFit,
+    ShapleyValues,
     choose_coalitions,
     find_players,
-    set_weights,
-    shapley_values,
 )
 from tellwhy.scoring.moved_columns import find_column_units
 from tellwhy.scoring.reference_rows import some_rows
+
+
+class Sets(Protocol):
+    """Sets of players, and how values are shared by what they are worth."""
+
+    @property
+    def members(self) -> Mask:
+        """One mask per set, (m, p)."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing was drawn."""
+        ...
+
+    def as_sums(self) -> tuple[Floats, Floats, Floats]:
+        """Return values as sums: weights of the sets, of v(∅) and of v(D)."""
+        ...
+
+    def share(self, worth: Floats, empty: Floats, full: Floats) -> ShapleyValues:
+        """Return the values of n games from v(S), v(∅) and v(D)."""
+        ...
+
+    def words(self) -> str:
+        """One phrase for the record of an explanation."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -43,39 +68,33 @@ class ReferenceErrors:
 
     Attributes
     ----------
-    fit
-        From worth to values; None for a single player, who gets everything.
-    weighted
-        Masks of the sets times their weights, (m, p).
+    weights
+        Values are Σ_S v(S) weights[S] + v(∅) of_empty + v(D) of_full, (m, p).
+    of_empty, of_full
+        Both (p,).
     left
         Share of the background that was not drawn: with none left there is no error.
     """
 
-    fit: SumFit | None
-    weighted: Floats
+    weights: Floats
+    of_empty: Floats
+    of_full: Floats
     left: float
 
     @classmethod
-    def of(cls, coalitions: Coalitions, n_drawn: int, n_rows: int) -> ReferenceErrors | None:
+    def of(cls, sets: Sets, n_drawn: int, n_rows: int) -> ReferenceErrors | None:
         """Prepare for some sets; None where all rows serve, or a single one, which has no spread."""
         if not 1 < n_drawn < n_rows:
             return None
-        weighted = coalitions.members * set_weights(coalitions)[:, None]
-        fit = SumFit.of_sets(coalitions) if coalitions.n_players > 1 else None
-        return cls(fit, weighted, 1.0 - n_drawn / n_rows)
+        return cls(*sets.as_sums(), 1.0 - n_drawn / n_rows)
 
     def summed(self, worth: Floats, some: slice) -> Floats:
-        """Σ w z v(z) over some of the sets, from v of each reference row (n, sets, r), shape (n, r, p)."""
-        return np.asarray(np.swapaxes(worth, 1, 2) @ self.weighted[some])
+        """Σ v(S) weights[S] over some of the sets, from v of each reference row (n, sets, r), (n, r, p)."""
+        return np.asarray(np.swapaxes(worth, 1, 2) @ self.weights[some])
 
     def of_rows(self, sums: Floats, empty: Floats, full: Floats) -> Floats:
         """Standard error of each value, from the sums over all sets and v(∅) of each reference row (n, r)."""
-        total = full[:, None] - empty
-        if self.fit is None:
-            each = total[..., None]
-        else:
-            gains = sums - empty[..., None] * self.weighted.sum(axis=0)
-            each = self.fit.values(gains, total)
+        each = sums + empty[..., None] * self.of_empty + full[:, None, None] * self.of_full
         n_drawn = empty.shape[1]
         return np.asarray(np.sqrt(self.left * each.var(axis=1, ddof=1) / n_drawn))
 
@@ -116,11 +135,20 @@ class Played(NamedTuple):
     errors: Floats | None
 
 
+class Outcome(NamedTuple):
+    """What was found of some rows: who played, what sets are worth, the scores, and the players' values."""
+
+    players: Players
+    played: Played
+    full: Floats
+    values: Floats
+
+
 def play(
     scores: RowScores,
     table: Explained,
     references: References,
-    coalitions: Coalitions,
+    coalitions: Sets,
     drawn: ReferenceErrors | None = None,
 ) -> Played:
     """Score every set of columns of every row with every reference row, some rows at a time."""
@@ -264,13 +292,8 @@ class KernelShap(BackgroundExplainer):
         return "sample" if self.baseline == "auto" else self.baseline
 
     def _attribute(self, rows: Rows) -> Attribution:
-        players = find_players(rows, self.groups, self.names_ or self.score.feature_names)
-        coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
-        if self.interactions and not coalitions.is_exact:
-            raise InvalidParameter(
-                f"interactions=True needs the scores of all sets of columns, and {players.n} columns have "
-                "too many. Explain up to 12 columns at once, or raise n_coalitions to 2**columns."
-            )
+        players = self._find_players(rows)
+        coalitions = self._choose_sets(players)
         references = self._choose_references(
             rows, max(N_SAMPLED, _MOST_SCORED // (len(coalitions.members) + 1))
         )
@@ -281,23 +304,17 @@ class KernelShap(BackgroundExplainer):
             ReferenceErrors.of(coalitions, n_used, len(self.rows_)) if self._choice() == "sample" else None
         )
         played = play(scores, Explained(rows.X, full, players), references, coalitions, drawn)
-        shared = shapley_values(coalitions, played.worth, played.empty, full)
+        shared = coalitions.share(played.worth, played.empty, full)
         stderr = _together(shared.stderr, played.errors)
-        extras: dict[str, Any] = {}
-        if self.groups is not None:
-            extras["group_values"] = players.group_values(shared.values)
-        if self.interactions:
-            pairs = find_interactions(coalitions, played, full, shared.values)
-            extras["interactions"] = self._place_pairs(pairs, players)
         return Attribution(
             players.per_column(shared.values),
             full,
             played.empty,
             stderr=None if stderr is None else players.per_column(stderr),
-            extras=extras,
+            extras=self._find_extras(coalitions, Outcome(players, played, full, shared.values)),
             params={
                 "baseline": self._words(n_used),
-                "groups": None if self.groups is None else players.group.tolist(),
+                "groups": self._tell_groups(players),
                 "reference_rows": n_used,
                 "coalitions": coalitions.words(),
                 "coalitions_used": len(coalitions.members),
@@ -305,6 +322,33 @@ class KernelShap(BackgroundExplainer):
             },
             per_owner=True,
         )
+
+    def _find_players(self, rows: Rows) -> Players:
+        return find_players(rows, self.groups, self.names_ or self.score.feature_names)
+
+    def _choose_sets(self, players: Players) -> Sets:
+        """Return the sets of players that are tried."""
+        coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
+        if self.interactions and not coalitions.is_exact:
+            raise InvalidParameter(
+                f"interactions=True needs the scores of all sets of columns, and {players.n} columns have "
+                "too many. Explain up to 12 columns at once, or raise n_coalitions to 2**columns."
+            )
+        return coalitions
+
+    def _tell_groups(self, players: Players) -> Any:
+        """Groups, as an explanation is saved with them."""
+        return None if self.groups is None else players.group.tolist()
+
+    def _find_extras(self, sets: Any, found: Outcome) -> dict[str, Any]:
+        """Values of groups, and interactions, where they were asked for."""
+        extras: dict[str, Any] = {}
+        if self.groups is not None:
+            extras["group_values"] = found.players.group_values(found.values)
+        if self.interactions:
+            pairs = find_interactions(sets, found.played, found.full, found.values)
+            extras["interactions"] = self._place_pairs(pairs, found.players)
+        return extras
 
     def _place_pairs(self, pairs: Floats, players: Players) -> Floats:
         """Put interactions of players where the user's columns are; those that do not play have none."""

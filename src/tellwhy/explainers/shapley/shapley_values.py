@@ -94,6 +94,18 @@ class Coalitions:
         """One phrase for the record of an explanation."""
         return "all" if self.is_exact else "sampled in pairs"
 
+    def share(self, worth: Floats, empty: Floats, full: Floats) -> ShapleyValues:
+        """Return the Shapley values of n games from v(S), (n, m), v(∅) and v(D)."""
+        return shapley_values(self, worth, empty, full)
+
+    def as_sums(self) -> tuple[Floats, Floats, Floats]:
+        """Return Shapley values as sums over v(S), v(∅) and v(D): the weights of each, (m, p), (p,), (p,)."""
+        weighted = self.members * set_weights(self)[:, None]
+        if self.n_players == 1:
+            return weighted, -np.ones(1), np.ones(1)
+        fit = SumFit.of_sets(self)
+        return weighted @ fit.M, -weighted.sum(axis=0) @ fit.M - fit.share, fit.share
+
 
 def shapley_kernel(p: int, size: Integers) -> Floats:
     """(p − 1)/(C(p, s) s (p − s)): the weight of one set of s of p players in least squares.
