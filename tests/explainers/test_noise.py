@@ -31,7 +31,9 @@ def one_by_one(explainer, rows, widths, noise, n, seed=0):
     """What the explainer finds on each noisy copy, (copies, rows, columns)."""
     rng = np.random.default_rng(seed)
     draws = rng.standard_normal((n, rows.shape[1]))
-    return np.array([[explainer.explain(x[None] + noise * widths * z).values[0] for x in rows] for z in draws])
+    return np.array(
+        [[explainer.explain(x[None] + noise * widths * z).values[0] for x in rows] for z in draws]
+    )
 
 
 @pytest.mark.parametrize("statistic", list(SUMS))
@@ -70,7 +72,9 @@ def test_of_networks_it_is_smooth_grad():
     from tellwhy.explainers import Gradient, SmoothGrad
 
     torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4)).double().eval()
+    network = (
+        torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4)).double().eval()
+    )
     row = np.random.default_rng(1).normal(size=(1, 3))
     around = Noise(Gradient(network), n_samples=40).explain(row)
     own = SmoothGrad(network, n_samples=40).explain(row)

@@ -159,9 +159,7 @@ class Noise:
         starts = range(0, self.n_samples, at_once)
         for start in track(starts, len(starts), "explaining noisy copies"):
             k = min(at_once, self.n_samples - start)
-            noisy = [
-                _add_noise(part, width, k, rng) for part, width in zip(parts, deviations, strict=True)
-            ]
+            noisy = [_add_noise(part, width, k, rng) for part, width in zip(parts, deviations, strict=True)]
             held = _hold_outputs(inner, own[0], k)
             found = _list_parts(held.explain(_put_like(X, noisy)))
             _check_outputs(found[0], own[0], k)
@@ -222,8 +220,7 @@ class _Moments:
         values = found.values.reshape(k, -1, *found.values.shape[1:])
         values = np.abs(values) if self.statistic == "absolute" else values
         self.base += found.base_values.reshape(k, -1).sum(axis=0)
-        for power, total in enumerate(self.sums, start=1):
-            total += (values**power).sum(axis=0)
+        self.sums = [total + (values**k).sum(axis=0) for k, total in enumerate(self.sums, start=1)]
 
     def statistic_of(self, n: int) -> Floats:
         """What is asked for, from n copies."""

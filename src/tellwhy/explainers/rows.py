@@ -258,6 +258,7 @@ def group_numbers(groups: Groups, n_columns: int, names: Sequence[str] | None) -
 
 
 def find_position(column: Any, n_columns: int, names: Sequence[str] | None, number: int) -> int:
+    """Return the place of a column that a group names."""
     if isinstance(column, str):
         if names is None or column not in names:
             known = (

@@ -104,7 +104,9 @@ _KNOWN: dict[str, Known] = {
 }
 KNOWN = {simplify_name(name): known for name, known in _KNOWN.items()}
 
-_NOISE = "goes around a method: tellwhy.explain(model, X, Noise(Gradient(model){more})), from tellwhy.explainers"
+_NOISE = (
+    "goes around a method: tellwhy.explain(model, X, Noise(Gradient(model){more})), from tellwhy.explainers"
+)
 _ANSWERS = {
     "noise_tunnel": _NOISE.format(more=""),
     "var_grad": _NOISE.format(more=", statistic='variance'"),

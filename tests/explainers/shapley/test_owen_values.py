@@ -99,7 +99,9 @@ def test_wide_tables_are_sampled_and_narrow_ones_are_not():
 def test_columns_that_move_together_are_one_group():
     rng = np.random.default_rng(0)
     base = rng.normal(size=(200, 2))
-    rows = np.column_stack([base[:, 0], base[:, 1], np.exp(base[:, 0]), -base[:, 1] + 0.01 * rng.normal(size=200)])
+    rows = np.column_stack(
+        [base[:, 0], base[:, 1], np.exp(base[:, 0]), -base[:, 1] + 0.01 * rng.normal(size=200)]
+    )
     tree = cluster_columns(rows)
     assert sorted(sorted(list_players(part)) for part in tree) == [[0, 2], [1, 3]]
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
-from tellwhy.core.score import Floats, Integers
+from tellwhy.core.score import Floats
 from tellwhy.explainers.rows import BATCH_PARAMETERS, Rows, find_position
-from tellwhy.explainers.shapley.kernel_shap import KernelShap, rows_rule
+from tellwhy.explainers.shapley.kernel_shap import KernelShap, Outcome, rows_rule
 from tellwhy.explainers.shapley.shapley_values import Mask, Players, ShapleyValues
 
 MOST_SETS = 4096  # that all orders may need, without drawing some of them
@@ -94,7 +94,9 @@ class Orders:
             return np.zeros((n, 1))
         gone = worth.reshape(n, self.n_orders, p - 1)
         ends = np.ones((n, self.n_orders, 1))
-        steps = np.diff(np.concatenate([empty[:, None, None] * ends, gone, full[:, None, None] * ends], 2), axis=2)
+        steps = np.diff(
+            np.concatenate([empty[:, None, None] * ends, gone, full[:, None, None] * ends], 2), axis=2
+        )
         sizes = self.members.reshape(self.n_orders, p - 1, p).sum(axis=1)
         place = p - 1 - sizes  # a player that comes k-th is in p − 1 − k of the sets of its order
         found = np.take_along_axis(steps, np.broadcast_to(place, steps.shape), axis=2)
@@ -186,7 +188,7 @@ def read_tree(groups: Any, n_columns: int, names: Sequence[str] | None) -> Tree:
     """
 
     def read(part: Any, number: int) -> Any:
-        if isinstance(part, str) or np.ndim(part) == 0 and not isinstance(part, (list, tuple)):
+        if isinstance(part, str) or (np.ndim(part) == 0 and not isinstance(part, (list, tuple))):
             return find_position(part, n_columns, names, number)
         if len(part) == 0:
             raise InvalidParameter(f"groups[{number}] holds a group without columns. Leave it out.")
@@ -332,7 +334,7 @@ class OwenValues(KernelShap):
     def _tell_groups(self, players: Players) -> Any:
         return str(self._find_tree(players))
 
-    def _find_extras(self, sets: Any, found: Any) -> dict[str, Any]:
+    def _find_extras(self, sets: Any, found: Outcome) -> dict[str, Any]:  # noqa: ARG002
         """Values of the groups of the highest level, in their order."""
         tree = self._find_tree(found.players)
         values = found.players.per_column(found.values)
