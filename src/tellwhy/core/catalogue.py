@@ -504,7 +504,7 @@ METHODS = (
         "ensemble",
         needs="an explainer of scores or of a network",
         cost="that of the explainer, for n_samples noisy copies of each row",
-        exactness="a mean over draws, with its standard error; of attributions the sum misses what noise does",
+        exactness="a mean over draws, with its standard error; the residual is what noise changed",
         citation=(
             "Smilkov, Thorat, Kim, Viégas, Wattenberg, arXiv:1706.03825 (2017); Adebayo, Gilmer, Goodfellow, "
             "Kim, ICLR Workshop (2018)"
