@@ -264,8 +264,8 @@ class OwenValues(KernelShap):
 
     Examples
     --------
-    >>> rows = np.random.default_rng(0).normal(size=(50, 3))
-    >>> explainer = OwenValues(lambda X: X[:, 0] * X[:, 1] * X[:, 2], groups=[[0, 1], [2]], baseline=rows[:1] * 0)
+    >>> product = lambda X: X[:, 0] * X[:, 1] * X[:, 2]
+    >>> explainer = OwenValues(product, groups=[[0, 1], [2]], baseline=np.zeros((1, 3)))
     >>> explainer.explain(np.array([[2.0, 2.0, 2.0]])).values
     array([[2., 2., 4.]])
     """
