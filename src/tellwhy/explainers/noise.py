@@ -224,21 +224,23 @@ class _Moments:
 
     def statistic_of(self, n: int) -> Floats:
         """What is asked for, from n copies."""
-        first, second = self.sums[0] / n, self.sums[1] / n
+        first = self.sums[0] / n
+        second = self.sums[1] / n
         if self.statistic == "variance":
             return np.asarray(np.maximum(second - first**2, 0.0))
         return np.asarray(second if self.statistic == "square" else first)
 
     def error_of(self, n: int) -> Floats:
         """Standard error of it."""
-        first, second, third, fourth = (total / n for total in self.sums)
+        means = [total / n for total in self.sums]
+        squared = means[0] ** 2
         if self.statistic == "square":
-            spread = fourth - second**2
+            spread = means[3] - means[1] ** 2
         elif self.statistic == "variance":  # Var(s²) ≈ (μ₄ − σ⁴)/n, with μ₄ about the mean
-            central = fourth - 4 * third * first + 6 * second * first**2 - 3 * first**4
-            spread = central - (second - first**2) ** 2
+            central = means[3] - 4 * means[2] * means[0] + 6 * means[1] * squared - 3 * squared**2
+            spread = central - (means[1] - squared) ** 2
         else:
-            spread = second - first**2
+            spread = means[1] - squared
         return np.asarray(np.sqrt(np.maximum(spread, 0.0) / (n - 1)))
 
 
