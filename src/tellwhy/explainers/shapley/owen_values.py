@@ -188,7 +188,7 @@ def read_tree(groups: Any, n_columns: int, names: Sequence[str] | None) -> Tree:
     """
 
     def read(part: Any, number: int) -> Any:
-        if isinstance(part, str) or (np.ndim(part) == 0 and not isinstance(part, (list, tuple))):
+        if not isinstance(part, (list, tuple, np.ndarray)):
             return find_position(part, n_columns, names, number)
         if len(part) == 0:
             raise InvalidParameter(f"groups[{number}] holds a group without columns. Leave it out.")
