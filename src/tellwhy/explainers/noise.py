@@ -265,7 +265,8 @@ def _as_array(part: Any) -> Floats:
 def _is_of_levels(part: Any) -> bool:
     """Whether an input holds tokens, texts or categories alone."""
     if isinstance(part, IsTensor):
-        return not part.is_floating_point()
+        tensor: Any = part
+        return not tensor.is_floating_point()
     return not isinstance(part, Frame) and np.asarray(part).dtype.kind not in "fiub"
 
 
@@ -299,7 +300,8 @@ def _add_noise(part: Any, deviation: Floats | None, k: int, rng: np.random.Gener
     shape = tuple(part.shape)
     if deviation is None:
         repeated = [k, *[1] * (len(shape) - 1)]
-        return part.repeat(*repeated) if isinstance(part, IsTensor) else np.tile(part, repeated)
+        held: Any = part
+        return held.repeat(*repeated) if isinstance(part, IsTensor) else np.tile(part, repeated)
     drawn = deviation * rng.standard_normal((k, 1, *shape[1:]))
     noise = np.broadcast_to(drawn, (k, *shape)).reshape(k * shape[0], *shape[1:])
     if isinstance(part, IsTensor):

@@ -130,6 +130,15 @@ def test_by_names_of_a_frame_and_by_default():
     np.testing.assert_allclose(named.extras["group_values"], of_groups, atol=1e-10)
 
 
+def test_errors_of_drawn_reference_rows_are_those_of_the_mean(monkeypatch):
+    monkeypatch.setattr("tellwhy.explainers.shapley.kernel_shap._MOST_SCORED", 2)
+    rows = np.random.default_rng(0).normal(size=(400, 2))
+    score = PredictionScore(lambda X: 2.0 * X[:, 0] + X[:, 1])
+    found = OwenValues(score, groups=[[0, 1]]).fit(rows).explain(rows[:1])
+    assert found.params["stderr_covers"] == "drawn reference rows"
+    np.testing.assert_allclose(found.stderr[0], [2 * np.sqrt(0.75) / 10, np.sqrt(0.75) / 10], rtol=0.15)
+
+
 @pytest.mark.parametrize(
     ("groups", "words"),
     [([[0, 1], [1, 2]], "more than once"), ([["x"]], "no column names"), ([[0], []], "without columns")],

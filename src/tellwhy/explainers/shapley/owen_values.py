@@ -80,6 +80,10 @@ class Orders:
         """One phrase for the record of an explanation."""
         return "all that groups allow" if self.is_exact else f"of {self.n_orders} orders, drawn in pairs"
 
+    def as_sums(self) -> tuple[Floats, Floats, Floats]:
+        """Return values as sums: weights of the sets, of v(∅) and of v(D)."""
+        return self.weights, self.of_empty, self.of_full
+
     def share(self, worth: Floats, empty: Floats, full: Floats) -> ShapleyValues:
         """Return the values of n games from v(S), (n, m), v(∅) and v(D)."""
         ends = empty[:, None] * self.of_empty + full[:, None] * self.of_full
