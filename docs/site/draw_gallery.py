@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 WIDTH = 960
 HEIGHT = 540
 TERMINAL = """<body style="margin:0;background:#1d2430;color:#e8e6df;display:flex;align-items:center;
-height:{height}px"><pre style="font:18px/1.7 'DejaVu Sans Mono',monospace;padding:36px;white-space:pre-wrap">
+height:{height}px"><pre style="font:23px/1.8 'DejaVu Sans Mono',monospace;padding:48px;white-space:pre-wrap">
 <span style="color:#8fb6e8">$ python {path}</span>
 {printed}</pre></body>"""
 
@@ -53,14 +53,15 @@ def draw(names: list[str]) -> None:
     chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         for name in names:
             path = ROOT / FOLDER / f"{name}.py"
+            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
             page.set_content(write_page(path), wait_until="load")
             page.wait_for_timeout(400)
             target = ROOT / PICTURES / f"{name}.png"
             target.parent.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=str(target))
+            page.close()
             Image.open(target).convert("RGB").quantize(128).save(target, optimize=True)
             print(target.relative_to(ROOT), target.stat().st_size // 1024, "KB", flush=True)
         browser.close()
