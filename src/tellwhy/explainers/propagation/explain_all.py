@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def explain_all(explainers: Sequence[Explains] | Mapping[str, Explains], X: Any) -> Any:
     """Explain X by several explainers; those of the same model share its forward pass.
 
-    Gradients and relevance methods of one model, device, batch size and treatment of batch norm go down one
-    recorded pass, one after the other, so that memory does not grow with their number. Methods that look at
-    other rows than X (SmoothGrad, IntegratedGradients) run on their own.
+    Gradients of one model, device and batch size go down one pass, one after the other, so that memory does not
+    grow with their number; so do relevance methods, of one treatment of batch norm. Methods that look at other
+    rows than X (SmoothGrad, IntegratedGradients) run on their own.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class _Group:
 
 
 def _groups(explainers: list[Any]) -> list[_Group]:
-    """Explainers that can share a forward pass; gradients go with any treatment of batch norm."""
+    """Explainers that can share a forward pass."""
     groups: list[_Group] = []
     for k, explainer in enumerate(explainers):
         if not isinstance(explainer, NetworkExplainer) or not explainer.shares_forward:

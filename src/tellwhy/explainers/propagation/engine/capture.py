@@ -104,9 +104,7 @@ class OwnModules:
             self.inside = path
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Run an operation inside; only gradients look at it."""
-        if self._capture.has_gradients:
-            return function(*args, **kwargs)
+        """Run an operation inside, which nobody looks at."""
         with torch.no_grad():
             return function(*args, **kwargs)
 
@@ -130,12 +128,7 @@ class OwnModules:
         origins = [capture.origins.of(t) for t in self._inputs]
         operation.before = tuple(origin.operation for origin in origins if origin is not None)
         inputs = capture.watch(operation, self._inputs)
-        n = len(inputs)
-        if capture.has_gradients:
-            inputs.append(output)
-        step = HandoverStep(
-            operation, capture.current, differentiates=False, handover=self.modules[path], n_inputs=n
-        )
+        step = HandoverStep(operation, capture.current, self.modules[path])
         made = capture.record(operation, Followed.apply(step, lambda _: output.detach().clone(), *inputs))
         capture.origins.keep(made, Origin(operation, depth=depth_of(origins) + 1))
         self._inputs = []
@@ -245,8 +238,8 @@ class Capture(TorchFunctionMode):
         Whether the model changed a tensor in place of which there was a view.
     not_rectifiers
         Activation functions that a method which replaces rectifiers has no word for.
-    follows_rules, has_gradients
-        Whether some method has rules; whether some method is a gradient, which needs every derivative.
+    follows_rules
+        Whether the methods have rules.
     compared
         States of a network on references, where differences to these are handed down.
     must_see
@@ -297,7 +290,6 @@ class Capture(TorchFunctionMode):
         compares = methods[0].carries == "difference"
         self.compared = (compared or Compared()) if compares else None
         self._written = IN_ELEMENTS if compares else WRITTEN_OUT
-        self.has_gradients = any(method.carries == "gradient" for method in methods)
         self.carries_relevance = any(method.carries == "relevance" for method in methods)
         self.needs_layer_inputs = any(method.needs_layer_inputs for method in methods)
         # Taps of the ledger and of places look at activations afterwards.

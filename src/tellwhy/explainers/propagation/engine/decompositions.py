@@ -308,7 +308,6 @@ WRITTEN_OUT: Mapping[str, Written] = MappingProxyType(
 
 ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 FACTORS = ("query", "key", "value", "attn_mask")
-DETACHED = {"query": 0.0, "key": 0.0, "value": 1.0, "attn_mask": 0.0}
 
 
 def portions(active: Collection[str]) -> dict[str, float]:

@@ -1,14 +1,9 @@
-"""Steps by derivative, attention, own functions.
-
-Steps of operations whose own derivative serves some method: it is taken by autograd inside the step.
-
-Steps of what is more than one operation: attention in one call, written-out functions, layer and bias.
-"""
+"""Steps of operations that are no layers: by derivative, element by element, norms, attention, own functions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,15 +11,17 @@ import torch
 from torch import Tensor
 
 from tellwhy.explainers.propagation.engine.calls import Call, Operation, is_traced
-from tellwhy.explainers.propagation.engine.decompositions import ARGUMENTS, DETACHED, FACTORS, portions
+from tellwhy.explainers.propagation.engine.decompositions import ARGUMENTS, FACTORS, portions
 from tellwhy.explainers.propagation.engine.layers import Normalisation
 from tellwhy.explainers.propagation.engine.steps import (
     Compute,
     Cotangents,
+    Current,
     Followed,
     LayerStep,
     Step,
     portion,
+    times,
 )
 from tellwhy.explainers.propagation.rules import Handover, quotient
 
@@ -56,11 +53,6 @@ def _steep(z: Tensor) -> Tensor:
     return 0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z * z * z)))
 
 
-def times(x: Tensor, c: Tensor) -> Tensor:
-    """x · c, and 0 where c is 0: an activation that a mask made −∞ has no relevance."""
-    return (x * c).masked_fill_(c == 0, 0)
-
-
 class _Local(NamedTuple):
     """The graph of one operation: copies of its inputs that gradients can be asked of, and its output."""
 
@@ -70,21 +62,17 @@ class _Local(NamedTuple):
 
 @dataclass
 class DerivativeStep(Step):
-    """An operation that hands down by its derivative, or in proportion to its inputs.
+    """An operation that hands down by its derivative; of a product of several activations in even shares.
 
-    The graph of the operation is kept from the way up until the last method has gone through it.
-    `differentiates` is false where no method of this run asks for the derivative: then there is no graph.
-    `n_factors` is how many activations a product is of.
+    The graph of the operation is kept from the way up until the last method has gone through it. `n_factors`
+    is how many activations a product is of.
     """
 
     local: _Local | None = None
-    differentiates: bool = True
     n_factors: int = 1
 
     def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Run the operation, where need be on copies that gradients can be asked of."""
-        if not self.differentiates:
-            return compute(list(inputs))
+        """Run the operation, on copies that gradients can be asked of."""
         with torch.enable_grad():  # autograd switches gradients off inside its functions
             leaves = [t.detach().requires_grad_() for t in inputs]
             out = compute(leaves)
@@ -101,17 +89,9 @@ class DerivativeStep(Step):
             self.local = None
         return list(found)
 
-    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """The derivative; in proportion where relevance travels; even shares to the factors of a product."""
-        if self.carries == "gradient":
-            return self.derivative(c)
-        constants = self.operation.constants or (False,) * len(inputs)
-        if self.operation.kind == "product":  # the derivative gives the whole to each factor
-            c = c / (self.n_factors - sum(constants))
-        shares = self.derivative(c if self.carries == "contribution" else quotient(c, out))
-        if self.carries == "relevance":
-            shares = [times(x, share) for x, share in zip(inputs, shares, strict=True)]
-        return [None if held else share for share, held in zip(shares, constants, strict=True)]
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:  # noqa: ARG002
+        """The derivative, which gives the whole to each factor of a product."""
+        return self.derivative(c / self.n_factors if self.operation.kind == "product" else c)
 
 
 @dataclass
@@ -125,26 +105,26 @@ class PoolingStep(DerivativeStep):
         self.ones = compute([torch.ones_like(inputs[0][:1])])
         return super().compute(compute, inputs)
 
-    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+    def hand_relevance(self, R: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """In proportion, or evenly."""
-        if self.carries == "relevance" and self.operation.rule is not None and self.ones is not None:
+        if self.operation.rule is not None and self.ones is not None:
             # What padding would get is shared among the inputs: nothing is lost at the edges.
-            return self.derivative(quotient(c, self.ones.expand_as(c)))
-        return super().hand_down(c, inputs, out)
+            return self.derivative(quotient(R, self.ones.expand_as(R)))
+        return super().hand_relevance(R, inputs, out)
 
 
 @dataclass
-class NormalisationStep(DerivativeStep):
+class NormalisationStep(Step):
     """Layer, group, instance or root-mean-square norm, with its standard deviation as a constant."""
 
-    normalisation: Normalisation | None = None
+    normalisation: Normalisation
     bias: Tensor | None = None
     inverse: Tensor | None = None  # 1/s of each row, where the way up has told it
     is_short: bool = False  # whether the input need not be kept
 
     def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
         """Run the norm; a layer norm by PyTorch's kernel, which also tells 1/s."""
-        if not self.is_short or self.normalisation is None:
+        if not self.is_short:
             return super().compute(compute, inputs)
         out, self.inverse = self.normalisation.forward_layer_norm(inputs[0], self.bias)
         return out
@@ -153,105 +133,65 @@ class NormalisationStep(DerivativeStep):
         """Return the input, unless 1/s tells enough."""
         return () if self.is_short else inputs
 
-    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:  # noqa: ARG002
         """Through the centring and the factors, not through the standard deviation."""
-        if self.carries == "gradient" or self.normalisation is None:
-            return self.derivative(c)
         if self.inverse is not None:
             return [self.normalisation.backward_layer_norm(c, self.inverse)]
-        x = inputs[0]
-        if self.carries == "relevance":
-            return [x * self.normalisation.backward(x, quotient(c, out))]
-        return [self.normalisation.backward(x, c)]
+        return [self.normalisation.backward(inputs[0], c)]
 
 
 @dataclass
-class ElementStep(DerivativeStep):
+class ElementStep(Step):
     """A function a = f(z) of single elements; `ratio` is f(z)/z, where it has a form of its own."""
 
     ratio: Ratio | None = None
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """Relevance stays with its element: R is the same before and after, and c becomes c·f(z)/z.
-
-        Gradients go through ReLU by the method's rectifier, if it has one.
-        """
-        rectifier = self.current.method.rectifier
+        """c becomes c·f(z)/z; gradients go through ReLU by the method's rectifier."""
         z = inputs[0]
-        if self.carries == "relevance":
-            return [c]
-        if self.carries == "gradient" and rectifier is not None and self.operation.rectifies:
+        rectifier = self.current.method.rectifier
+        if rectifier is not None:
             return [rectifier(c, z, out)]
-        if self.differentiates and self._derivative_serves:
-            return self.derivative(c)
         return [c * (quotient(out, z) if self.ratio is None else self.ratio(z))]
 
-    @property
-    def _derivative_serves(self) -> bool:
-        """Whether the current method needs the derivative: for a gradient, or since it equals f(z)/z."""
-        return self.carries == "gradient" or self.operation.kind == "rectifier"
+    def hand_relevance(self, R: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:  # noqa: ARG002
+        """Relevance stays with its element."""
+        return [R]
+
+
+class SoftmaxStep(Step):
+    """A softmax that the model writes out: relevance goes to the z that it is of."""
+
+    def __init__(self, operation: Operation, current: Current, axis: int):
+        super().__init__(operation, current)
+        self.axis = axis
+
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:  # noqa: ARG002
+        """The derivative of softmax."""
+        return [out * (c - (out * c).sum(self.axis, keepdim=True))]
 
 
 @dataclass
-class WrittenStep(DerivativeStep):
-    """The last operation of a function of z that the model writes out; over an axis it is a softmax.
+class HandoverStep(Step):
+    """An operation, or a whole module, that hands relevance on by a function of the user's."""
 
-    The first input is z, which relevance goes to. The others are there for gradients only.
-    """
-
-    axis: int | None = None
+    handover: Handover
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """Relevance to z, gradients to the operation's own inputs."""
-        if self.carries == "gradient":
-            return self.derivative(c)
-        others = [None] * (len(inputs) - 1)
-        z = inputs[0]
-        travels = self.carries == "relevance"
-        if self.axis is None:  # the element keeps its relevance
-            return [c if travels else c * quotient(out, z), *others]
-        share = quotient(c, out) if travels else c
-        share = out * (share - (out * share).sum(self.axis, keepdim=True))
-        return [times(z, share) if travels else share, *others]
+        """By the function, from relevance and back."""
+        found = self.handover.hand_on(inputs, out, times(out, c))
+        return [quotient(R, x) for R, x in zip(found, inputs, strict=True)]
 
-
-@dataclass
-class HandoverStep(DerivativeStep):
-    """An operation, or a whole module, that hands relevance on by a function of the user's.
-
-    Of a module, the last input is its output as its own operations made it, where gradients travel too: they
-    go through those operations.
-    """
-
-    handover: Handover | None = None
-    n_inputs: int = 1
-
-    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """Relevance by the function; a gradient by the derivative, or through the module."""
-        through = len(inputs) - self.n_inputs
-        if self.carries == "gradient":
-            return [*[None] * self.n_inputs, c] if through else self.derivative(c)
-        travels = self.carries == "relevance"
-        assert self.handover is not None
-        given = inputs[: self.n_inputs]
-        found = self.handover.hand_on(given, out, c if travels else times(out, c))
-        if not travels:
-            found = [quotient(R, x) for R, x in zip(found, given, strict=True)]
-        return [*found, *[None] * through]
+    def hand_relevance(self, R: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+        """By the function."""
+        return self.handover.hand_on(inputs, out, R)
 
 
 def by_own_function(capture: Capture, call: Call, operation: Operation, handover: Handover) -> Tensor:
     """Run an operation that the user has a function for."""
     operation.kind = "own"
-    inputs = capture.watch(operation, call.activations)
-    step = HandoverStep(
-        operation,
-        capture.current,
-        differentiates=capture.has_gradients,
-        handover=handover,
-        n_inputs=len(inputs),
-    )
-    return Followed.apply(step, call.run, *inputs)
+    step = HandoverStep(operation, capture.current, handover)
+    return Followed.apply(step, call.run, *capture.watch(operation, call.activations))
 
 
 @dataclass
@@ -260,15 +200,9 @@ class AttentionStep(DerivativeStep):
 
     shares: list[float] = field(default_factory=list)
 
-    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:  # noqa: ARG002
         """To each input its portion of what the derivative gives."""
-        if self.carries == "gradient":
-            return self.derivative(c)
-        if self.carries == "contribution":
-            found = self.derivative(c)
-        else:
-            found = [times(x, d) for x, d in zip(inputs, self.derivative(quotient(c, out)), strict=True)]
-        return [share * d for share, d in zip(self.shares, found, strict=True)]
+        return [share * d for share, d in zip(self.shares, self.derivative(c), strict=True)]
 
 
 def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
@@ -278,9 +212,9 @@ def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
     names = [name for name in names if not capture.is_constant(given[name])]
     # Constant values leave no factor but the attention weights, which then get all of the relevance.
     detaches = "value" in names and any(method.attention == "detached" for method in capture.methods)
-    shares: Mapping[str, float] = DETACHED if detaches else portions(names)
-    if detaches and not capture.has_gradients:
+    if detaches:
         names = ["value"]
+    shares = portions(names)
     fixed = {k: v.detach() if isinstance(v, Tensor) else v for k, v in given.items() if k not in names}
     # Watched one by one: queries, keys and values may be the same tensor.
     inputs = [capture.watch(operation, [given[name]])[0] for name in names]
@@ -292,26 +226,12 @@ def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
     if not capture.follows_rules:
         return run(inputs)
     if not capture.carries_relevance:
-        return run([portion(t, share, capture.current) for t, share in zip(inputs, listed, strict=True)])
+        return run([portion(t, share) for t, share in zip(inputs, listed, strict=True)])
     step = AttentionStep(operation, capture.current, shares=listed)
     return Followed.apply(step, run, *inputs)
 
 
-@dataclass
-class BiasStep(LayerStep):
-    """A bias added to the output of a layer: both are one layer. Its inputs are those of `MergedStep`."""
-
-    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """By the rule of the layer with its bias; a gradient goes through the addition."""
-        inputs = inputs or self.rooms(c)
-        rule = self.operation.rule
-        if self.carries == "gradient" or rule is None:
-            return [None, c]
-        handed = self.by_rule(rule, self.layer, inputs[0], out, c)
-        return [handed, None][: len(inputs)]
-
-
-def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> BiasStep | None:
+def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> LayerStep | None:
     """The step of a bias that is added to a fully connected layer: both are one; None for other additions."""
     layer = None if origin is None else origin.operation.layer
     if origin is None or layer is None or len(call.activations) != 1 or "alpha" in call.kwargs:
@@ -327,7 +247,7 @@ def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | 
     operation.kind = "layer"
     operation.first = before.first
     operation.layer = replace(layer, bias=bias.detach().reshape(-1))
-    return BiasStep(operation, capture.current, operation.layer, capture.needs_layer_inputs)
+    return LayerStep(operation, capture.current, operation.layer, capture.needs_layer_inputs)
 
 
 def _added(call: Call) -> Tensor | None:

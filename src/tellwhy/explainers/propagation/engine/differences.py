@@ -121,12 +121,12 @@ class ElementDifference(DifferenceStep):
 
     def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
         """Run the operation."""
-        self.differentiates = self.operation.kind != "rectifier"
-        return super().compute(compute, inputs)
+        is_rectifier = self.operation.kind == "rectifier"
+        return compute(list(inputs)) if is_rectifier else super().compute(compute, inputs)
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """Change of the output by change of the input."""
-        slope = self.derivative(c)[0] if self.differentiates else c * quotient(out, inputs[0])
+        slope = c * quotient(out, inputs[0]) if self.local is None else self.derivative(c)[0]
         return [_divided(c * (out - self.reference.out), self.ways(inputs)[0], slope)]
 
 

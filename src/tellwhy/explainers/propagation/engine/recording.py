@@ -23,7 +23,7 @@ from tellwhy.explainers.propagation.engine.derivative_steps import (
     ElementStep,
     NormalisationStep,
     PoolingStep,
-    WrittenStep,
+    SoftmaxStep,
     attention,
     biased,
     by_own_function,
@@ -96,7 +96,7 @@ def way_of(
         step = biased(capture, call, operation, origins[0])
         if step is not None:
             return partial(_past_layer, step)
-    if operation.constants and not capture.has_gradients:
+    if operation.constants:
         # What gets no relevance is left out of the graph: nothing is computed for it on the way down.
         held = operation.constants
         operation.constants = ()
@@ -142,7 +142,7 @@ def _relu(operation: Operation, overwrites: bool, capture: Capture, call: Call) 
 def _in_portions(operation: Operation, capture: Capture, call: Call) -> Tensor:
     """A product: the derivative gives the whole to each factor, of which each gets its share."""
     out = call.run(capture.watch(operation, call.activations))
-    return portion(out, 1 / call.times, capture.current)
+    return portion(out, 1 / call.times)
 
 
 def _attention(operation: Operation, capture: Capture, call: Call) -> Tensor:
@@ -162,8 +162,6 @@ def _stepped(step: Step, capture: Capture, call: Call) -> Tensor:
 def _past_layer(step: LayerStep, capture: Capture, call: Call) -> Tensor:
     """Run what is one with the layer before it: relevance goes to the inputs of that layer."""
     inputs = capture.watch(step.operation, capture.inputs_of_layer(call.activations[0]))
-    if capture.has_gradients:
-        inputs.append(call.activations[0])
     return Followed.apply(step, lambda _: call.run_detached(), *inputs)
 
 
@@ -175,11 +173,10 @@ def _overwrites(capture: Capture, call: Call, before: Origin) -> bool:
 
 def _written(capture: Capture, call: Call, operation: Operation, written: Written) -> Tensor:
     """The last operation of a function that the model writes out: relevance goes to what it is of."""
-    inputs = capture.watch(operation, [written.z])
-    if capture.has_gradients:  # gradients take every operation on the way
-        inputs += call.activations
-    step = WrittenStep(operation, capture.current, differentiates=capture.has_gradients, axis=written.axis)
-    return Followed.apply(step, lambda xs: call.run(xs[1:]) if xs[1:] else call.run_detached(), *inputs)
+    step: Step = ElementStep(operation, capture.current)
+    if written.axis is not None:
+        step = SoftmaxStep(operation, capture.current, written.axis)
+    return Followed.apply(step, lambda _: call.run_detached(), *capture.watch(operation, [written.z]))
 
 
 def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Step:
@@ -191,17 +188,15 @@ def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOf
         return LayerStep(operation, current, operation.layer, capture.needs_layer_inputs)
     if kind == "addition":
         return AdditionStep(operation, current, _addition(call, origins))
-    differentiates = any(method.differentiates(operation) for method in capture.methods)
     if kind == "normalisation":
         read = read_normalisation(call)
-        step = NormalisationStep(operation, current, differentiates=differentiates, normalisation=read)
-        is_for_all = differentiates or capture.carries_relevance or has_derivatives.get()
-        if read.is_layer_norm and not is_for_all:
+        step = NormalisationStep(operation, current, read)
+        if read.is_layer_norm and not (capture.carries_relevance or has_derivatives.get()):
             step.is_short = True
             step.bias = bias_of(call)
         return step
     if kind in ("elementwise", "rectifier"):
-        return ElementStep(operation, current, differentiates=differentiates, ratio=ratio_of(call))
+        return ElementStep(operation, current, ratio_of(call))
     if kind == "pooling" and any(method.pooling is not None for method in capture.methods):
         return PoolingStep(operation, current)
     return DerivativeStep(operation, current, n_factors=call.times)
@@ -221,8 +216,7 @@ def _addition(call: Call, origins: OriginsOfInputs) -> Addition:
 
 def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Way | None:
     """Batch norm as the methods want it; None where it keeps its derivative, which is LRP-0."""
-    # Methods that share a forward pass have the same treatment; gradients go with any.
-    treatment = next(method.batch_norm for method in capture.methods if method.carries != "gradient")
+    treatment = capture.methods[0].batch_norm  # methods that share a forward pass have the same
     if treatment == "merged":
         return _merged(capture, call, operation, origin)
     operation.kind = "layer"

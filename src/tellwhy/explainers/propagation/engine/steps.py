@@ -1,15 +1,10 @@
-"""Methods, and how operations hand down what travels by them.
-
-Steps: operations whose way up is their own, and whose way down is what the current method says.
+"""Methods, and steps: operations whose way up is their own, and whose way down is what the method says.
 
 PyTorch's autograd walks back through the recorded operations. A step takes the place of one operation in that
-walk: autograd gives it what travels at the output (a gradient, contributions or relevance: "c" below), and it
-returns what travels at each of the inputs. `derivative_steps` has the steps that need the derivative of their
-operation.
-
-Small functions of autograd: taps of what comes down, portions of it, a ReLU without memory of its own.
-
-Methods: what travels backwards through the recorded operations, and how each operation treats it.
+walk: autograd gives it what travels at the output, contributions c or relevance R, and it returns what travels
+at each of the inputs. A step says what becomes of contributions; of relevance that follows, R = c·a, but for
+the steps that treat it in a way of their own. `derivative_steps` has the steps that need the derivative of
+their operation.
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tellwhy.explainers.propagation.engine.calls import Operation
-from tellwhy.explainers.propagation.engine.layers import Addition, BatchNorm, ChannelScale, LinearMap
+from tellwhy.explainers.propagation.engine.layers import BatchNorm, LinearMap
 from tellwhy.explainers.propagation.rules import Handover, Rule, quotient, z
 from tellwhy.scoring.network_inputs import Inputs
 
@@ -56,7 +51,14 @@ class Followed(torch.autograd.Function):
         if cotangent is None:
             return None, None, *[None] * (len(ctx.needs_input_grad) - 2)
         *inputs, out = ctx.saved_tensors
-        return None, None, *ctx.step.hand_down(cotangent, inputs, out)
+        travels = ctx.step.current.method.carries == "relevance"
+        hand = ctx.step.hand_relevance if travels else ctx.step.hand_down
+        return None, None, *hand(cotangent, inputs, out)
+
+
+def times(x: Tensor, c: Tensor) -> Tensor:
+    """x · c, and 0 where c is 0: an activation that a mask made −∞ has no relevance."""
+    return (x * c).masked_fill_(c == 0, 0)
 
 
 @dataclass
@@ -76,30 +78,39 @@ class Step(ABC):
 
     @abstractmethod
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """Return what travels at the inputs, from what travels at the output."""
+        """Return contributions of the inputs, from those of the output."""
 
-    @property
-    def carries(self) -> str:
-        """What travels, by the current method."""
-        return self.current.method.carries
-
-    def by_rule(self, rule: Rule, layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
-        """Apply the rule of a linear map to contributions or to relevance, whichever travels."""
-        if self.operation.owns_cotangent:
-            layer = replace(layer, owns_cotangent=True)
-        if self.carries == "relevance" and not rule.maps_relevance:  # R -> c = R/z -> rule -> R = c·x
-            return x * rule.function(layer, x, z, quotient(c, z))
-        return rule.function(layer, x, z, c)
+    def hand_relevance(self, R: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+        """Return relevance of the inputs, from that of the output: by way of contributions."""
+        found = self.hand_down(quotient(R, out), inputs, out)
+        return [None if c is None else times(x, c) for x, c in zip(inputs, found, strict=True)]
 
 
 @dataclass
-class LayerStep(Step):
+class LinearStep(Step):
+    """A linear map, by the rule that was chosen for it."""
+
+    layer: LinearMap
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule of the current method."""
+        return self.operation.rule
+
+    def hand_relevance(self, R: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+        """By a rule that maps relevance; else by way of contributions."""
+        if self.rule is not None and self.rule.maps_relevance:
+            return self.hand_down(R, inputs, out)
+        return super().hand_relevance(R, inputs, out)
+
+
+@dataclass
+class LayerStep(LinearStep):
     """A layer with weights.
 
     Where no method `needs_inputs`, only the shapes of the inputs are kept.
     """
 
-    layer: LinearMap
     needs_inputs: bool = True
     shapes: Sequence[torch.Size] = ()
 
@@ -123,58 +134,44 @@ class LayerStep(Step):
             for shape in self.shapes
         ]
 
+    def seen_by(self, rule: Rule) -> LinearMap:  # noqa: ARG002
+        """Return the layer as a rule sees it."""
+        return self.layer
+
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """By the rule, or by the transposed weights for a gradient."""
-        x = (inputs or self.rooms(c))[0]
-        rule = self.operation.rule
-        if self.carries == "gradient" or rule is None:
-            return [self.layer.backward(x, self.layer.weight, c)]
-        return [self.by_rule(rule, self.layer, x, out, c)]
+        """By the rule; in proportion where there is none."""
+        rule = self.rule or _PROPORTION
+        layer = self.seen_by(rule)
+        if self.operation.owns_cotangent:
+            layer = replace(layer, owns_cotangent=True)
+        return [rule.function(layer, (inputs or self.rooms(c))[0], out, c)]
 
 
 @dataclass
 class MergedStep(LayerStep):
-    """Batch norm and the layer before it as one layer.
-
-    Its inputs are the layer's input and, where gradients travel in the same run, the layer's output.
-    Relevance takes the first way, past the layer. Gradients take the second, through the batch norm only: the
-    layer before it has a step of its own.
-    """
+    """Batch norm and the layer before it as one layer: relevance goes past the layer, to its input."""
 
     norm: BatchNorm | None = None
 
-    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """By the rule of the merged layer."""
-        inputs = inputs or self.rooms(c)
-        x = inputs[0]
-        rule = self.operation.rule
+    def seen_by(self, rule: Rule) -> LinearMap:
+        """Return the merged layer."""
         assert self.norm is not None
-        if self.carries == "gradient" or rule is None:
-            scale = ChannelScale("batch_norm", *self.norm.line(), {})
-            return [None, scale.backward(inputs[1], scale.weight, c)]
-        if rule.needs_input or self.carries == "relevance":
-            layer = self.layer.scaled(*self.norm.line())
-        else:  # such a rule looks at no bias: its sum is in `out`
-            layer = self.layer.scaled(self.norm.factor(), None)
-        return [self.by_rule(rule, layer, x, out, c), None][: len(inputs)]
+        if rule.needs_input or self.needs_inputs:
+            return self.layer.scaled(*self.norm.line())
+        return self.layer.scaled(self.norm.factor(), None)  # it looks at no bias: its sum is in the output
 
 
-@dataclass
-class AdditionStep(Step):
+class AdditionStep(LinearStep):
     """A sum of several activations."""
-
-    layer: Addition
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """By the rule; in proportion where there is none."""
-        rule = self.operation.rule
-        if self.carries == "gradient" or (rule is None and self.carries == "contribution"):
+        if self.rule is None:
             handed = [c * weight for weight in self.layer.weight]
         else:
             x = torch.stack([t.expand_as(out) for t in inputs])
             # What a mask made −∞ has no relevance: 0 · ∞ is 0 here.
-            found = self.by_rule(rule or _PROPORTION, self.layer, x, out, c)
-            handed = list(found.masked_fill(c == 0, 0))
+            handed = list(self.rule.function(self.layer, x, out, c).masked_fill(c == 0, 0))
         # A summand that was broadcast gets the sum over its copies.
         return [part.sum_to_size(t.shape) for part, t in zip(handed, inputs, strict=True)]
 
@@ -198,52 +195,46 @@ class Tap(torch.autograd.Function):
 
 def collected(x: Tensor, place: list[Tensor], current: Current) -> Tensor:
     """The same activation; the relevance that comes down to it is put into a list."""
-
-    def note(cotangent: Tensor, x: Tensor) -> None:
-        travels = current.method.carries == "relevance"
-        place.append(cotangent if travels else _relevance(cotangent, x))
-
-    return Tap.apply(x, note)
+    return Tap.apply(x, lambda c, x: place.append(_relevance(c, x, current)))
 
 
 def tapped(x: Tensor, operation: Operation, column: str, current: Current) -> Tensor:
     """The same activation; the relevance that comes down to it is added to a column of the operation."""
 
-    def note(cotangent: Tensor, x: Tensor) -> None:
-        relevance = cotangent if current.method.carries == "relevance" else _relevance(cotangent, x)
+    def note(c: Tensor, x: Tensor) -> None:
         # Many small numbers of both signs: in the model's own precision their sum would be off.
-        amount = float(relevance.sum(dtype=torch.float64))
+        amount = float(_relevance(c, x, current).sum(dtype=torch.float64))
         setattr(operation, column, getattr(operation, column) + amount)
 
     return Tap.apply(x, note)
 
 
-def _relevance(cotangent: Tensor, x: Tensor) -> Tensor:
-    """Relevance of an activation, from what comes down to it: what a mask made −∞ has none."""
-    if x.is_complex():  # the sum over its two parts
-        return (cotangent.conj() * x).real
-    return (cotangent * x).masked_fill_(cotangent == 0, 0)
+def _relevance(c: Tensor, x: Tensor, current: Current) -> Tensor:
+    """Relevance of an activation, from what comes down to it."""
+    if current.method.carries == "relevance":
+        return c
+    # Of complex numbers the sum over both parts.
+    return (c.conj() * x).real if x.is_complex() else times(x, c)
 
 
 class Portion(torch.autograd.Function):
-    """The identity, which hands down `share` times what comes; a gradient goes down whole."""
+    """The identity, which hands down `share` times what comes."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, share: float, current: Current) -> Tensor:
+    def forward(ctx: Any, x: Tensor, share: float) -> Tensor:
         """Return the same tensor."""
         ctx.share = share
-        ctx.current = current
         return x.view_as(x)  # autograd wants another tensor than the input, which costs no memory here
 
     @staticmethod
     def backward(ctx: Any, c: Tensor) -> tuple[Any, ...]:
         """Hand down the share."""
-        return (c if ctx.current.method.carries == "gradient" else c * ctx.share), None, None
+        return c * ctx.share, None
 
 
-def portion(x: Tensor, share: float, current: Current) -> Tensor:
+def portion(x: Tensor, share: float) -> Tensor:
     """The same activation, to which only a share of the relevance comes down."""
-    return x if share == 1 else Portion.apply(x, share, current)
+    return x if share == 1 else Portion.apply(x, share)
 
 
 class Relu(torch.autograd.Function):
@@ -339,9 +330,9 @@ class Method:
 
     @property
     def forward_choices(self) -> frozenset[object]:
-        """What the forward pass has to know: methods with the same choices share one; gradients fit any."""
-        if self.carries == "gradient":
-            return frozenset()
+        """What the forward pass has to know: methods with the same choices share one."""
+        if not self.follows_rules:
+            return frozenset([self.carries])
         named = tuple(sorted(self.operations.items()))
         return frozenset([(self.batch_norm, named, self.attention, self.gates, self.own)])
 
@@ -376,17 +367,6 @@ class Method:
         if kind == "addition":
             return self.residual is None
         return kind in ("mixing", "rectifier") or (kind == "pooling" and self.pooling is None)
-
-    def differentiates(self, operation: Operation) -> bool:
-        """Whether this method asks for the derivative of an operation that is not plain.
-
-        Where no method does, the step need not keep the graph of the operation.
-        """
-        if operation.kind not in ("elementwise", "normalisation", "rectifier"):
-            return True
-        if self.carries == "gradient":
-            return self.rectifier is None or not operation.rectifies
-        return operation.kind == "rectifier" and self.carries == "contribution"
 
     def rule_of(self, operation: Operation) -> Rule | None:
         """Rule of a layer or of another linear operation; None where there is no choice."""
