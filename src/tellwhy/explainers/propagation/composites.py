@@ -1,12 +1,8 @@
-"""Which layer gets which rule; registering names.
-
-Composites: which rule each layer gets.
+"""Composites: which rule each layer gets; and adding to the rules and kinds of operations that are known.
 
 A composite is an ordered list of (predicate, rule). A layer gets the rule of the first predicate that holds.
 Lapuschkin et al., ICCV Workshops (2017) for the presets; Montavon et al., Springer LNCS 11700 (2019) for
 epsilon_plus.
-
-Adding to what is known: rules by name, and kinds of operations.
 
 A package that wants its rules found by everybody declares the module that registers them as an entry point
 in the group `tellwhy.rules`; it is imported when a rule or an operation is first looked up.

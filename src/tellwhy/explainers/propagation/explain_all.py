@@ -1,9 +1,4 @@
-"""Several methods from one pass; coverage of a model.
-
-Several explanations of the same rows from one pass through the model.
-
-Which operations a model consists of, and which rule each one gets.
-"""
+"""Several explanations of the same rows from one pass; which operations a model has, and their rules."""
 
 from __future__ import annotations
 
@@ -29,9 +24,9 @@ if TYPE_CHECKING:
 def explain_all(explainers: Sequence[Explains] | Mapping[str, Explains], X: Any) -> Any:
     """Explain X by several explainers; those of the same model share its forward pass.
 
-    Gradients of one model, device and batch size go down one pass, one after the other, so that memory does not
-    grow with their number; so do relevance methods, of one treatment of batch norm. Methods that look at other
-    rows than X (SmoothGrad, IntegratedGradients) run on their own.
+    Gradients of one model, device and batch size go down one pass, one after the other, so that memory does
+    not grow with their number; so do relevance methods, of one treatment of batch norm. Methods that look at
+    other rows than X (SmoothGrad, IntegratedGradients) run on their own.
 
     Parameters
     ----------

@@ -1,10 +1,6 @@
-"""Gradient, input × gradient, SmoothGrad, DeconvNet, guided backprop.
+"""Derivatives of a network's output: the gradient, its product with the input, its mean over noisy inputs.
 
-Derivatives of a network's output: the gradient, its product with the input, its mean over noisy inputs.
-
-Gradients that are rectified on their way down: another backward pass of ReLU.
-
-In both functions c is what comes down to a ReLU, z its input and a its output.
+DeconvNet and guided backprop rectify what comes down to a ReLU: c is what comes, z its input, a its output.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
 """Explanations as graphs: that can be differentiated, looked at, and written into files.
 
-Explanations that can be differentiated, with respect to the input and to the network's parameters.
-
 All that is done for a batch, up the network and down again, is written down as one graph of operators
-(`engine.program`). The graph is a function of the rows and of the parameters like any other, and autograd
-knows its derivatives.
-
-Explanations as programs in files: prediction and relevance of new rows, without this package.
-
-A file holds the graph of operators that `engine.program` writes down, for any number of rows, with the
-weights. PyTorch loads it: `torch.export.load("explain.pt2").module()(x)`. Where its operators exist there,
-the same is written as ONNX.
+(`engine.program`). It is a function of the rows and of the parameters like any other, and autograd knows its
+derivatives. A file holds the graph for any number of rows, with the weights, and PyTorch loads it without
+this package: `torch.export.load("explain.pt2").module()(x)`. Where its operators exist there, the same is
+written as ONNX.
 """
 
 from __future__ import annotations

@@ -1,21 +1,18 @@
-"""Where relevance went: ledger, latent, from outputs.
+"""Where relevance went: the ledger of what operations absorbed, and what arrived inside the network.
 
-The ledger: where the relevance that did not reach the input was absorbed.
-
-Latent relevance: what arrives at the outputs of modules and operations inside the network.
-
-Relevance that was found behind a network, carried back through it.
+Relevance that was found behind a network is carried back through it, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats
@@ -54,24 +51,33 @@ def ledger(explainer: NetworkExplainer, X: Any) -> pd.DataFrame:
 
 def _counted(explainer: NetworkExplainer, X: Any) -> list[Operation]:
     """Operations of the first batch, with what arrived and was handed on in all batches."""
-    model, rows = explainer.prepare(X)
-    target = check_target(explainer.target, len(rows))
     way = _only_way(explainer)
     total: list[Operation] = []
-    with untouched(rows.tensors[0].device), torch.enable_grad():
-        for batch, part in batches(rows, explainer.rows_at_once, f"the ledger of {type(explainer).__name__}"):
-            forward = run_forward(model, batch, [way.method], ledger=True)
-            pick = partial(pick_scores, target=of_rows(target, part))
-            run_backward(forward, way.method, pick, way.seed)
-            # A layer that was merged with a batch norm has handed its relevance to that one's line.
-            counted = [operation for operation in forward.capture.operations if not operation.merged]
-            if not total:
-                total = counted
-                continue
-            for before, now in zip(total, counted, strict=True):
-                before.arrived += now.arrived
-                before.handed_on += now.handed_on
+    for forward, pick, _ in _forwards(explainer, X, way, f"the ledger of {_name(explainer)}", ledger=True):
+        run_backward(forward, way.method, pick, way.seed)
+        # A layer that was merged with a batch norm has handed its relevance to that one's line.
+        counted = [operation for operation in forward.capture.operations if not operation.merged]
+        for before, now in zip(total, counted, strict=False):
+            before.arrived += now.arrived
+            before.handed_on += now.handed_on
+        total = total or counted
     return total
+
+
+def _forwards(
+    explainer: NetworkExplainer, X: Any, way: Pass, label: str, **asked: Any
+) -> Iterator[tuple[Forward, Callable[[Tensor], Tensor], slice]]:
+    """Forward passes of all batches, what picks the score of each row, and which rows they are."""
+    model, rows = explainer.prepare(X)
+    target = check_target(explainer.target, len(rows))
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        for batch, part in batches(rows, explainer.rows_at_once, label):
+            forward = run_forward(model, batch, [way.method], **asked)
+            yield forward, partial(pick_scores, target=of_rows(target, part)), part
+
+
+def _name(explainer: NetworkExplainer) -> str:
+    return type(explainer).__name__
 
 
 def _only_way(explainer: NetworkExplainer) -> Pass:
@@ -88,21 +94,18 @@ def _only_way(explainer: NetworkExplainer) -> Pass:
 
 def latent_relevance(explainer: NetworkExplainer, X: Any, at: Sequence[str]) -> dict[str, np.ndarray]:
     """Relevance of the outputs of modules, or of operations in them, shaped like those outputs."""
-    wanted = [at] if isinstance(at, str) else list(at)
-    model, rows = explainer.prepare(X)
-    _check_names(model, wanted)
-    target = check_target(explainer.target, len(rows))
+    _check_names(explainer.model, at)
     way = _only_way(explainer)
-    found: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
-    with untouched(rows.tensors[0].device), torch.enable_grad():
-        label = f"latent relevance by {type(explainer).__name__}"
-        for batch, part in batches(rows, explainer.rows_at_once, label):
-            forward = run_forward(model, batch, [way.method], places=wanted)
-            run_backward(forward, way.method, partial(pick_scores, target=of_rows(target, part)), way.seed)
-            _check_places(forward, wanted)
-            for name, tensors in forward.capture.places.found.items():
-                found[name].append(_one_output(name, tensors))
-    return {name: _joined(name, parts, len(rows)) for name, parts in found.items()}
+    found: dict[str, list[np.ndarray]] = {name: [] for name in at}
+    label = f"latent relevance by {_name(explainer)}"
+    n_rows = 0
+    for forward, pick, _ in _forwards(explainer, X, way, label, places=at):
+        n_rows += len(forward.inputs)
+        run_backward(forward, way.method, pick, way.seed)
+        _check_places(forward, at)
+        for name, tensors in forward.capture.places.found.items():
+            found[name].append(_one_output(name, tensors))
+    return {name: _joined(name, parts, n_rows) for name, parts in found.items()}
 
 
 def _check_names(model: torch.nn.Module, wanted: Sequence[str]) -> None:
@@ -155,22 +158,20 @@ def relevance_from_outputs(explainer: NetworkExplainer, X: Any, relevance: Float
     Relevance itself travels, never its quotient by the activation: an output that is 0 may be relevant
     because it should not be.
     """
-    model, rows = explainer.prepare(X)
     (way,) = explainer.passes()
     method = replace(way.method, carries="relevance", multiply=False)
     found = []
-    with untouched(rows.tensors[0].device), torch.enable_grad():
-        for batch, part in batches(rows, explainer.rows_at_once, "relevance through the network"):
-            forward = run_forward(model, batch, [method])
-            choose_rules(forward.capture, method)
-            given = torch.as_tensor(relevance[part]).to(forward.outputs)
-            if given.numel() != forward.outputs.numel():
-                raise InvalidInput(
-                    f"relevance has rows of shape {tuple(given.shape[1:])}; the network gives "
-                    f"{tuple(forward.outputs.shape[1:])}."
-                )
-            given = given.reshape(forward.outputs.shape)  # axes of length 1 may be left out
-            leaves = [leaf for leaf, _ in forward.capture.leaves]
-            handed = torch.autograd.grad(forward.outputs, leaves, given, allow_unused=True)
-            found.append(values_of(forward, method, handed)[0].double().cpu().numpy())
+    label = "relevance through the network"
+    for forward, _, part in _forwards(explainer, X, replace(way, method=method), label):
+        choose_rules(forward.capture, method)
+        given = torch.as_tensor(relevance[part]).to(forward.outputs)
+        if given.numel() != forward.outputs.numel():
+            raise InvalidInput(
+                f"relevance has rows of shape {tuple(given.shape[1:])}; the network gives "
+                f"{tuple(forward.outputs.shape[1:])}."
+            )
+        given = given.reshape(forward.outputs.shape)  # axes of length 1 may be left out
+        leaves = [leaf for leaf, _ in forward.capture.leaves]
+        handed = torch.autograd.grad(forward.outputs, leaves, given, allow_unused=True)
+        found.append(values_of(forward, method, handed)[0].double().cpu().numpy())
     return np.concatenate(found)

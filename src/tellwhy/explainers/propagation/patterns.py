@@ -1,8 +1,4 @@
-"""Patterns, PatternNet, PatternAttribution.
-
-PatternNet and PatternAttribution.
-
-Statistics of a layer's inputs and outputs, from which its patterns follow.
+"""PatternNet and PatternAttribution, and the statistics of layers that their patterns follow from.
 
 A unit computes y = wᵀx (without its bias). Its pattern a is the direction of x that y tells about:
 a = cov(x, y) / wᵀcov(x, y), so that wᵀa = 1. For rectified units the moments are those over the rows in which

@@ -1,9 +1,7 @@
-"""All rules: z, ε, γ, αβ, z⁺, flat, w², zᴮ, additions, batch norm, your own.
+"""Rules: how the relevance of a layer's outputs is shared among its inputs.
 
-A propagation rule: how the relevance of a layer's outputs is shared among its inputs.
-
-A layer computes z_j = Σ_i x_i w_ij + b_j. R_j is the relevance of its output z_j, R_i that of its input x_i.
-A rule comes in one of two forms:
+A layer computes z_j = Σ_i x_i w_ij + b_j. R_j is the relevance of its output z_j, R_i that of its input x_i;
+(…)⁺ and (…)⁻ are positive and negative parts. A rule comes in one of two forms:
 
 contributions
     It maps c_j = R_j/z_j to c_i = R_i/x_i. This is the cheaper form, and the plain rule is then the
@@ -14,19 +12,10 @@ relevance
 
 Wherever a rule divides by zero the result is zero: an output to which nothing contributed hands nothing on.
 
-The rules of layers with weights, and the table of their names.
-
-z_j = Σ_i x_i w_ij + b_j is an output of the layer; (…)⁺ and (…)⁻ are positive and negative parts. `rule` says
-what a rule is. Bach et al., PLoS ONE 10 (2015); Montavon et al., Pattern Recognition 65 (2017) for w², z+ and
-z^B; Montavon et al., Springer LNCS 11700 (2019) for gamma.
-
-Rules of single kinds of operation: additions of two activations, and batch norm.
-
-`rule` says what a rule is. Hui, Binder (2018) for batch norm, as given in eq. A.3 of Alber's thesis (2022).
-
-A mapping of one's own: how a certain operation, or a whole module, hands its relevance on.
-
-Positive and negative parts of what a layer adds up, for the rules that treat them differently.
+`RULES` has the rules of layers by name, `RESIDUAL_RULES` those of additions of two activations; a `Handover`
+is a user's own way for certain operations, or for a whole module. Bach et al., PLoS ONE 10 (2015); Montavon
+et al., Pattern Recognition 65 (2017) for w², z+ and z^B; Montavon et al., Springer LNCS 11700 (2019) for
+gamma; Hui, Binder (2018) for batch norm, as given in eq. A.3 of Alber's thesis (2022).
 """
 
 from __future__ import annotations

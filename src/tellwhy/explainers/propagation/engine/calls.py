@@ -1,13 +1,7 @@
-"""Recorded calls, operations, nested tensors.
-
-Recorded calls: a PyTorch function, with the arguments that the model gave it.
+"""What a model called: a call, with the arguments that the model gave it, and the record of an operation.
 
 The engine sees every call before it is carried out. It may carry it out itself, on other tensors than those
-that were given.
-
-Operations: the record of what a model did between its input and its output, and PyTorch's names for it.
-
-Tensors in nested tuples, lists and dictionaries, as functions take and return them.
+that were given; tensors may stand in nested tuples, lists and dictionaries.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""TorchFunctionMode: sees every call.
-
-Capture: the model runs once, and each operation on activations is carried out so that methods can go back.
+"""Capture: the model runs once, and each operation on activations is carried out so that methods can go back.
 
 While a `Capture` is active, PyTorch hands it every function that the model calls (a `TorchFunctionMode`).
 Functions on activations are run and recorded (`recording`); all others run as they are. Parameters, and
 whatever is computed from them alone, are constants.
-
-Places inside a network at whose outputs relevance is collected: modules, and operations in them.
-
-Modules that are one step each: relevance goes from their output to their inputs by the user's function.
 
 Which module is running: its path in the model, without a trace on the model.
 """
@@ -44,7 +38,7 @@ from tellwhy.explainers.propagation.engine.kinds import KINDS, OTHERS
 from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of, reaches
 from tellwhy.explainers.propagation.engine.recording import run_and_record
 from tellwhy.explainers.propagation.engine.steps import Current, Followed, Method, collected, tapped
-from tellwhy.explainers.propagation.engine.tokens import Lookup, TokenPlaces, run_constant, token_leaf
+from tellwhy.explainers.propagation.engine.tokens import Lookup, TokenPlaces, run_constant
 from tellwhy.explainers.propagation.rules import Handover
 
 
@@ -349,10 +343,6 @@ class Capture(TorchFunctionMode):
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether a tensor does not depend on the explained input."""
         return not self.is_activation(tensor)
-
-    def token_leaf(self, call: Call, embedded: Tensor) -> Tensor:
-        """Return the embedding of tokens: a leaf, where it is of explained ones."""
-        return token_leaf(self, call, embedded)
 
     def _written_out(self, call: Call) -> Any:
         """Result of a call that is several operations, each of them followed; None for all other calls."""

@@ -1,4 +1,4 @@
-"""Steps of operations that are no layers: by derivative, element by element, norms, attention, own functions."""
+"""Steps of operations that are no layers: by derivative or element by element, norms, attention, own."""
 
 from __future__ import annotations
 

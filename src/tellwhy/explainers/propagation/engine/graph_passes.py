@@ -3,12 +3,9 @@
 A graph holds everything that is computed for a batch, up through the network and down again. It changes
 nothing in place, so that an operator may be replaced by one that gives the same numbers.
 
-Attention in single precision on a GPU: products of matrices, where these are faster than the kernel.
-
-PyTorch's kernel for attention keeps no weights, and in single precision it takes its time on the way back.
-Products of matrices run on the fast units that all layers use. The weights are computed anew on the way
-back, so that these keep no more memory either. Which of the two is faster depends on the shapes: it is
-measured once for each.
+One more pass measures: attention in single precision on a GPU. PyTorch's kernel for it takes its time on the
+way back; products of matrices run on the fast units that all layers use. The weights are computed anew on the
+way back, so that they keep no memory. Which of the two is faster depends on the shapes.
 """
 
 from __future__ import annotations

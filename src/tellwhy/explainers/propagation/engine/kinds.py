@@ -1,6 +1,4 @@
-"""What each PyTorch function does to relevance; what is refused.
-
-Kinds of operation: what each of PyTorch's functions does to relevance.
+"""Kinds of operation: what each of PyTorch's functions does to relevance, and what is refused.
 
 Relevance R goes down with every operation; a is the operation's output and c = R/a.
 
@@ -15,7 +13,7 @@ addition
 pooling
     An average: linear, with a rule to choose.
 composed
-    Several operations in one call, which are followed one by one (`spellings`).
+    Several operations in one call, which are followed one by one (`decompositions`).
 softmax
     One that the model writes out as exp(z) / Σ exp(z): its derivative hands c down to z.
 normalisation
@@ -27,20 +25,12 @@ elementwise
 product
     Of several activations: each gets the same share of the relevance.
 attention
-    softmax(QKᵀ) V in one call: see `attention`.
+    softmax(QKᵀ) V in one call: see `decompositions`.
 unknown
     Not in the table, or applied to more activations than its rule allows for: explaining stops.
 
-Tables of names that grow by a function call only, so that no assignment changes them by accident.
-
-Operations whose kind a user named: whether the numbers agree with the name.
-
-A wrong kind would give numbers that look like relevance. So the operation is also applied to twice its
-activations: what then comes out tells whether it can be what it was said to be.
-
-Rectifiers in every spelling, for the methods that replace their backward pass.
-
-What a model may do that cannot be followed, and how explaining stops there.
+Where a user named the kind of an operation, the numbers are asked whether they agree with it: a wrong kind
+would give numbers that look like relevance.
 """
 
 from __future__ import annotations

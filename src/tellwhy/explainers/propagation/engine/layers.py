@@ -1,13 +1,8 @@
-"""Layers, batch norm, normalisation as linear maps.
+"""Linear maps with weights: what a rule needs to know of a layer, of batch norm, of an addition, of a norm.
 
-Linear maps with weights: what a rule needs to know of a layer, of batch norm and of an addition.
-
-Batch norm in evaluation mode: a factor and a shift per channel.
-
-Normalisation over parts of a row: linear once its standard deviation is taken as a constant.
-
-y = γ (x − mean)/s + β. Relevance goes through the centring and the factors; the standard deviation gets none,
-as in Achtibat et al., AttnLRP, ICML (2024).
+Batch norm in evaluation mode is a factor and a shift per channel. Normalisation over parts of a row,
+y = γ (x − mean)/s + β, is linear once its standard deviation s is taken as a constant: relevance goes through
+the centring and the factors, as in Achtibat et al., AttnLRP, ICML (2024).
 """
 
 from __future__ import annotations

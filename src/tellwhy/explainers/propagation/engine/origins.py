@@ -1,16 +1,11 @@
-"""Where each activation came from, and its role.
+"""What is known of each activation while the model runs: where it came from, its role, what replaced it.
 
-What is known of each activation while the model runs: where it came from, and what replaced it.
-
-Both are looked up by the tensor itself. Entries hold weak references: they do not keep activations alive, and
+It is looked up by the tensor itself. Entries hold weak references: they do not keep activations alive, and
 an id that was given to a new tensor after the old one was freed is not mistaken for it.
 
-The origin of an operation's outputs, and what it tells of the next operation.
-
 Three things are recognised here by how activations were made, not by a name: a function of single elements
-that the model writes out (x·sigmoid(x), GELU by hand), a softmax that it writes out, and centring.
-
-Roles: what an activation is to the operations that use it, told by how it was made.
+that the model writes out (x·sigmoid(x), GELU by hand), a softmax that it writes out, and centring. A role says
+what an activation is to the operations that use it:
 
 square, mean square
     x², and a mean or sum of such squares.

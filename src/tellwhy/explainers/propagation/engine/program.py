@@ -139,9 +139,7 @@ def written_down(explained: Explained, tensors: Sequence[Tensor], *, any_rows: b
     try:
         with _ONE_AT_A_TIME, quiet(), _tracing(), sizes:
             written = make_fx(explained, table, tracing_mode=mode, _allow_non_fake_inputs=any_rows)(*given)
-        with _ONE_AT_A_TIME, quiet(), torch.no_grad():  # the same without changes in place
-            pure = torch.func.functionalize(written, remove="mutations")
-            return make_fx(pure, _WRITTEN_OUT, tracing_mode="fake", _allow_non_fake_inputs=True)(*given)
+        return _without_changes(written, _WRITTEN_OUT, given)
     except Exception as error:  # whatever it is, following each batch works, or tells what is wrong
         raise NotTraceable(_reason(error)) from error
 
@@ -173,16 +171,21 @@ def _pure(explained: Explained, tensors: Sequence[Tensor], *, may_read: bool) ->
     allow_any_order(written.graph)
     written.graph.eliminate_dead_code()
     written.recompile()
-    with quiet(), torch.no_grad():
-        pure = torch.func.functionalize(written, remove="mutations")
-        made = make_fx(pure, _differentiable_forms(), tracing_mode="fake", _allow_non_fake_inputs=True)(
-            *tensors
-        )
+    made = _without_changes(written, _differentiable_forms(), tensors)
     drop_copies(made.graph)
     allow_any_order(made.graph)
     made.graph.eliminate_dead_code()
     made.recompile()
     return made
+
+
+def _without_changes(written: GraphModule, forms: dict[Any, Any], tensors: Sequence[Tensor]) -> GraphModule:
+    """The same graph without changes in place, with some operators written in others."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with _ONE_AT_A_TIME, quiet(), torch.no_grad():
+        pure = torch.func.functionalize(written, remove="mutations")
+        return make_fx(pure, forms, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
 
 
 def _copied(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:  # noqa: ARG001

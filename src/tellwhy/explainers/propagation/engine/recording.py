@@ -1,8 +1,4 @@
-"""An operation recorded, and how it is run.
-
-Recording an operation on activations: its kind, the way it is run, and where its output came from.
-
-Following an operation: the way to run it so that every method can go back through it.
+"""Recording an operation on activations: its kind, how it is run, and where its output came from.
 
 Where the plain derivative serves all methods, the operation runs as it is and autograd does the rest.
 Elsewhere it runs inside a step of its kind (`steps`, `derivative_steps`).
@@ -10,9 +6,8 @@ Elsewhere it runs inside a step of its kind (`steps`, `derivative_steps`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -45,6 +40,7 @@ from tellwhy.explainers.propagation.engine.kinds import (
 )
 from tellwhy.explainers.propagation.engine.layers import (
     Addition,
+    BatchNorm,
     ChannelScale,
     bias_of,
     read_batch_norm,
@@ -70,39 +66,33 @@ from tellwhy.explainers.propagation.engine.steps import (
     Step,
     portion,
 )
-from tellwhy.explainers.propagation.rules import Handover, four_coefficients
+from tellwhy.explainers.propagation.rules import four_coefficients
 
 if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.capture import Capture
 
 OriginsOfInputs = Sequence[Origin | None]
 
-Way = Callable[["Capture", Call], Any]
 
-
-def way_of(
+def run_operation(
     capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs, written: Written | None
-) -> Way:
-    """The way to run an operation of a known kind."""
+) -> Any:
+    """Run an operation of a known kind."""
     if written is not None:
-        return lambda capture, call: _written(capture, call, operation, written)
+        return _run_written(capture, call, operation, written)
     if operation.kind == "attention":
-        return partial(_attention, operation)
-    if call.name == "batch_norm" and capture.follows_rules:
-        merged = _batch_norm(capture, call, operation, origins[0])
-        if merged is not None:
-            return merged
-    if call.name == "add" and capture.follows_rules:
-        step = biased(capture, call, operation, origins[0])
-        if step is not None:
-            return partial(_past_layer, step)
+        return attention(capture, call, operation)
+    past = _past_layer(capture, call, operation, origins[0]) if capture.follows_rules else None
+    if past is not None:
+        inputs = capture.watch(operation, capture.inputs_of_layer(call.activations[0]))
+        return Followed.apply(past, lambda _: call.run_detached(), *inputs)
+    if call.name == "batch_norm" and operation.kind == "layer":
+        return _run_batch_norm(capture, call, operation)
     if operation.constants:
         # What gets no relevance is left out of the graph: nothing is computed for it on the way down.
-        held = operation.constants
+        call = _only_live(operation.constants, call)
         operation.constants = ()
-        inner = _way(capture, _only_live(held, call), operation, origins)
-        return lambda capture, call: inner(capture, _only_live(held, call))
-    return _way(capture, call, operation, origins)
+    return _run(capture, call, operation, origins)
 
 
 def _only_live(held: Sequence[bool], call: Call) -> Call:
@@ -111,58 +101,26 @@ def _only_live(held: Sequence[bool], call: Call) -> Call:
     return replace(call, activations=live, times=len(live), only_activations=False)
 
 
-def _way(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Way:
+def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Any:
     if capture.compared is not None and is_compared(operation):
-        return partial(capture.compared.run, operation)
-    is_short = not (capture.needs_layer_inputs or capture.carries_relevance)
-    if call.name == "relu" and is_short:
-        before = origins[0]
-        if before is not None and before.operation.kind == "layer" and not operation.rectifies:
-            overwrites = _overwrites(capture, call, before)
-            before.operation.owns_cotangent = overwrites
-            return partial(_relu, operation, overwrites)
-    if not operation.constants and all(method.is_plain(operation) for method in capture.methods):
-        return partial(plain_way, operation)
-    evenly = operation.kind == "product" and not operation.constants
-    if evenly and not capture.carries_relevance:
-        return partial(_in_portions, operation)
-    return partial(_stepped, _step(capture, call, operation, origins))
-
-
-def plain_way(operation: Operation, capture: Capture, call: Call) -> Any:
-    """Run a call as it is given: its derivative serves all methods."""
-    return call.run(capture.watch(operation, call.activations))
-
-
-def _relu(operation: Operation, overwrites: bool, capture: Capture, call: Call) -> Tensor:
-    made: Tensor = Relu.apply(capture.watch(operation, call.activations)[0], overwrites)
-    return made
-
-
-def _in_portions(operation: Operation, capture: Capture, call: Call) -> Tensor:
-    """A product: the derivative gives the whole to each factor, of which each gets its share."""
-    out = call.run(capture.watch(operation, call.activations))
-    return portion(out, 1 / call.times)
-
-
-def _attention(operation: Operation, capture: Capture, call: Call) -> Tensor:
-    return attention(capture, call, operation)
-
-
-def _stepped(step: Step, capture: Capture, call: Call) -> Tensor:
-    operation = step.operation
+        return capture.compared.run(operation, capture, call)
     inputs = capture.watch(operation, call.activations)
-    result = Followed.apply(step, call.run, *inputs)
+    before = origins[0]
+    is_short = not (capture.needs_layer_inputs or capture.carries_relevance or operation.rectifies)
+    if call.name == "relu" and is_short and before is not None and before.operation.kind == "layer":
+        overwrites = _overwrites(capture, call, before)
+        before.operation.owns_cotangent = overwrites
+        return Relu.apply(inputs[0], overwrites)
+    if all(method.is_plain(operation) for method in capture.methods):
+        return call.run(inputs)
+    if operation.kind == "product" and not capture.carries_relevance:
+        # The derivative gives the whole to each factor, of which each gets its share.
+        return portion(call.run(inputs), 1 / call.times)
+    result = Followed.apply(_step(capture, call, operation, origins), call.run, *inputs)
     # f(z)/z is taken element by element, which needs one output for each input.
     if operation.kind in ("elementwise", "rectifier") and result.shape != inputs[0].shape:
         capture.refuse(f"{operation.where} broadcasts an activation; expand it to the full shape first.")
     return result
-
-
-def _past_layer(step: LayerStep, capture: Capture, call: Call) -> Tensor:
-    """Run what is one with the layer before it: relevance goes to the inputs of that layer."""
-    inputs = capture.watch(step.operation, capture.inputs_of_layer(call.activations[0]))
-    return Followed.apply(step, lambda _: call.run_detached(), *inputs)
 
 
 def _overwrites(capture: Capture, call: Call, before: Origin) -> bool:
@@ -171,7 +129,7 @@ def _overwrites(capture: Capture, call: Call, before: Origin) -> bool:
     return capture.may_overwrite and call.in_place and alone
 
 
-def _written(capture: Capture, call: Call, operation: Operation, written: Written) -> Tensor:
+def _run_written(capture: Capture, call: Call, operation: Operation, written: Written) -> Tensor:
     """The last operation of a function that the model writes out: relevance goes to what it is of."""
     step: Step = ElementStep(operation, capture.current)
     if written.axis is not None:
@@ -214,53 +172,66 @@ def _addition(call: Call, origins: OriginsOfInputs) -> Addition:
     return Addition("addition", weight, None, {"depths": depths}, nonnegative)
 
 
-def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Way | None:
-    """Batch norm as the methods want it; None where it keeps its derivative, which is LRP-0."""
-    treatment = capture.methods[0].batch_norm  # methods that share a forward pass have the same
-    if treatment == "merged":
+def _past_layer(
+    capture: Capture, call: Call, operation: Operation, origin: Origin | None
+) -> LayerStep | None:
+    """The step of what is one with the layer before it, whose inputs its relevance goes to; else None."""
+    if call.name == "add":
+        return biased(capture, call, operation, origin)
+    if call.name != "batch_norm":
+        return None
+    # Methods that share a forward pass have the same treatment.
+    if capture.methods[0].batch_norm == "merged":
         return _merged(capture, call, operation, origin)
     operation.kind = "layer"
+    return None
+
+
+def _run_batch_norm(capture: Capture, call: Call, operation: Operation) -> Tensor:
+    """Batch norm as a layer of its own, or as two; without a layer before it, it keeps its derivative."""
+    norm = read_batch_norm(call)
+    treatment = capture.methods[0].batch_norm
+    line = norm.line()
+    x = call.activations
     if treatment == "two_linear":
-        return lambda capture, call: _two_linear(capture, call, operation)
+        x = [_normalised(capture, call, operation, norm)]
+        line = norm.scaling_line()
     if treatment == "four_coefficients":
         operation.own_rule = four_coefficients()
-    scale = ChannelScale("batch_norm", *read_batch_norm(call).line(), {})
-    return partial(_stepped, LayerStep(operation, capture.current, scale))
+    step = LayerStep(operation, capture.current, ChannelScale("batch_norm", *line, {}))
+    # The output is that of the model's own call, to the last bit, not one of our two layers.
+    return Followed.apply(step, lambda _: call.run_detached(), *capture.watch(operation, x))
 
 
-def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
-    """Batch norm as two layers: normalising, then scaling; the first one is recorded here."""
-    norm = read_batch_norm(call)
+def _normalised(capture: Capture, call: Call, operation: Operation, norm: BatchNorm) -> Tensor:
+    """The first of two layers, recorded: batch norm before it scales."""
     normalise = ChannelScale("batch_norm", *norm.normalising_line(), {})
     first = Operation(0, "batch_norm", "layer", operation.path, operation.first)
+    operation.first = False
     x = Followed.apply(
         LayerStep(first, capture.current, normalise),
         lambda xs: normalise.forward(xs[0], normalise.weight, normalise.bias),
         *capture.watch(first, call.activations),
     )
-    x = capture.record(first, x)
-    operation.first = False
-    step = LayerStep(operation, capture.current, ChannelScale("batch_norm", *norm.scaling_line(), {}))
-    # The output is that of the model's own call, to the last bit, not one of our two layers.
-    return Followed.apply(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
+    recorded: Tensor = capture.record(first, x)
+    return recorded
 
 
-def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Way | None:
+def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> MergedStep | None:
     """Batch norm and the layer whose output it normalises as one layer; None where there is no such layer."""
-    normalised = call.activations[0]
     layer = None if origin is None else origin.operation.layer
     if origin is None or layer is None or not layer.shows_channels:
         return None
-    if layer.name == "linear" and normalised.ndim != 2:
+    if layer.name == "linear" and call.activations[0].ndim != 2:
         return None  # batch norm takes axis 1 as channels, a fully connected layer has them last
     before = origin.operation
     before.merged = True
     operation.name = f"{before.name} + batch_norm"
     operation.kind = "layer"
     operation.first = before.first
-    norm = read_batch_norm(call)
-    step = MergedStep(operation, capture.current, layer, capture.needs_layer_inputs, norm=norm)
-    return partial(_past_layer, step)
+    return MergedStep(
+        operation, capture.current, layer, capture.needs_layer_inputs, norm=read_batch_norm(call)
+    )
 
 
 def run_and_record(capture: Capture, call: Call) -> Any:
@@ -276,19 +247,24 @@ def run_and_record(capture: Capture, call: Call) -> Any:
             return quotient
     for own in capture.own.functions:
         if own.takes(operation):
-            return _by_own(capture, call, operation, own, origins)
+            check_evaluation_mode(capture, call, operation)
+            made = by_own_function(capture, call, operation, own)
+            return _kept(capture, call, operation, made, origins)
     if capture.rectifies:
         _look_for_rectifier(capture, call, operation, origins)
     if None in origins:
         check_seen(capture, call, operation, origins)
     if operation.kind == "unknown":
-        way: Way = _run_unknown
+        result = call.run(call.activations)
+        if not any(capture.is_activation(t) for t in tensors_in(result)):
+            return result  # x.argmax(), x > 0: nothing can be handed down, no rule is missing
+        note_unknown(capture, call, operation)
     else:
         check_evaluation_mode(capture, call, operation)
         check_named(capture, call, operation)
         check_complex(capture, call, operation)
-        way = way_of(capture, call, operation, origins, written)
-    return _take(capture, way, call, operation, origins)
+        result = run_operation(capture, call, operation, origins, written)
+    return _kept(capture, call, operation, result, origins)
 
 
 def _quotient(capture: Capture, call: Call) -> Any:
@@ -319,35 +295,6 @@ def _operation(
     operation.constants = tuple(constants) if any(constants) else ()
     operation.before = tuple(origin.operation for origin in origins if origin is not None)
     return operation, written
-
-
-def _take(
-    capture: Capture, way: Way, call: Call, operation: Operation, origins: Sequence[Origin | None]
-) -> Any:
-    """Run an operation in the way that was chosen for it, and record it."""
-    result = way(capture, call)
-    if operation.kind == "unknown":
-        if not any(capture.is_activation(t) for t in tensors_in(result)):
-            # x.argmax(), x > 0: nothing can be handed down, no rule is missing
-            return result
-        note_unknown(capture, call, operation)
-    result = capture.record(operation, result)
-    _keep(capture, call, operation, result, origins)
-    return result
-
-
-def _run_unknown(capture: Capture, call: Call) -> Any:  # noqa: ARG001
-    return call.run(call.activations)
-
-
-def _by_own(
-    capture: Capture, call: Call, operation: Operation, own: Handover, origins: Sequence[Origin | None]
-) -> Any:
-    """Run and record an operation that the user has a function for."""
-    check_evaluation_mode(capture, call, operation)
-    result = capture.record(operation, by_own_function(capture, call, operation, own))
-    _keep(capture, call, operation, result, origins)
-    return result
 
 
 def _kind(capture: Capture, call: Call, origins: Sequence[Origin | None], constants: Sequence[bool]) -> str:
@@ -382,10 +329,9 @@ def _look_for_rectifier(
         capture.not_rectifiers = [other for other in capture.not_rectifiers if other is not powers]
 
 
-def _keep(
-    capture: Capture, call: Call, operation: Operation, result: Any, origins: Sequence[Origin | None]
-) -> None:
-    """Keep the origin of the outputs, and what an in-place change replaced."""
+def _kept(capture: Capture, call: Call, operation: Operation, result: Any, origins: OriginsOfInputs) -> Any:
+    """Record an operation; keep the origin of its outputs, and what an in-place change replaced."""
+    result = capture.record(operation, result)
     outputs = tensors_in(result)
     made = origin_of(call, operation, origins, outputs)
     for tensor in outputs:
@@ -399,3 +345,4 @@ def _keep(
         capture.must_verify |= target.untyped_storage().data_ptr() in capture.viewed
         if outputs and outputs[0] is not target:
             capture.origins.replace(target, outputs[0])
+    return result

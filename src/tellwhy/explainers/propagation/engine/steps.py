@@ -1,10 +1,10 @@
 """Methods, and steps: operations whose way up is their own, and whose way down is what the method says.
 
 PyTorch's autograd walks back through the recorded operations. A step takes the place of one operation in that
-walk: autograd gives it what travels at the output, contributions c or relevance R, and it returns what travels
-at each of the inputs. A step says what becomes of contributions; of relevance that follows, R = c·a, but for
-the steps that treat it in a way of their own. `derivative_steps` has the steps that need the derivative of
-their operation.
+walk: autograd gives it what travels at the output, contributions c or relevance R, and it returns what
+travels at each of the inputs. A step says what becomes of contributions; of relevance that follows, R = c·a,
+but for the steps that treat it in a way of their own. `derivative_steps` has the steps of operations that are
+no layers.
 """
 
 from __future__ import annotations

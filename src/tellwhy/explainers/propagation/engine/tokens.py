@@ -1,11 +1,8 @@
-"""Tokens and their embeddings.
-
-Tokens: whole numbers have no gradient, so that relevance is handed to what is looked up for them.
-
-Where tokens went: the place in the inputs that each whole number came from.
+"""Tokens: whole numbers have no gradient, so that relevance is handed to what is looked up for them.
 
 Models shift their tokens, take some of them, join questions and answers, or add an offset to each column
-before they look them up. Whatever moves tokens moves their places alike, so that relevance finds back.
+before they look them up. Whatever moves tokens moves their places alike, so that relevance finds back to the
+place in the inputs that each whole number came from.
 """
 
 from __future__ import annotations
@@ -172,7 +169,7 @@ def run_constant(capture: Capture, call: Call) -> Any:
         capture.token_places = TokenPlaces(capture.tokens)
     capture.token_places.follow(call, result)
     is_lookup = call.name in LOOKUPS and isinstance(result, Tensor) and result.is_floating_point()
-    return capture.token_leaf(call, result) if is_lookup else result
+    return token_leaf(capture, call, result) if is_lookup else result
 
 
 def token_leaf(capture: Capture, call: Call, found: Tensor) -> Tensor:
