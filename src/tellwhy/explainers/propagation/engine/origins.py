@@ -4,8 +4,8 @@ It is looked up by the tensor itself. Entries hold weak references: they do not 
 an id that was given to a new tensor after the old one was freed is not mistaken for it.
 
 Three things are recognised here by how activations were made, not by a name: a function of single elements
-that the model writes out (x·sigmoid(x), GELU by hand), a softmax that it writes out, and centring. A role says
-what an activation is to the operations that use it:
+that the model writes out (x·sigmoid(x), GELU by hand), a softmax that it writes out, and centring. A role
+says what an activation is to the operations that use it:
 
 square, mean square
     x², and a mean or sum of such squares.
