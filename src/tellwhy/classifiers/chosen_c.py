@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
+from tellwhy.classifiers.out_of_fold import deal_folds
 from tellwhy.classifiers.svm.multiclass_svm import MulticlassSVM
 from tellwhy.core.errors import InvalidParameter, NotConverged
 from tellwhy.core.params import integer, none, one_of, validate_value
@@ -78,9 +79,39 @@ def choose_c(
     >>> found.model.C, found.scores.shape
     (0.1, (2, 2))
     """
+    values, scores = score_each_c(model, X, y, Cs=Cs, cv=cv, n_jobs=n_jobs)
+    best = find_best_c(values, scores)
+    chosen = clone(model).set_params(C=best, n_jobs=n_threads(n_jobs)).fit(X, y)
+    return ChosenC(chosen.set_params(n_jobs=model.n_jobs), values, scores)
+
+
+def find_best_c(values: Floats, scores: Floats) -> float:
+    """Return the value of C with the best mean score; of equally good ones the smallest."""
+    return float(values[int(np.argmax(scores.mean(axis=1)))])
+
+
+def score_each_c(
+    model: MulticlassSVM,
+    X: Any,
+    y: ArrayLike,
+    *,
+    Cs: Iterable[float],
+    cv: int = 5,
+    n_jobs: int | None = None,
+    seed: int | None = None,
+) -> tuple[Floats, Floats]:
+    """Return the values of C, ascending, and their scores on rows left out, values × folds.
+
+    Folds are scikit-learn's, in the order of the rows; with a seed they are drawn, and the only row of a
+    class is in no fold that is scored.
+    """
     values = _checked(Cs, cv, n_jobs)
     y = np.asarray(y)
-    folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
+    if seed is None:
+        folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
+    else:
+        drawn = deal_folds(np.unique(y, return_inverse=True)[1], cv, np.random.default_rng(seed))
+        folds = [(np.flatnonzero(drawn != fold), np.flatnonzero(drawn == fold)) for fold in range(cv)]
     parts = [part for part in np.array_split(np.arange(len(values)), PARTS) if len(part)]
     # Large values of C take the longest: those first, so that threads end together.
     tasks = [(fold, part) for part in reversed(parts) for fold in range(cv)]
@@ -93,9 +124,7 @@ def choose_c(
     scores = np.empty((len(values), cv))
     for (fold, part), some in zip(tasks, found, strict=True):
         scores[part, fold] = some
-    best = float(values[int(np.argmax(scores.mean(axis=1)))])
-    chosen = clone(model).set_params(C=best, n_jobs=workers).fit(X, y)
-    return ChosenC(chosen.set_params(n_jobs=model.n_jobs), values, scores)
+    return values, scores
 
 
 def _checked(Cs: Iterable[float], cv: int, n_jobs: int | None) -> Floats:

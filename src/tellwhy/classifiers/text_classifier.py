@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,7 +27,11 @@ Texts = Sequence[str] | ArrayLike  # a list or a column of texts
 
 @dataclass(frozen=True, eq=False)
 class TrainedOn:
-    """The table whose texts a classifier learned from, its columns, and which of its rows were held out."""
+    """The table whose texts a classifier learned from, its columns, and by what its texts are judged.
+
+    Either some rows were held out (`held`), or every row is judged by a model that has not seen it: `folds`
+    are these models, and `fold` says which of them judges each row that has a text and a label (−1: none).
+    """
 
     source: str
     fingerprint: str
@@ -35,8 +39,12 @@ class TrainedOn:
     label: str
     n_texts: int  # that were trained on
     held: Integers  # rows of the table
+    folds: tuple[MulticlassSVM, ...] = ()
+    fold: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def _require(self) -> Iterator[Fit]:
+        yield "folds", all(isinstance(model, MulticlassSVM) for model in self.folds), True
+        yield "fold", bool(((self.fold >= -1) & (self.fold < max(len(self.folds), 1))).all()), True
         yield "text", are_texts(self.source, self.fingerprint, self.text, self.label), True
         yield "n_texts", type(self.n_texts) is int, True
         yield "held", isinstance(self.held, np.ndarray) and self.held.dtype.kind == "i", True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,26 +12,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.special import logsumexp
 
+from tellwhy.classifiers.out_of_fold import group_by_fold, label_out_of_fold
 from tellwhy.classifiers.svm import solver as checkpoint
-from tellwhy.classifiers.svm.training.job import ESTIMATORS, Job
+from tellwhy.classifiers.svm.training.job import Job
+from tellwhy.classifiers.svm.training.judged import choose_c_of_job
 from tellwhy.classifiers.text_classifier import TextClassifier, TrainedOn, checked_texts
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.estimator_rows import find_classes
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import integer, real, validate_value
+from tellwhy.core.params import integer, none, real, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data import Table
 from tellwhy.explainers.decomposition.linear_relevance import (
     LinearRelevance,
     read_linear_parts,
     read_weights_of_all,
 )
+from tellwhy.kinds.label_columns import TextColumns, hold_out, read_text_columns
 from tellwhy.kinds.model import kind
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.labelled_texts import (
     ClassWords,
+    LabelDoubt,
     Labelled,
     TextLabels,
     TextReasons,
@@ -40,7 +45,6 @@ from tellwhy.results.labelled_texts import (
 from tellwhy.results.result import Result
 from tellwhy.storage.model_file import check_place
 
-MOST_HELD = 10_000
 MOST_SHOWN = 60
 BATCH = 1_000  # texts scored at once
 MOST_CLASSES = 60
@@ -60,9 +64,14 @@ class LabelsRequest:
         Names of the columns of texts and of labels.
     ngrams
         1: single words; 2 or 3: also pairs, triples of words that follow each other.
+    folds
+        Every row is judged by a model that has not seen it: as many further models, each without a part of
+        the rows.
     held_out
-        Share of the rows that are not trained on, at most 10,000 rows. With 0, all are, and judging the same
-        table shows labels of texts that were trained on.
+        In place of that, the share of the rows that are not trained on and judged alone, at most 10,000 rows.
+        With 0, all are trained on, and judging the same table shows labels of texts that were trained on.
+    Cs
+        Values of C, of which cross-validation takes the best; () takes the C that was given.
     out
         Where the model is written as soon as it is trained, and beside which checkpoints are kept.
     show
@@ -72,30 +81,32 @@ class LabelsRequest:
     text: str
     label: str | None = None
     ngrams: int = 1
-    held_out: float = 0.1
+    folds: int = 5
+    held_out: float | None = None
+    Cs: tuple[float, ...] = ()
     out: str | Path | None = None
     show: Callable[[str], None] = lambda _: None
 
 
-@dataclass(frozen=True)
-class TextColumns:
-    """Texts and labels of a table, and what to know of how they were read."""
-
-    texts: list[str]
-    labels: NDArray[Any] | None
-    rows: Integers  # of the table
-    source: str
-    notes: tuple[str, ...] = ()
-    fingerprint: str = ""
-
-
 @dataclass(frozen=True, eq=False)
 class LabelledTexts:
-    """Texts with the labels that a model gives them, and how far these are ahead."""
+    """Texts with the labels that a model gives them, and how far these are ahead.
+
+    Attributes
+    ----------
+    behind
+        How far the label that a text came with is behind the best other one.
+    own, told
+        Probabilities of the label that a text came with, and of the one that it got; NaN of a model that is
+        not calibrated.
+    """
 
     read: TextColumns
     labels: NDArray[Any]
     leads: Floats
+    behind: Floats
+    own: Floats
+    told: Floats
     top: int = MOST_SHOWN
 
 
@@ -145,25 +156,37 @@ class LabelsKind:
 def train_on_texts(job: Job, source: Any, request: LabelsRequest) -> TextClassifier:
     """Train as a job says on the words of a column, and write the model where the job says."""
     job.validate()
-    validate_value("fit-svm", "held_out", request.held_out, real(0, 0.9, closed="both"))
+    validate_value("fit-svm", "held_out", request.held_out, (none, real(0, 0.9, closed="both")))
+    validate_value("fit-svm", "folds", request.folds, integer(2))
     check_place(job.out)
     columns = read_text_columns(source, request.text, request.label)
     if columns.labels is None:
         raise AssertionError("without a column of labels it is an error")
-    held = _hold_out(columns.labels, request.held_out, job.seed)
+    held = hold_out(columns.labels, request.held_out or 0.0, job.seed)
     rest = np.setdiff1d(np.arange(len(columns.texts)), held)
-    find_classes(columns.labels[rest], "fit-svm")
-    empty = ESTIMATORS[job.loss](
-        C=job.C, tol=job.tol, max_epochs=job.max_epochs, fit_intercept=job.fit_intercept, dtype=job.dtype,
-        random_state=job.seed,
-    )  # fmt: skip
-    model = TextClassifier(empty, ngrams=request.ngrams)
+    own = columns.labels[rest]
+    find_classes(own, "fit-svm")
+    model = TextClassifier(job.make_estimator(), ngrams=request.ngrams)
     stage("counting words")
     rows = model.learn_words([columns.texts[i] for i in rest])
-    model.adopt(_train(job, rows, columns.labels[rest], request.show))
-    model.trained_on_ = TrainedOn(
+    if request.Cs:
+        stage("choosing C")
+        job = replace(job, C=choose_c_of_job(job, rows, own, request.Cs))
+    model.adopt(_train(job, rows, own, request.show)).set_params(classifier=job.make_estimator())
+    kept = TrainedOn(
         columns.source, columns.fingerprint, request.text, str(request.label), len(rest), columns.rows[held]
     )
+    if request.held_out is None:
+        stage("labelling each text without itself")
+        found = label_out_of_fold(
+            job.make_estimator(), rows, own, folds=request.folds, n_jobs=job.threads, seed=job.seed
+        )
+        for judge in (model.classifier_, *found.models):
+            judge.temperature_ = found.temperature
+        kept = replace(kept, folds=found.models, fold=found.fold)
+    elif len(held):
+        model.calibrate([columns.texts[i] for i in held], columns.labels[held])
+    model.trained_on_ = kept
     model.save(job.out)
     checkpoint.remove(job.checkpoint)
     return model
@@ -182,6 +205,8 @@ def _read_others(kept: TrainedOn | None, source: Any, asked: Mapping[str, Any]) 
     read = read_text_columns(table, text, label, needs_labels=False)
     if kept is None or (kept.fingerprint, kept.text) != (table.fingerprint, text):
         return read
+    if len(kept.fold) == len(read.texts):
+        return _take_out_of_fold(kept, read)
     at = np.flatnonzero(np.isin(read.rows, kept.held)) if len(kept.held) else np.arange(len(read.rows))
     return replace(
         read,
@@ -192,70 +217,22 @@ def _read_others(kept: TrainedOn | None, source: Any, asked: Mapping[str, Any]) 
     )
 
 
-def read_text_columns(
-    source: Any, text: str | None, label: str | None, *, needs_labels: bool = True
-) -> TextColumns:
-    """Read texts and labels from a table of any kind; rows where one of them is missing are left out."""
-    table = read_source(source)
-    frame = table.frame
-    asked = (
-        [("--text", text), ("--label", label)] if needs_labels or label is not None else [("--text", text)]
+def _take_out_of_fold(kept: TrainedOn, read: TextColumns) -> TextColumns:
+    """The texts that were trained on, each to be judged by the model that has not seen it."""
+    at = np.flatnonzero(kept.fold >= 0)
+    notes = [f"Trained on {kept.n_texts:,} texts; each is judged here by a model that has not seen it."]
+    alone = len(read.texts) - len(at)
+    if alone:
+        notes.append(f"Texts left out because no other has their label: {alone:,}.")
+    return replace(
+        read,
+        texts=[read.texts[i] for i in at],
+        labels=None if read.labels is None else read.labels[at],
+        rows=read.rows[at],
+        notes=(*notes, *read.notes),
+        judges=kept.folds,
+        fold=kept.fold[at],
     )
-    _check_columns(table, asked)
-    kept = frame[[name for _, name in asked]].notna().all(axis=1).to_numpy()
-    what = f"both a text in {text!r} and a label in {label!r}" if len(asked) == 2 else f"a text in {text!r}"
-    if not kept.any():
-        raise InvalidInput(f"No row of {table.source} has {what}.")
-    lost = int((~kept).sum())
-    lacking = "a text or a label" if len(asked) == 2 else "a text"
-    notes = (f"Rows left out, without {lacking}: {lost:,}.",) if lost else ()
-    texts = [str(cell) for cell in frame[text].to_numpy()[kept]]
-    labels = _make_labels(frame[label].to_numpy()[kept]) if len(asked) == 2 else None
-    return TextColumns(
-        texts,
-        labels,
-        np.flatnonzero(kept),
-        Path(table.source).name,
-        (*table.notices, *notes),
-        table.fingerprint,
-    )
-
-
-def _check_columns(table: Table, asked: list[tuple[str, str | None]]) -> None:
-    """Raise unless the columns that are asked for are there, and the first of them may hold texts."""
-    names = [str(name) for name in table.frame.columns]
-    for option, name in asked:
-        if name is None or name not in names:
-            got = "none" if name is None else repr(name)
-            raise InvalidInput(
-                f"{option} must name a column of {table.source}: {', '.join(names[:12])}. Got {got}."
-            )
-    text = asked[0][1]
-    if len(asked) == 2 and text == asked[1][1]:
-        raise InvalidInput(f"--text and --label name the same column, {text!r}.")
-    if table.frame[text].dtype.kind in "biufmM":
-        raise InvalidInput(
-            f"Column {text!r} of {table.source} holds numbers or dates, not texts. Name another with --text."
-        )
-
-
-def _make_labels(column: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers and truths as they are, all else as text."""
-    # Whole numbers beside gaps were read as floats; beyond 2⁵³ a float is no longer a certain whole number.
-    if column.dtype.kind == "f" and (np.abs(column) < 2**53).all() and (column == np.round(column)).all():
-        return column.astype(np.int64)
-    return column if column.dtype.kind in "biu" else column.astype(str)
-
-
-def _hold_out(labels: NDArray[Any], share: float, seed: int) -> Integers:
-    """Draw texts to check labels on; of every class, one at least is left to learn from."""
-    n = len(labels)
-    n_held = min(round(share * n), MOST_HELD, n - 2)  # two are left to learn from, of one class each
-    drawn = np.random.default_rng(seed).permutation(n)
-    held = drawn[: max(n_held, 0)]
-    lost = np.setdiff1d(labels[held], labels[drawn[len(held) :]])
-    back = [np.flatnonzero(labels[held] == name)[0] for name in lost]
-    return np.sort(np.delete(held, back))
 
 
 def _tell_held(n_held: int, n_rest: int) -> str:
@@ -340,8 +317,19 @@ def _label_texts(model: Any, read: TextColumns, top: int) -> LabelledTexts:
             "explain_texts needs a model that takes texts: a TextClassifier, or a pipeline that begins "
             f"with a vectorizer. Got {type(model).__name__}."
         )
-    labels, leads = _find_labels_and_leads(steps, last, read.texts)
-    return LabelledTexts(read, labels, leads, top)
+    labels = np.empty(len(read.texts), dtype=np.asarray(last.classes_).dtype)
+    numbers = np.zeros((4, len(read.texts)))
+    for judge, at in _list_judges(last, read):
+        given = None if read.labels is None else read.labels[at]
+        labels[at], numbers[:, at] = _label_batches(steps, judge, [read.texts[i] for i in at], given)
+    return LabelledTexts(read, labels, numbers[0], numbers[1], numbers[2], numbers[3], top)
+
+
+def _list_judges(last: Any, read: TextColumns) -> list[tuple[Any, Integers]]:
+    """Which model judges which texts: those that have not seen them, or one for all."""
+    if not read.judges:
+        return [(last, np.arange(len(read.texts)))]
+    return [(read.judges[fold], at) for fold, at in group_by_fold(read.fold)]
 
 
 def _explain_labels(model: Any, batch: LabelledTexts) -> TextLabels:
@@ -351,25 +339,54 @@ def _explain_labels(model: Any, batch: LabelledTexts) -> TextLabels:
     n = len(read.texts)
     own = None if read.labels is None else read.labels.astype(str)
     wrong = None if own is None else np.flatnonzero(own != batch.labels.astype(str))
-    chosen = _choose_texts(n, wrong, batch.leads, batch.top)
-    explanation = LinearRelevance(model).explain([read.texts[i] for i in chosen])
+    chosen = _choose_texts(n, wrong, batch.leads, batch.behind, batch.top)
+    explained = _explain_texts(model, read, chosen)
     return TextLabels(
         source=read.source,
         model=type(last).__name__,
         n_texts=n,
         n_classes=len(last.classes_),
-        n_words=explanation.values.shape[1],
+        n_words=explained[0].values.shape[1],
         n_wrong=None if wrong is None else len(wrong),
         order=_order_words(n, wrong, len(chosen)),
         shown=tuple(
-            _make_reasons(
-                explanation[k], read.texts[i], int(read.rows[i]), None if own is None else str(own[i])
-            )
-            for k, i in enumerate(chosen)
+            _make_reasons(explanation, read.texts[i], int(read.rows[i]), None if own is None else str(own[i]))
+            for explanation, i in zip(explained, chosen, strict=True)
         ),
-        classes=_find_class_words(last, batch.labels, explanation),
+        classes=_find_class_words(last, batch.labels, explained[0]),
         notes=read.notes,
+        doubts=() if wrong is None else _list_doubts(batch, wrong),
     )
+
+
+def _list_doubts(batch: LabelledTexts, wrong: Integers) -> tuple[LabelDoubt, ...]:
+    """Texts whose label is contradicted, the surest first."""
+    order = wrong[np.argsort(-batch.behind[wrong], kind="stable")]
+    given = batch.read.labels
+    if given is None:
+        raise AssertionError("what came without labels contradicts none")
+    return tuple(
+        LabelDoubt(
+            int(batch.read.rows[i]),
+            str(given[i]),
+            str(batch.labels[i]),
+            None if np.isnan(batch.own[i]) else float(batch.own[i]),
+            None if np.isnan(batch.told[i]) else float(batch.told[i]),
+        )
+        for i in order
+    )
+
+
+def _explain_texts(model: Any, read: TextColumns, chosen: Integers) -> list[Explanation]:
+    """One explanation a text, of the model that judges it."""
+    told: dict[int, Explanation] = {}
+    for judge, at in _list_judges(None, read):
+        some = [int(i) for i in chosen if i in set(at.tolist())]
+        if some:
+            reader = model if judge is None else copy(model).adopt(judge)
+            found = LinearRelevance(reader).explain([read.texts[i] for i in some])
+            told |= {i: found[k] for k, i in enumerate(some)}
+    return [told[int(i)] for i in chosen]
 
 
 def _check_one_each(given: ArrayLike, n: int, what: str) -> Any:
@@ -379,25 +396,50 @@ def _check_one_each(given: ArrayLike, n: int, what: str) -> Any:
     return array
 
 
-def _find_labels_and_leads(steps: Any, last: Any, texts: list[str]) -> tuple[Any, Floats]:
-    """Return each text's label and how far it is ahead of the runner-up."""
+def _label_batches(
+    steps: Any, last: Any, texts: list[str], given: NDArray[Any] | None
+) -> tuple[NDArray[Any], Floats]:
+    """Label texts; return the labels, and in four lines the leads and what `LabelledTexts` has beside."""
     coef, intercept = read_weights_of_all(last)
-    places = []
-    leads = []
+    names = np.asarray(last.classes_)
+    labels = []
+    numbers = []
     parts = range(0, len(texts), BATCH)
     for start in track(parts, len(parts), "labelling texts"):
         product = sparse.csr_array(steps.transform(texts[start : start + BATCH])) @ coef.T
         scores = (product.toarray() if sparse.issparse(product) else np.asarray(product)) + intercept
-        first_two = np.partition(scores, -2, axis=1)[:, -2:]
-        places.append(scores.argmax(axis=1))
-        leads.append(first_two[:, 1] - first_two[:, 0])
-    return np.asarray(last.classes_)[np.concatenate(places)], np.concatenate(leads)
+        mine = (
+            np.full(len(scores), -1) if given is None else _place_labels(names, given[start : start + BATCH])
+        )
+        labels.append(names[scores.argmax(axis=1)])
+        numbers.append(_measure_labels(scores, mine, getattr(last, "temperature_", None)))
+    return np.concatenate(labels), np.concatenate(numbers, axis=1)
 
 
-def _choose_texts(n: int, wrong: Integers | None, leads: Floats, most: int) -> Integers:
+def _measure_labels(scores: Floats, mine: Integers, temperature: float | None) -> Floats:
+    """Leads, how far own labels are behind, and probabilities of own labels and of the best ones."""
+    at = np.arange(len(scores))
+    first_two = np.partition(scores, -2, axis=1)[:, -2:]
+    leads = first_two[:, 1] - first_two[:, 0]
+    own = np.where(mine >= 0, scores[at, np.maximum(mine, 0)], -np.inf)
+    behind = np.where(own == first_two[:, 1], -leads, first_two[:, 1] - own)
+    if temperature is None:
+        return np.stack([leads, behind, np.full(len(at), np.nan), np.full(len(at), np.nan)])
+    whole = logsumexp(scores / temperature, axis=1)
+    chances = [np.exp(each / temperature - whole) for each in (own, first_two[:, 1])]
+    return np.stack([leads, behind, *chances])
+
+
+def _place_labels(names: NDArray[Any], own: NDArray[Any]) -> Integers:
+    """The number of each label among the classes, −1 for one that is none of them."""
+    place = {str(name): i for i, name in enumerate(names.tolist())}
+    return np.array([place.get(str(label), -1) for label in own.tolist()])
+
+
+def _choose_texts(n: int, wrong: Integers | None, leads: Floats, behind: Floats, most: int) -> Integers:
     if n <= most:
         return np.arange(n)
-    first = np.empty(0, dtype=np.int64) if wrong is None else wrong[np.argsort(-leads[wrong], kind="stable")]
+    first = np.empty(0, dtype=np.int64) if wrong is None else wrong[np.argsort(-behind[wrong], kind="stable")]
     rest = np.setdiff1d(np.arange(n), first)
     return np.concatenate([first, rest[np.argsort(leads[rest], kind="stable")]])[:most]
 

@@ -68,6 +68,17 @@ class ClassWords:
 
 
 @dataclass(frozen=True)
+class LabelDoubt:
+    """A text whose label is contradicted: what it came with, what it got, and how probable these are."""
+
+    row: int
+    given: str
+    label: str
+    own: float | None
+    told: float | None
+
+
+@dataclass(frozen=True)
 class TextLabels:
     """Everything that a page on the labels of texts shows."""
 
@@ -81,6 +92,7 @@ class TextLabels:
     shown: tuple[TextReasons, ...]
     classes: tuple[ClassWords, ...]
     notes: tuple[str, ...] = ()
+    doubts: tuple[LabelDoubt, ...] = ()  # all of them, the surest first
 
     @property
     def headline(self) -> Notice:
@@ -151,9 +163,9 @@ def read_labels(result: Result) -> TextLabels | None:
         classes = tuple(
             ClassWords(**{**each, "words": _read_pairs(each["words"])}) for each in record["classes"]
         )
-        return TextLabels(
-            **{**record, "shown": shown, "classes": classes, "notes": tuple(map(str, record["notes"]))}
-        )
+        doubts = tuple(LabelDoubt(**each) for each in record.get("doubts", ()))
+        notes = tuple(map(str, record["notes"]))
+        return TextLabels(**{**record, "shown": shown, "classes": classes, "notes": notes, "doubts": doubts})
     except (LookupError, TypeError, ValueError) as error:
         raise UnreadableFile(f"The labels of {result.source} are damaged: {error!r}.") from error
 

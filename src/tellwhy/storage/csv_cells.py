@@ -25,10 +25,11 @@ def write_cells(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]])
         write_rows(file, names, rows)
 
 
-def write_rows(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """The same, into what is open already."""
+def write_rows(file: TextIO, names: Sequence[str] | None, rows: Iterable[Sequence[Any]]) -> None:
+    """The same, into what is open already; without names below what stands there."""
     writer = csv.writer(file)
-    writer.writerow([neutralise(name) for name in names])
+    if names is not None:
+        writer.writerow([neutralise(name) for name in names])
     writer.writerows([_write_cell(value) for value in row] for row in rows)
 
 

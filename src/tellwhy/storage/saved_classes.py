@@ -82,6 +82,7 @@ PLACES: Mapping[str, str] = {
     "KernelBasisClassifier": "tellwhy.classifiers.kernel_basis_classifier",
     "SoftmaxState": "tellwhy.classifiers.softmax",
     "CrammerSingerSVM": "tellwhy.classifiers.svm.weston_watkins",
+    "LabelTreeSVM": "tellwhy.classifiers.label_tree",
     "LeeLinWahbaSVM": "tellwhy.classifiers.svm.lee_lin_wahba",
     "OneVsRestSVM": "tellwhy.classifiers.svm.lee_lin_wahba",
     "WestonWatkinsSVM": "tellwhy.classifiers.svm.weston_watkins",

@@ -391,3 +391,22 @@ def test_nothing_of_the_users_is_changed():
     assert (table != kept).nnz == 0
     np.testing.assert_array_equal(y, labels)
     np.testing.assert_array_equal(weight, np.ones(80))
+
+
+def test_one_vs_rest_is_dense_only_for_want_of_an_intercept():
+    """Sparser than one-vs-rest, as the thesis has it, comes from fitting both without a constant."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(40), 6)
+    X = np.zeros((240, 300))
+    for i, c in enumerate(y):
+        X[i, rng.choice(10, 3) + 10 * (c // 6)] = 1.0
+        X[i, 100 + 3 * c + rng.choice(3, 2)] = 1.5
+        X[i, rng.choice(300, 2)] = 0.7
+    X = sparse.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True))
+    density = {
+        (cls, has): cls(C=10.0, fit_intercept=has, random_state=0).fit(X, y).density_
+        for cls in (WestonWatkinsSVM, OneVsRestSVM)
+        for has in (False, True)
+    }
+    assert density[OneVsRestSVM, False] > 1.8 * density[WestonWatkinsSVM, False]
+    assert density[OneVsRestSVM, True] < 1.2 * density[WestonWatkinsSVM, True]

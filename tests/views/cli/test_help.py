@@ -31,6 +31,7 @@ COMMANDS = [
     "network",
     "insight",
     "fit-svm",
+    "predict",
     "watch",
     "serve",
     "mcp",

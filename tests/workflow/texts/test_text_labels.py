@@ -80,9 +80,14 @@ def test_wrong_labels_come_first_the_surest_of_them_at_the_top():
     wrong = np.flatnonzero(model.predict(X) != truth)
     assert [reasons.is_wrong for reasons in found.shown] == [True] * len(wrong) + [False] * (12 - len(wrong))
     assert found.n_wrong == len(wrong) == 8
-    scores = np.sort(model.decision_function(X), axis=1)
+    scores = model.decision_function(X)
+    own = scores[np.arange(300), np.searchsorted(model.classes_, truth)]
+    behind = scores.max(axis=1) - own
+    scores.sort(axis=1)
     leads = scores[:, -1] - scores[:, -2]
-    assert [reasons.row - 1_000 for reasons in found.shown[:8]] == wrong[np.argsort(-leads[wrong])].tolist()
+    assert [reasons.row - 1_000 for reasons in found.shown[:8]] == wrong[np.argsort(-behind[wrong])].tolist()
+    assert [doubt.row - 1_000 for doubt in found.doubts] == wrong[np.argsort(-behind[wrong])].tolist()
+    assert all((doubt.given, doubt.own) == (truth[doubt.row - 1_000], None) for doubt in found.doubts)
     assert max(reasons.lead for reasons in found.shown[8:]) <= np.sort(np.delete(leads, wrong))[3] + 1e-12
     assert found.order.startswith("12 of 300 texts: first those with a wrong label")
     closest = explain_texts(model, X, most=10)
@@ -153,6 +158,45 @@ def test_training_from_a_table_is_training_in_python(table, loss):
     np.testing.assert_array_equal(
         again.decision_function(frame["body"]), model.decision_function(frame["body"])
     )
+
+
+def test_every_text_is_judged_by_a_model_that_has_not_seen_it(table):
+    frame = pd.read_csv(table)
+    planted = [4, 33, 61]
+    topics = sorted(set(frame["topic"]))
+    for row in planted:
+        frame.loc[row, "topic"] = next(name for name in topics if name != frame.loc[row, "topic"])
+    frame.loc[90] = ["a lone letter", "letters", 90]
+    frame.to_csv(table, index=False)
+    model, found = train(table, folds=3)
+    kept = model.trained_on_
+    assert found.n_texts == 90
+    assert found.notes[:2] == (
+        "Trained on 91 texts; each is judged here by a model that has not seen it.",
+        "Texts left out because no other has their label: 1.",
+    )
+    assert {doubt.row for doubt in found.doubts} >= set(planted)
+    assert set(planted) == {doubt.row for doubt in found.doubts[:3]}
+    rows = model.transform(frame["body"])
+    for reasons in found.shown:
+        judge = kept.folds[kept.fold[reasons.row]]
+        assert judge.predict(rows[[reasons.row]])[0] == reasons.label
+        scores = np.sort(judge.decision_function(rows[[reasons.row]])[0])
+        assert reasons.lead == pytest.approx(scores[-1] - scores[-2])
+    for doubt in found.doubts:
+        judge = kept.folds[kept.fold[doubt.row]]
+        chances = judge.predict_proba(rows[[doubt.row]])[0]
+        own = list(judge.classes_).index(doubt.given)
+        assert (doubt.own, doubt.told) == (pytest.approx(chances[own]), pytest.approx(chances.max()))
+    again = tellwhy.load(table.with_name("model"))
+    assert read_labels(tellwhy.judge(again, table)) == found
+    assert model.predict_proba(["a puck"]).sum() == pytest.approx(1.0)
+
+
+def test_c_is_chosen_on_the_rows_that_are_trained_on(table):
+    model, _ = train(table, Cs=(1e-6, 1.0), held_out=0.2)
+    assert model.classifier_.C == model.classifier.C == 1.0
+    assert model.predict_proba(["a puck"]).shape == (1, 3)  # calibrated by what was held out
 
 
 def test_the_folder_of_the_model_is_written_once_and_whole(table, monkeypatch):

@@ -8,15 +8,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import tellwhy
+from tellwhy.kinds.label_columns import hold_out, read_text_columns
 from tellwhy.kinds.labels import (
     WORDS_OF_CLASS,
     WORDS_OF_TEXT,
     _choose_texts,
-    _find_labels_and_leads,
-    _hold_out,
+    _label_batches,
     _order_words,
     _tell_held,
-    read_text_columns,
 )
 from tellwhy.results.labelled_texts import read_labels
 from tellwhy.workflow import explain_texts
@@ -99,22 +98,32 @@ def test_counts_on_the_page(model, found):
 
 def test_leads_are_those_of_the_label_over_the_runner_up(model):
     texts, _ = made()
-    labels, leads = _find_labels_and_leads(model[:-1], model[-1], texts)
+    given = np.array(["a"] * 40 + ["b"] * 39 + ["c"])
+    labels, numbers = _label_batches(model[:-1], model[-1], texts, given)
     np.testing.assert_array_equal(labels, model.predict(texts))
-    np.testing.assert_allclose(leads, np.abs(model.decision_function(texts)))
+    ahead = np.abs(model.decision_function(texts))
+    np.testing.assert_allclose(numbers[0], ahead)
+    agree = labels == given
+    np.testing.assert_allclose(numbers[1][:-1], np.where(agree, -ahead, ahead)[:-1])
+    assert numbers[1][-1] == np.inf  # no class of the model has this label
+    assert np.isnan(numbers[2:]).all()  # nor is it calibrated
 
 
 class TestWhichTexts:
     leads = np.array([5.0, 1.0, 4.0, 2.0, 3.0, 9.0])
 
     def test_all_of_few_in_the_order_they_came(self):
-        assert _choose_texts(6, np.array([3, 5]), self.leads, 6).tolist() == [0, 1, 2, 3, 4, 5]
+        assert _choose_texts(6, np.array([3, 5]), self.leads, self.leads, 6).tolist() == [0, 1, 2, 3, 4, 5]
 
     def test_wrong_ones_the_surest_first_then_the_closest(self):
         wrong = np.array([1, 2, 3])
-        assert _choose_texts(6, wrong, self.leads, 5).tolist() == [2, 3, 1, 4, 0]
-        assert _choose_texts(6, wrong, self.leads, 2).tolist() == [2, 3]
-        assert _choose_texts(6, None, self.leads, 3).tolist() == [1, 3, 4]
+        behind = np.array(
+            [0.0, 1.5, 7.0, 6.0, 0.0, 0.0]
+        )  # how far the own label is behind says which is sure
+        assert _choose_texts(6, wrong, self.leads, behind, 5).tolist() == [2, 3, 1, 4, 0]
+        assert _choose_texts(6, wrong, self.leads, behind, 2).tolist() == [2, 3]
+        assert _choose_texts(6, wrong, self.leads, behind[::-1], 2).tolist() == [3, 2]
+        assert _choose_texts(6, None, self.leads, self.leads, 3).tolist() == [1, 3, 4]
 
     @pytest.mark.parametrize(
         ("n_wrong", "n_shown", "words"),
@@ -145,19 +154,19 @@ class TestTraining:
         return folder / "mails.csv"
 
     def test_the_share_held_out(self):
-        def hold_out(n, share, seed):
-            return _hold_out(np.arange(n) % 2, share, seed)
+        def draw(n, share, seed):
+            return hold_out(np.arange(n) % 2, share, seed)
 
-        assert len(hold_out(100, 0.1, 0)) == 10
-        assert len(hold_out(500_000, 0.5, 0)) == 10_000
-        assert len(hold_out(11, 0.9, 3)) >= 8  # two are left to learn from, of one class each
-        assert len(hold_out(100, 0.0, 0)) == 0
-        held = hold_out(1_000, 0.2, 3)
+        assert len(draw(100, 0.1, 0)) == 10
+        assert len(draw(500_000, 0.5, 0)) == 10_000
+        assert len(draw(11, 0.9, 3)) >= 8  # two are left to learn from, of one class each
+        assert len(draw(100, 0.0, 0)) == 0
+        held = draw(1_000, 0.2, 3)
         assert (np.diff(held) > 0).all()
         assert held.min() < 50 < 950 < held.max()  # from all over the table
-        assert (held != hold_out(1_000, 0.2, 4)).any()
+        assert (held != draw(1_000, 0.2, 4)).any()
         names = np.array(["a"] * 20 + ["once"])
-        assert all(names[_hold_out(names, 0.9, seed)].tolist().count("once") == 0 for seed in range(20))
+        assert all(names[hold_out(names, 0.9, seed)].tolist().count("once") == 0 for seed in range(20))
 
     def test_what_is_counted_is_said(self, tmp_path):
         path = self.table(tmp_path)

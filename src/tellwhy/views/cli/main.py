@@ -27,6 +27,7 @@ from tellwhy.views.cli.models import fit_svm_command, insight_command
 from tellwhy.views.cli.network import network_command
 from tellwhy.views.cli.observe import TookTooLong, observed
 from tellwhy.views.cli.options import Force, Json
+from tellwhy.views.cli.predict import predict_command
 from tellwhy.views.cli.service import mcp_command, serve_command, watch_command
 from tellwhy.views.cli.tables import check_command, compare_command, diff_command, repair_command
 from tellwhy.views.cli.terminal import abandon, prepare_streams
@@ -166,6 +167,7 @@ app.command("methods")(guard(methods_command))
 app.command("network")(guard(network_command))
 app.command("insight")(guard(insight_command))
 app.command("fit-svm")(guard(fit_svm_command))
+app.command("predict")(guard(predict_command))
 app.command("watch")(guard(watch_command))
 app.command("serve")(guard(serve_command))
 app.command("mcp")(guard(mcp_command))

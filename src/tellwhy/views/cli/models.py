@@ -8,6 +8,7 @@ The command `tellwhy insight`: what a model has learned.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.chains import Convergence
     from tellwhy.explainers.surrogate.insight import Insight
     from tellwhy.kinds.insight import InsightRun
+    from tellwhy.results.labelled_texts import LabelDoubt
 
 
 MOST_SHOWN = 8  # features per line; the files hold all
+MOST_DOUBTS = 5  # labels that are contradicted, told one by one
 OPTIONS = {
     "Raise n_burn and n_sweeps, or lower n_components": "Raise --minutes or --sweeps, or lower --components"
 }
@@ -192,10 +195,26 @@ def fit_svm_command(
     held_out: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", help="With --text: share of rows kept for checking labels; by default 0.1."
+            metavar="SHARE",
+            help="With --text: keep a share of the rows for checking labels, in place of --folds.",
         ),
     ] = None,
-    c: Annotated[float, typer.Option("--c", help="C: weight of the losses.")] = 1.0,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Label every row by one of so many further models, that has not seen it; by default 5 for "
+            "tables and 0 for other files and with --ranks.",
+        ),
+    ] = None,
+    c: Annotated[
+        str,
+        typer.Option(
+            "--c",
+            metavar="C|auto|C,C,…",
+            help="Weight of the losses; auto or several: the best by cross-validation on training rows.",
+        ),
+    ] = "1",
     loss: Annotated[
         str,
         typer.Option(
@@ -233,26 +252,29 @@ def fit_svm_command(
     """Train a multi-class SVM and write it to a file; `tellwhy.load` reads it.
 
     With --text, a page of the same name is written beside it: texts with the words that decided, and the
-    words of each class.
+    words of each class. With folds, every row is labelled by a model that has not seen it: rows whose label
+    is contradicted are listed in NAME-labels.csv, the surest first, and the model is calibrated, so that
+    `tellwhy predict` gives probabilities.
 
     Examples
     --------
     - `tellwhy fit-svm data.svm --c 1 --loss ww`
     - `tellwhy fit-svm measurements.csv --label species`
     - `tellwhy fit-svm mails.csv --text body --label topic`
+    - `tellwhy fit-svm mails.csv --text body --label topic --c auto`: C by cross-validation
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4`
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4 --resume`
     """
     from tellwhy.classifiers.svm.training.files import is_table
     from tellwhy.classifiers.svm.training.job import Job
-    from tellwhy.classifiers.svm.training.run import pass_on_now_and_then, train
+    from tellwhy.classifiers.svm.training.run import pass_on_now_and_then
 
     place = Path(f"{options.name_stem(file)}-svm.tellwhy") if out is None else out
     job = Job(
         data=str(file),
         out=str(place),
         loss=loss,
-        C=c,
+        C=1.0,
         tol=tol,
         max_epochs=max_epochs,
         ranks=ranks,
@@ -270,13 +292,120 @@ def fit_svm_command(
     asked = {"ngrams": ngrams, "held_out": held_out}
     given = {name: value for name, value in asked.items() if value is not None}
     _check_options(text, bool(scale), list(given))
+    if held_out is not None and folds:
+        raise InvalidParameter("--folds judges every row, --held-out some of them. Give one of the two.")
+    values = _read_values_of_c(c)
+    job = replace(job, C=values[0])
+    n_folds = _choose_folds(folds, job, is_table=is_table(file))
     show = pass_on_now_and_then(lambda line: None if quiet else screen.err().print(line))
     if text is not None:
-        _fit_texts(job, text, show, as_json=json, quiet=quiet, **given)
+        if n_folds:
+            given["folds"] = n_folds
+        elif held_out is None:
+            given["held_out"] = HELD_OUT if folds is None else 0.0
+        _fit_texts(job, text, values, show, as_json=json, quiet=quiet, **given)
         return
-    with screen.show_warnings_as_notes():
+    _fit_rows(job, values, n_folds, show, as_json=json, quiet=quiet)
+
+
+HELD_OUT = 0.1  # of texts that are trained on over ranks
+FOLDS = 5
+
+
+def _choose_folds(asked: int | None, job: Job, *, is_table: bool) -> int:
+    if asked is None:
+        return FOLDS if is_table and job.ranks == 1 else 0
+    if asked == 1:
+        raise InvalidParameter("--folds 1 leaves no rows to train on. Give 2 or more, or 0 for none.")
+    return asked
+
+
+def _read_values_of_c(text: str) -> tuple[float, ...]:
+    """Values of C to choose from; a single one is taken as it is."""
+    from tellwhy.classifiers.svm.training.judged import GRID
+
+    if text.strip().lower() == "auto":
+        return GRID
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or not all(0 < value < float("inf") for value in values):
+        raise InvalidParameter(
+            "--c must be a positive number, several with commas between them (0.1,1,10), or auto. Got "
+            f"{text!r}."
+        )
+    return values
+
+
+def _fit_rows(
+    job: Job,
+    values: tuple[float, ...],
+    folds: int,
+    show: Callable[[str], None],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Train on rows of numbers; with folds, say which labels are contradicted."""
+    from tellwhy.classifiers.svm.training.judged import choose_c_of_job, judge_rows, read_rows_of_job
+    from tellwhy.classifiers.svm.training.run import train
+    from tellwhy.results.labelled_texts import LabelDoubt
+
+    told: dict[str, Any] = {"model": job.out}
+    lines = []
+    with screen.show_work([job.data], quiet=quiet):
+        if len(values) > 1:
+            job.check()
+            rows = read_rows_of_job(job)
+            job = replace(job, C=choose_c_of_job(job, rows.X, rows.y, values))
+            told["c"] = job.C
+            lines.append(_tell_c(job.C, values))
         model = train(job, show)
-    _tell(model, {"model": str(place)}, [], as_json=json)
+        if folds:
+            found = judge_rows(job, model, folds)
+            given = read_rows_of_job(job).y
+            doubts = [
+                LabelDoubt(
+                    int(i), str(given[i]), str(found.labels[i]), float(found.own[i]), float(found.told[i])
+                )
+                for i in found.find_doubtful()
+            ]
+            n_judged = int((found.fold >= 0).sum())
+            lines += _write_doubts(job, doubts, n_judged, "row", told)
+    _tell(model, told, lines, as_json=as_json)
+
+
+def _tell_c(chosen: float, values: tuple[float, ...]) -> str:
+    from tellwhy.words.wording import number
+
+    tried = ", ".join(number(value) for value in sorted(values))
+    return f"C = {number(chosen)}, the best of {tried} by cross-validation."
+
+
+def _write_doubts(
+    job: Job, doubts: Sequence[LabelDoubt], n_judged: int, what: str, told: dict[str, Any]
+) -> list[str]:
+    """List the rows whose label is contradicted in a file beside the model; return what to say of them."""
+    from tellwhy.storage.csv_cells import write_cells
+    from tellwhy.storage.folders import new_file
+    from tellwhy.words.wording import count, share
+
+    place = Path(job.out).with_suffix("").with_name(Path(job.out).with_suffix("").name + "-labels.csv")
+    names = [what, "given", "label", "probability_of_given", "probability"]
+    with new_file(place, sign=f"{what},given,label,".encode()) as work:
+        write_cells(work, names, ([d.row, d.given, d.label, d.own, d.told] for d in doubts))
+    told |= {"labels": str(place), "judged": n_judged, "contradicted": len(doubts)}
+    lines = [
+        f"{len(doubts):,} of {count(n_judged, what)} ({share(len(doubts) / max(n_judged, 1))}) get another "
+        f"label from a model that has not seen them: {place}, the surest first."
+    ]
+    lines += [
+        f"  {what} {d.row}: {d.given} → {d.label} ({share(d.told)}; {d.given} {share(d.own)})"
+        for d in doubts[:MOST_DOUBTS]
+        if d.own is not None and d.told is not None
+    ]
+    return lines
 
 
 def _check_options(text: str | None, scale: bool, of_texts: list[str]) -> None:
@@ -290,7 +419,14 @@ def _check_options(text: str | None, scale: bool, of_texts: list[str]) -> None:
 
 
 def _fit_texts(
-    job: Job, text: str, show: Callable[[str], None], *, as_json: bool, quiet: bool, **settings: Any
+    job: Job,
+    text: str,
+    values: tuple[float, ...],
+    show: Callable[[str], None],
+    *,
+    as_json: bool,
+    quiet: bool,
+    **settings: Any,
 ) -> None:
     """Train on texts, write the report beside the model, and tell how many labels are right."""
     from tellwhy.data import read_table
@@ -305,17 +441,24 @@ def _fit_texts(
         check_page(page)
         job.validate()
         table = read_table(job.data)
-        model = fit(table, kind="labels", text=text, show=show, **_collect_asked(job), **settings)
+        several = {"Cs": values} if len(values) > 1 else {}
+        asked = _collect_asked(job) | several | settings
+        model = fit(table, kind="labels", text=text, show=show, **asked)
         found = read_labels(judge(model, table))
         if found is None:
             raise AssertionError("labels were explained")
         report = write_text_report(found, page)
-    n_held = len(model.trained_on_.held)
+        kept = model.trained_on_
+        told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}
+        told |= {"held_out": len(kept.held), "c": model.classifier_.C}
+        lines = [_tell_c(model.classifier_.C, values)] if len(values) > 1 else []
+        if kept.folds:
+            lines += _write_doubts(job, found.doubts, found.n_texts, "row", told)
+        else:
+            texts = f"the {count(found.n_texts, 'text')} {'held out' if len(kept.held) else 'trained on'}"
+            lines.append(count_wrong_labels(found.n_wrong or 0, found.n_texts, texts))
     screen.print_notes(found.notes[1:], quiet=as_json or quiet)
-    told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}
-    texts = f"the {count(found.n_texts, 'text')} {'held out' if n_held else 'trained on'}"
-    lines = [count_wrong_labels(found.n_wrong or 0, found.n_texts, texts)]
-    _tell(model.classifier_, told | {"held_out": n_held}, lines, as_json=as_json)
+    _tell(model.classifier_, told, lines, as_json=as_json)
 
 
 def _collect_asked(job: Job) -> dict[str, Any]:

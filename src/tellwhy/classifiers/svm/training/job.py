@@ -93,6 +93,24 @@ class Job:
             )
 
     @property
+    def scaling(self) -> str | None:
+        """How the columns of a table are scaled; without an intercept nothing could make up for the means."""
+        if not self.scale:
+            return None
+        return "centred" if self.fit_intercept else "plain"
+
+    def make_estimator(self) -> MulticlassSVM:
+        """Return an estimator of these settings that is not fitted yet."""
+        return ESTIMATORS[self.loss](
+            C=self.C,
+            tol=self.tol,
+            max_epochs=self.max_epochs,
+            fit_intercept=self.fit_intercept,
+            dtype=self.dtype,
+            random_state=self.seed,
+        )
+
+    @property
     def way_on(self) -> str:
         """How to go on with a training that was stopped."""
         head = find_standing(self.checkpoint) / "checkpoint.json"

@@ -33,7 +33,7 @@ from tellwhy.classifiers.svm.ranks.row_engine import RankSingleEngine, RowEngine
 from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
 from tellwhy.classifiers.svm.threads.row_batches import MOST_SHARDS, ranges
 from tellwhy.classifiers.svm.training.files import ColumnScaling, LabelledRows, Survey, read_rows, survey
-from tellwhy.classifiers.svm.training.job import ESTIMATORS, Job
+from tellwhy.classifiers.svm.training.job import Job
 from tellwhy.classifiers.svm.weston_watkins import PairEngine
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.estimator_rows import find_classes
@@ -270,12 +270,10 @@ def _part(job: Job, comm: Any, found: Survey, numbers: Integers) -> RankPart | N
 
 def _take_rows_of_rank(job: Job, part: RankPart | None, n_features: int) -> LabelledRows:
     """All rows, with the features that this rank holds."""
-    scale = None
-    if job.scale:
-        # Without an intercept nothing could make up for the means.
-        scale = "centred" if job.fit_intercept else "plain"
     columns = None if part is None else part.features[part.features < n_features]
-    return read_rows(Path(job.data), label=job.label, columns=columns, n_features=n_features, scale=scale)
+    return read_rows(
+        Path(job.data), label=job.label, columns=columns, n_features=n_features, scale=job.scaling
+    )
 
 
 def _problem(job: Job, rows: LabelledRows, classes: Any, part: RankPart | None) -> Problem:
@@ -337,14 +335,7 @@ def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
 
 def _model(job: Job, learned: _Learned, n_features: int) -> MulticlassSVM:
     """The model without its weights."""
-    model = ESTIMATORS[job.loss](
-        C=job.C,
-        tol=job.tol,
-        max_epochs=job.max_epochs,
-        fit_intercept=job.fit_intercept,
-        dtype=job.dtype,
-        random_state=job.seed,
-    )
+    model = job.make_estimator()
     none = sparse.csr_array((len(learned.classes), n_features), dtype=job.dtype)
     model.adopt(none, learned.classes, learned.progress, feature_names=learned.names)
     if learned.scaling is not None and job.fit_intercept:
