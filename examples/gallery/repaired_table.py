@@ -1,4 +1,4 @@
-"""A table with its sure mistakes repaired.
+"""Sure mistakes of a table repaired.
 
 Only cells that are surely wrong are changed, and each change says what was there and why.
 
@@ -23,7 +23,7 @@ orders = pd.DataFrame(
 )
 orders["total"] = (orders.price * orders.quantity).round(2)
 orders.loc[8, "country"] = "Germny"
-orders.loc[20, "total"] *= 10
+orders.loc[20, "total"] = round(orders.loc[20, "total"] * 10, 2)
 
 for change in repair_table(orders).changes:
     print(f"row {change.row}, {change.column}: {change.old} → {change.new}")
