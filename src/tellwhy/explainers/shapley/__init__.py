@@ -6,7 +6,8 @@ What stands where:
   (equations 2 to 5 of the paper).
 - `kernel_shap.KernelShap`: absent columns take the cells of other rows, for any score.
 - `owen_values.OwenValues`: the same, over orders in which the columns of a group stay together.
-- `shapley_values`: which sets are tried, and the fit of Shapley values to their worth, with standard errors.
+- `shapley_values`: which sets are tried, and the fit of Shapley values to the worth of all of them.
+- `set_regression`: Shapley values of drawn sets, and their standard errors.
 - `neighbourhood`: units of columns, distances, and how γ is chosen.
 - `compensation`: |x̂*(∅) − x|, how far each column moves to the nearest minimum.
 """

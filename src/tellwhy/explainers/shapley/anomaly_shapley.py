@@ -411,7 +411,9 @@ class AnomalyShapley(BackgroundExplainer):
 
         def explained(X: Floats, gamma: float) -> Floats:
             worths = self._worths(RowScores(background.score, X), X, players, coalitions, gamma)
-            return shapley_values(coalitions, worths.worth, worths.empty, worths.full).values
+            return shapley_values(
+                coalitions, worths.worth, worths.empty, worths.full, is_one_prior=True
+            ).values
 
         rng = generator(self.random_state)
         near = self.neighbourhood_
@@ -425,7 +427,7 @@ class AnomalyShapley(BackgroundExplainer):
         coalitions = self._choose_coalitions(players)
         scores = RowScores(rows.score, rows.X, rows.left_out)
         worths = self._worths(scores, rows.X, players, coalitions, self.gamma_)
-        shared = shapley_values(coalitions, worths.worth, worths.empty, worths.full)
+        shared = shapley_values(coalitions, worths.worth, worths.empty, worths.full, is_one_prior=True)
         extras: dict[str, Any] = {}
         if self.groups is not None:
             extras["group_values"] = players.group_values(shared.values)

@@ -1,15 +1,17 @@
-"""Shapley values as a least-squares fit to the worth of coalitions, and their standard errors.
+"""Shapley values from what coalitions are worth, and their standard errors.
 
-Coalitions are all sets of players, or a random sample in pairs of a set and its complement.
+Coalitions are all sets of players, whose worth a least-squares fit shares, or a random sample of different
+sets, each with its complement (`set_regression`).
 
-Charnes, Golany, Keane and Rousseau (1988); Lundberg and Lee, NeurIPS (2017); paired sampling and its error:
-Covert and Lee, AISTATS (2021).
+Charnes, Golany, Keane and Rousseau (1988); Lundberg and Lee, NeurIPS (2017); pairs: Covert and Lee, AISTATS
+(2021); sizes of sets: Musco and Witter, ICLR (2025).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.explainers.rows import Groups, Rows, group_numbers
+from tellwhy.explainers.shapley.set_regression import MANY, Sampled, find_reaches, regress
 
 Mask = NDArray[np.bool_]
 
@@ -73,22 +76,19 @@ class Coalitions:
     members
         One mask per set, shape (m, p); row i + m/2 is the complement of row i.
     weights
-        The Shapley kernel of each set, where all sets are there; None for a sample, which follows the kernel
-        already.
+        Of each set in least squares: its Shapley kernel, and of drawn sets that of those it stands for.
+    is_exact
+        Whether every set is there.
     """
 
     members: Mask
-    weights: Floats | None
+    weights: Floats
+    is_exact: bool = True
 
     @property
     def n_players(self) -> int:
         """Number of players p."""
         return self.members.shape[1]
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether every set is there."""
-        return self.weights is not None
 
     def words(self) -> str:
         """One phrase for the record of an explanation."""
@@ -141,15 +141,78 @@ def make_every_coalition(p: int) -> Coalitions:
 
 
 def sample_coalitions(p: int, n: int, rng: np.random.Generator) -> Coalitions:
-    """Draw n/2 sets and their complements: a size from `compute_size_chances`, then any set of that size."""
-    n_pairs = (n + 1) // 2
-    sizes = rng.choice(np.arange(1, p), size=n_pairs, p=compute_size_chances(p))
-    half = np.empty((n_pairs, p), dtype=bool)
-    for some in cut_batches(n_pairs, 24 * p):
-        # The first s players of a random order are any set of s; the argsort of an order gives their places.
-        order = np.argsort(rng.random((some.stop - some.start, p)), axis=1)
-        half[some] = np.argsort(order, axis=1) < sizes[some, None]
-    return Coalitions(np.concatenate([half, ~half]), None)
+    """Draw n/2 different sets of at most half the players, and take their complements.
+
+    How many sets there are of each size goes by the root of the kernel's weight of the size: between the
+    kernel itself, which asks for the smallest sets again and again, and as many of each. Sizes with fewer
+    sets are there as a whole. A set weighs as much as the sets of its size do in the kernel, over how many of
+    them were drawn.
+    """
+    counts = count_by_size(p, (n + 1) // 2)
+    mass = compute_size_chances(p)[: len(counts)]
+    mass[-1] /= 1.0 if p % 2 else 2.0  # both sets of a pair are of half the players
+    half = [draw_distinct(p, size, count, rng) for size, count in enumerate(counts, start=1) if count]
+    weights = [np.full(count, mass[k] / count) for k, count in enumerate(counts) if count]
+    members = np.concatenate(half)
+    return Coalitions(np.concatenate([members, ~members]), np.tile(np.concatenate(weights), 2), False)
+
+
+def count_by_size(p: int, n_pairs: int) -> list[int]:
+    """Return how many pairs of sets of the sizes 1, …, p/2 and their complements are drawn.
+
+    Examples
+    --------
+    >>> count_by_size(6, 20), count_by_size(20, 100)
+    ([6, 8, 6], [18, 13, 11, 10, 9, 9, 8, 8, 8, 6])
+    """
+    half = p // 2
+    there = np.array([comb(p, size, exact=True) for size in range(1, half + 1)], dtype=np.float64)
+    wanted = np.sqrt(compute_size_chances(p)[:half])
+    if p % 2 == 0:  # a set of half the players and its complement are one pair of that size
+        there[-1] /= 2.0
+        wanted[-1] /= np.sqrt(2.0)
+    counts = np.zeros(half)
+    is_open = np.ones(half, dtype=bool)
+    while is_open.any():
+        share = wanted * (n_pairs - counts.sum()) / wanted[is_open].sum()
+        is_full = is_open & (share >= there)
+        if not is_full.any():
+            counts[is_open] = _round_to_sum(share[is_open])
+            break
+        counts[is_full] = there[is_full]
+        is_open &= ~is_full
+    return [int(count) for count in counts]
+
+
+def _round_to_sum(shares: Floats) -> Floats:
+    """Whole numbers next to some shares, which add up to the same sum."""
+    found = np.floor(shares)
+    missing = round(float(shares.sum() - found.sum()))
+    found[np.argsort(found - shares, kind="stable")[:missing]] += 1.0
+    return found
+
+
+def draw_distinct(p: int, size: int, n: int, rng: np.random.Generator) -> Mask:
+    """Draw n different sets of a size; of half the players, no two are complements of each other."""
+    is_half = 2 * size == p
+    there = comb(p, size, exact=True) // (2 if is_half else 1)
+    if there <= max(2 * n, 1000):
+        first = [np.array(chosen) for chosen in islice(combinations(range(p), size), there)]
+        kept = np.sort(rng.permutation(there)[:n])
+        found = np.zeros((n, p), dtype=bool)
+        for row, place in enumerate(kept):
+            found[row, first[place]] = True  # of half the players: with the first of them
+        return found
+    seen = np.empty((0, p), dtype=bool)
+    while len(seen) < n:
+        # The first of a random order are any set; the argsort of an order gives their places.
+        drawn = np.argsort(np.argsort(rng.random((n, p)), axis=1), axis=1) < size
+        if is_half:
+            drawn[~drawn[:, 0]] ^= True
+        both = np.concatenate([seen, drawn])
+        first_places = np.unique(np.packbits(both, axis=1), axis=0, return_index=True)[1]
+        seen = both[np.sort(first_places)][:n]
+    return seen
 
 
 def choose_coalitions(p: int, n_coalitions: str | int, rng: np.random.Generator) -> Coalitions:
@@ -183,16 +246,15 @@ class ShapleyValues:
     stderr: Floats | None  # Monte-Carlo standard errors; None where all sets were used
 
 
-def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: Floats) -> ShapleyValues:
-    """Fit φ to v(S) − v(∅) = Σ_{i∈S} φ_i under Σφ = v(D) − v(∅), for n games at once.
+def shapley_values(
+    coalitions: Coalitions, worth: Floats, empty: Floats, full: Floats, *, is_one_prior: bool = False
+) -> ShapleyValues:
+    """Shapley values of n games at once, from what sets are worth.
 
-    Shapley values are the weighted least-squares fit of a sum to the worth of sets, with the Shapley kernel
-    as weights; sampled sets follow the kernel already and have equal weights.
-
-    With masks z, weights w, A = Σ w z zᵀ and b = Σ w z (v(z) − v(∅)): φ = A⁻¹(b − λ1), with λ such that the
-    sum is right. The standard error of a sample of pairs is that of M·mean(g), where g = ½ Σ z(y − zᵀφ) over
-    the pair and M = A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A the mean of zzᵀ; since M1 = 0, Mg = ½(r_S − r_{S^c})·Mz with
-    the residuals r.
+    Where every set is there, they are the weighted least-squares fit of a sum to the worth of sets, v(S) −
+    v(∅) = Σ_{i∈S} φ_i under Σφ = v(D) − v(∅), with the Shapley kernel as weights: with masks z, weights w, A
+    = Σ w z zᵀ and b = Σ w z (v(z) − v(∅)), φ = A⁻¹(b − λ1), λ such that the sum is right. Of drawn sets they
+    are those of a regression that sees what three players and more do together (`set_regression`).
 
     Parameters
     ----------
@@ -202,6 +264,9 @@ def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: F
         v(S) of each game and set, shape (n, m).
     empty, full
         v(∅) and v(D) of each game, shape (n,).
+    is_one_prior
+        Of drawn sets: whether all games have one prior, so that many of them take hardly longer than one;
+        else players that take part in much have wider priors, game by game.
 
     Examples
     --------
@@ -215,19 +280,32 @@ def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: F
     if p == 1:  # there is no set between none and all
         return ShapleyValues(total[:, None].copy(), None)
     gains = worth - empty[:, None]
-    A, b = _make_normal_equations(coalitions, set_weights(coalitions), gains)
-    fit = SumFit.of(A)
-    values = fit.values(b, total)
+    if coalitions.is_exact:
+        fit = SumFit.of_sets(coalitions)
+        values = fit.values(_sum_masks(coalitions, gains), total)
+        stderr = None
+    else:
+        values, stderr = _regress(coalitions, gains, total, is_one_prior=is_one_prior)
     rounding = (total - values.sum(axis=1)) / p
     values += rounding[:, None]  # the sum is promised to be exact
-    stderr = None if coalitions.is_exact else _compute_standard_errors(coalitions, gains, values, fit.M)
     return ShapleyValues(values, stderr)
+
+
+def _regress(
+    coalitions: Coalitions, gains: Floats, total: Floats, *, is_one_prior: bool
+) -> tuple[Floats, Floats]:
+    """Values of games of drawn sets, and their standard errors."""
+    m = len(coalitions.members) // 2
+    odd = np.vstack([(gains[:, :m] - gains[:, m:]).T / 2.0, total / 2.0])
+    even = (gains[:, :m] + gains[:, m:]).T / 2.0
+    sampled = Sampled.of(coalitions.members[:m], coalitions.weights[:m])
+    some, places = sampled.some(MANY)
+    reaches = None if is_one_prior else find_reaches(some, odd[places], even[places[:-1]])
+    return regress(some, odd[places], reaches)
 
 
 def set_weights(coalitions: Coalitions) -> Floats:
     """Weight of each set in the fit; they add up to 1."""
-    if coalitions.weights is None:
-        return np.full(len(coalitions.members), 1.0 / len(coalitions.members))
     return np.asarray(coalitions.weights / coalitions.weights.sum())
 
 
@@ -248,27 +326,32 @@ class SumFit:
     @classmethod
     def of_sets(cls, coalitions: Coalitions) -> SumFit:
         """Return the fit to the worth of some sets."""
-        return cls.of(_make_normal_equations(coalitions, set_weights(coalitions), None)[0])
+        return cls.of(_make_normal_matrix(coalitions))
 
     def values(self, b: Floats, total: Floats) -> Floats:
         """φ of games, from b = Σ w z (v(z) − v(∅)) of each, shape (…, p), and v(D) − v(∅)."""
         return np.asarray(b @ self.M + total[..., None] * self.share)
 
 
-def _make_normal_equations(
-    coalitions: Coalitions, weights: Floats, gains: Floats | None
-) -> tuple[Floats, Floats]:
-    """Return A, which all games share, and b of each game (of none without gains)."""
+def _make_normal_matrix(coalitions: Coalitions) -> Floats:
+    """Return A = Σ w z zᵀ, which all games share."""
     m, p = coalitions.members.shape
+    weights = set_weights(coalitions)
     A = np.zeros((p, p))
-    b = np.zeros((0 if gains is None else len(gains), p))
     for some in cut_batches(m, 24 * p, 64 * 2**20):
         Z = coalitions.members[some].astype(np.float64)
-        weighted = Z * weights[some, None]
-        A += Z.T @ weighted
-        if gains is not None:
-            b += gains[:, some] @ weighted
-    return A, b
+        A += Z.T @ (Z * weights[some, None])
+    return A
+
+
+def _sum_masks(coalitions: Coalitions, gains: Floats) -> Floats:
+    """Return b = Σ w z (v(z) − v(∅)) of each game, (n, p)."""
+    m, p = coalitions.members.shape
+    weights = set_weights(coalitions)
+    b = np.zeros((len(gains), p))
+    for some in cut_batches(m, 24 * p, 64 * 2**20):
+        b += gains[:, some] @ (coalitions.members[some] * weights[some, None])
+    return b
 
 
 def _inverse(A: Floats) -> Floats:
@@ -279,24 +362,3 @@ def _inverse(A: Floats) -> Floats:
         raise InvalidParameter(
             f"The sampled sets do not tell the {len(A)} features or groups apart: raise n_coalitions."
         ) from error
-
-
-def _compute_standard_errors(coalitions: Coalitions, gains: Floats, values: Floats, M: Floats) -> Floats:
-    """√ of the diagonal of M·Cov(g)·M/n_pairs, each pair's residual as if the pair had not been fitted.
-
-    A pair's share of its own fit is h = zᵀMz/n_pairs, so that its residual without it is r/(1 − h): next to 1
-    for many pairs, and what keeps the error honest for few (MacKinnon and White, Journal of Econometrics 29,
-    1985).
-    """
-    n_pairs = len(coalitions.members) // 2
-    variance = np.zeros_like(values)
-    for some in cut_batches(n_pairs, 24 * coalitions.n_players, 64 * 2**20):
-        other = slice(some.start + n_pairs, some.stop + n_pairs)
-        Z = coalitions.members[some].astype(np.float64)
-        spread = Z @ M
-        own = np.minimum(np.einsum("ij,ij->i", spread, Z) / n_pairs, 1.0 - 1e-6)
-        fitted = values @ Z.T
-        of_set = gains[:, some] - fitted
-        of_rest = gains[:, other] - (values.sum(axis=1, keepdims=True) - fitted)
-        variance += (0.5 * (of_set - of_rest) / (1.0 - own)) ** 2 @ spread**2
-    return np.asarray(np.sqrt(variance) / n_pairs)
