@@ -103,7 +103,7 @@ def test_sampled_values_are_additive_and_exact_for_additive_games():
     )
 
 
-@pytest.mark.parametrize(("d", "n", "n_seeds"), [(13, 400, 20), (13, 60, 60)])
+@pytest.mark.parametrize(("d", "n", "n_seeds"), [(13, 400, 20), (13, 60, 30)])
 def test_coverage_of_the_standard_error(d, n, n_seeds):
     everyone = make_every_coalition(d)
     full = smooth_games(np.ones((1, d), dtype=bool))[:, 0]
