@@ -1,8 +1,8 @@
-"""Shapley values of sampled sets: a regression on what players do alone, and on what more of them do together.
+"""Shapley values of drawn sets: a regression on what players do alone and what more of them do together.
 
 With signs x_i = ±1 (in or out), any game is a sum of products χ_T(x) = Π_{i∈T} x_i. Shapley values only
-depend on the odd part of it, o(S) = ½(v(S) − v(S^c)), and are φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T|. Single players
-are fitted by least squares; products of three, five, … have a prior of independent normal coefficients with
+depend on the odd part of it, o(S) = ½(v(S) − v(S^c)): φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T|. Single players are
+fitted by least squares; products of three, five, … have a prior of independent normal coefficients with
 variances Π_{i∈T} tanh θ_i, whose covariance has the closed form sinh(Σ θ_i x_i x'_i) (but for the single
 players in it): more for players that take part in much. What is left is noise, larger where a set stands for
 less of the Shapley kernel, so that without any prior it is Kernel SHAP. Its size and that of the prior are
@@ -26,7 +26,7 @@ from tellwhy.core.score import Floats
 
 REACHES = (1.0, 3.0, 8.0)  # Σθ: up to about so many players do something together
 NOISES = (1e-3, 0.1, 3.0, 100.0)  # variance of what is left, over that of products
-DOUBT = 4.0  # observations that what single players leave counts for in the scale of what more of them do
+DOUBT = 4.0  # observations that what is left by single players counts for in the scale of the rest
 UNLIKELY = 0.02  # chance of a prior, beside the likeliest, below which it is left out
 FEW = 200  # pairs of sets by which reach and noise are chosen
 MANY = 5120  # pairs that are fitted at once
