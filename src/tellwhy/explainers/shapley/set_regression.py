@@ -8,8 +8,8 @@ players in it): more for players that take part in much. What is left is noise, 
 less of the Shapley kernel, so that without any prior it is Kernel SHAP. Its size and that of the prior are
 those under which what was seen is likeliest. Values come with the standard deviation of what is not known.
 
-Rasmussen, Williams, Gaussian Processes for Machine Learning (2006), chapters 2 and 5; the odd part: Covert and
-Lee, AISTATS (2021).
+Rasmussen, Williams, Gaussian Processes for Machine Learning (2006), chapters 2 and 5; the odd part: Covert
+and Lee, AISTATS (2021).
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class Fit:
         known = np.einsum("mp,mp->p", shared, told)
         variance = self.products.of_values() - known
         variance += np.einsum("ip,ij,jp->p", open_ways, self.inverse, open_ways)
-        # few sets tell the scale roughly (1.96 errors cover what the quantile of Student's distribution does),
-        # and the same sets have chosen the prior
+        # few sets tell the scale roughly (so that 1.96 errors are to be the quantile of Student's law), and the
+        # same sets have chosen the prior
         wider = stdtrit(len(seen) - len(alone), _LEVEL) / ndtri(_LEVEL)
         wider *= np.sqrt(1.0 + len(alone) / len(seen))
         errors = wider * np.sqrt(np.maximum(variance, 0.0) * scale[:, None])
