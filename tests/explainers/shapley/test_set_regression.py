@@ -70,7 +70,7 @@ def test_the_likeliest_prior_is_that_of_the_marginal_likelihood():
         inverse = np.linalg.inv(covariance)
         normal = sampled.signs.T @ inverse @ sampled.signs
         sizes = np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(normal)[1]
-        scale = fit.solve(seen)[2]
+        scale = fit.solve(seen).scale
         np.testing.assert_allclose(fit.unlikeliness(seen), 25 * np.log(scale) + sizes, rtol=1e-8)
 
 

@@ -87,6 +87,8 @@ def test_how_many_coalitions():
     assert len(choose_coalitions(1, "auto", rng).members) == 0
     with pytest.raises(InvalidParameter, match="at least 42"):
         choose_coalitions(20, 30, rng)
+    with pytest.raises(InvalidParameter, match="at most 10240"):
+        choose_coalitions(20, 20_000, rng)
 
 
 def test_sampled_values_are_additive_and_exact_for_additive_games():

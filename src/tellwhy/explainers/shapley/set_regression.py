@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import ndtri, stdtrit
 
@@ -29,7 +31,7 @@ NOISES = (1e-3, 0.1, 3.0, 100.0)  # variance of what is left, over that of produ
 DOUBT = 4.0  # observations that what is left by single players counts for in the scale of the rest
 UNLIKELY = 0.02  # chance of a prior, beside the likeliest, below which it is left out
 FEW = 200  # pairs of sets by which reach and noise are chosen
-MANY = 5120  # pairs that are fitted at once
+MANY = 5120  # pairs that are regressed, at most: time grows with their cube
 LEAST = 0.05  # θ of a player, as a share of the mean
 MOST = 2.0  # θ of a player
 _LEVEL = 0.975
@@ -109,7 +111,7 @@ class Sampled:
     noise: Floats
 
     @classmethod
-    def of(cls, members: Floats, weights: Floats) -> Sampled:
+    def of(cls, members: NDArray[np.bool_], weights: Floats) -> Sampled:
         """Sets of which the complements were scored too, and their weights in the Shapley kernel."""
         signs = np.vstack([np.where(members, 1.0, -1.0), np.ones(members.shape[1])])
         return cls(signs, np.append(weights.mean() / weights, _AT_ENDS))
@@ -119,6 +121,14 @@ class Sampled:
         m = len(self.signs) - 1
         chosen = np.append(spread_evenly(m, min(n, m)), m)
         return Sampled(self.signs[chosen], self.noise[chosen]), chosen
+
+
+class Solved(NamedTuple):
+    """What single players do (p, n), the weights of products (m + 1, n), and the scale of each game (n,)."""
+
+    alone: Floats
+    left: Floats
+    scale: Floats
 
 
 @dataclass(frozen=True)
@@ -152,41 +162,36 @@ class Fit:
         log_size = 2.0 * float(np.log(np.diag(factor[0])).sum() + np.log(np.diag(inner[0])).sum())
         return cls(sampled, products, factor, np.asarray(inverse), spread, log_size, noise)
 
-    def solve(self, seen: Floats) -> tuple[Floats, Floats, Floats]:
-        """What single players do (p, n), the weights of products (m + 1, n), and the scale of each game."""
+    def solve(self, seen: Floats) -> Solved:
+        """Regress games whose odd parts were seen, (m + 1, n)."""
         alone = self.inverse @ (self.spread.T @ seen)
         left = cho_solve(self.factor, seen - self.sampled.signs @ alone, check_finite=False)
         freedom = len(seen) - len(alone)
         plain = seen - self.sampled.signs @ np.linalg.lstsq(self.sampled.signs, seen, rcond=None)[0]
         usual = (plain**2).sum(axis=0) / freedom / (1.0 + self.noise)
         found = np.maximum((seen * left).sum(axis=0), 0.0) + DOUBT * usual
-        return alone, left, np.maximum(found, np.finfo(float).tiny) / (freedom + DOUBT)
+        return Solved(alone, left, np.maximum(found, np.finfo(float).tiny) / (freedom + DOUBT))
 
     def unlikeliness(self, seen: Floats) -> Floats:
         """−2 log likelihood of each game, but for a constant."""
         freedom = len(seen) - len(self.inverse)
-        return np.asarray(freedom * np.log(self.solve(seen)[2]) + self.log_size)
+        return np.asarray(freedom * np.log(self.solve(seen).scale) + self.log_size)
 
     def values(self, seen: Floats) -> tuple[Floats, Floats]:
         """Players' values and their standard deviations, (n, p) each."""
-        alone, left, scale = self.solve(seen)
+        solved = self.solve(seen)
         shared = self.products.with_values(self.sampled.signs)
         told = cho_solve(self.factor, shared, check_finite=False)
         open_ways = 2.0 * np.eye(len(self.inverse)) - self.spread.T @ shared
         known = np.einsum("mp,mp->p", shared, told)
         variance = self.products.of_values() - known
         variance += np.einsum("ip,ij,jp->p", open_ways, self.inverse, open_ways)
-        # few sets tell the scale roughly (so that 1.96 errors are to be the quantile of Student's law), and the
+        # few sets tell the scale roughly, so that 1.96 errors must be the quantile of Student's law; and the
         # same sets have chosen the prior
-        wider = stdtrit(len(seen) - len(alone), _LEVEL) / ndtri(_LEVEL)
-        wider *= np.sqrt(1.0 + len(alone) / len(seen))
-        errors = wider * np.sqrt(np.maximum(variance, 0.0) * scale[:, None])
-        return np.asarray((2.0 * alone + shared.T @ left).T), errors
-
-    def predict(self, seen: Floats, signs: Floats) -> Floats:
-        """The odd part of each game at other sets, (k, n)."""
-        alone, left, _ = self.solve(seen)
-        return np.asarray(signs @ alone + self.products.between(signs, self.sampled.signs) @ left)
+        wider = stdtrit(len(seen) - len(solved.alone), _LEVEL) / ndtri(_LEVEL)
+        wider *= np.sqrt(1.0 + len(solved.alone) / len(seen))
+        errors = wider * np.sqrt(np.maximum(variance, 0.0) * solved.scale[:, None])
+        return np.asarray((2.0 * solved.alone + shared.T @ solved.left).T), errors
 
 
 def find_reaches(sampled: Sampled, seen: Floats, even: Floats) -> Floats:

@@ -235,6 +235,11 @@ def choose_coalitions(p: int, n_coalitions: str | int, rng: np.random.Generator)
             f"n_coalitions={n} is too few for {p} features or groups: at least {2 * p + 2} sets are needed "
             "to tell them apart. Leave it at 'auto', or put columns into groups=…."
         )
+    if n > 2 * MANY:
+        raise InvalidParameter(
+            f"n_coalitions={n} is too many for {p} features or groups: at most {2 * MANY} drawn sets are looked at "
+            "together. Leave it at 'auto', or draw those and average over several random_state."
+        )
     return sample_coalitions(p, n, rng)
 
 
@@ -299,9 +304,8 @@ def _regress(
     odd = np.vstack([(gains[:, :m] - gains[:, m:]).T / 2.0, total / 2.0])
     even = (gains[:, :m] + gains[:, m:]).T / 2.0
     sampled = Sampled.of(coalitions.members[:m], coalitions.weights[:m])
-    some, places = sampled.some(MANY)
-    reaches = None if is_one_prior else find_reaches(some, odd[places], even[places[:-1]])
-    return regress(some, odd[places], reaches)
+    reaches = None if is_one_prior else find_reaches(sampled, odd, even)
+    return regress(sampled, odd, reaches)
 
 
 def set_weights(coalitions: Coalitions) -> Floats:
