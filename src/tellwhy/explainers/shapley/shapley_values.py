@@ -237,8 +237,8 @@ def choose_coalitions(p: int, n_coalitions: str | int, rng: np.random.Generator)
         )
     if n > 2 * MANY:
         raise InvalidParameter(
-            f"n_coalitions={n} is too many for {p} features or groups: at most {2 * MANY} drawn sets are looked at "
-            "together. Leave it at 'auto', or draw those and average over several random_state."
+            f"n_coalitions={n} is too many for {p} features or groups: at most {2 * MANY} drawn sets are "
+            "looked at together. Leave it at 'auto', or draw those and average over several random_state."
         )
     return sample_coalitions(p, n, rng)
 
