@@ -15,6 +15,14 @@ KINDS = {
 }
 
 
+# Where what no input got went, of methods that do not propagate.
+REMAINDERS = {
+    "lime": "is what its local model did not fit",
+    "occlusion": "shows only where several parts are taken away at once",
+    "integrated-gradients": "was lost to the steps of the path",
+}
+
+
 def write_conserved(told: MethodTold) -> str:
     """Whether values add up to the output.
 
@@ -22,6 +30,8 @@ def write_conserved(told: MethodTold) -> str:
     --------
     >>> write_conserved(MethodTold("lrp", "LRP", "attribution", left_over=0.02))
     'Its shares add up to the output within 2 %.'
+    >>> write_conserved(MethodTold("lime", "LIME", "attribution", left_over=0.3))
+    '30 % of the output is what its local model did not fit: its shares tell only the rest.'
     >>> write_conserved(MethodTold("gradient", "Gradient", "sensitivity"))
     'Its values are no shares of the output.'
     """
@@ -31,7 +41,8 @@ def write_conserved(told: MethodTold) -> str:
     words = f"{share:.0f} %" if share >= 1 else "1 %"
     if told.left_over <= CONSERVED:
         return f"Its shares add up to the output within {words}."
-    return f"{words} of the output went to biases and stabilisers: its shares tell only the rest."
+    where = REMAINDERS.get(told.name, "went to biases and stabilisers")
+    return f"{words} of the output {where}: its shares tell only the rest."
 
 
 def write_carried(told: MethodTold) -> str:

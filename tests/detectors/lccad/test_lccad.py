@@ -1,5 +1,7 @@
 """LCCAD: its special cases, what it learns, corrected formulas, bad input."""
 
+import warnings
+
 import numpy as np
 import pytest
 from oracles.graph_oracles import log_partition, potts_sample
@@ -10,7 +12,8 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 from tellwhy.bases import KernelBasis
-from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
+from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged, TellwhyWarning
+from tellwhy.data.generated import latent_classes
 from tellwhy.data.graphs import as_graph, chain, from_edges, grid
 from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD, suggest_lccad
 from tellwhy.detectors.lccad.alternation import Alternation
@@ -449,3 +452,38 @@ def test_no_class_is_split_like_a_chessboard():
     found = suggest_lccad(X, grid((40, 60)), max_classes=3)
     assert found.n_classes == 2
     assert found.candidates[2].criterion == np.inf  # three classes: two of them prefer each other
+
+
+def test_the_paper_s_configuration_sees_the_graph_only_as_printed():
+    """crf, γ so that ‖v‖ = 1, loopy belief propagation: corrected it repeats k-means, as printed it does not."""
+    graph = chain(900)
+    toy = latent_classes(graph, 2.0, random_state=5)
+    found = {}
+    for normalised in (True, False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TellwhyWarning)
+            model = LCCAD(
+                2, 0.5, prior="crf", gamma="auto", inference="lbp", normalised=normalised, random_state=0
+            )
+            found[normalised] = model.fit(toy.X, graph)
+    kmeans = KMeans(2, n_init=10, random_state=0).fit(toy.X).labels_
+    ari = {name: adjusted_rand_score(toy.classes, model.labels_) for name, model in found.items()}
+    assert adjusted_rand_score(kmeans, found[False].labels_) > 0.9
+    assert ari[True] > ari[False] + 0.2
+
+
+def test_the_objective_is_that_of_restrained_costs():
+    """Where nodes are restrained, `objective_` is below the printed formula, and equal to it elsewhere."""
+    X, classes = two_classes(distance=12.0)
+    alone = [20, 21 + int(np.argmax(np.diff(classes[21:]) != 0)) + 10]  # deep inside of their stretches
+    X[alone] += 12.0 / np.sqrt(2) * (1 - 2 * classes[alone])[:, None]
+    model = LCCAD(2, 0.4, n_init=1, random_state=0).fit(X, chain(600))
+    rng = np.random.default_rng(0)
+    fit = Alternation(X - model.middle_, as_graph(chain(600), 600), model.settings(), rng)
+    own = ((X - model.centres_[model.labels_]) ** 2).sum(axis=1)
+    couplings = Couplings(model.couplings_, model.emissions_)
+    likelihood = fit.log_likelihood(model.labels_, couplings)
+    printed = 0.4 * own.sum() + 0.6 * (couplings.squared_norm / 2 - likelihood)
+    balls = Balls(model.centres_ - model.middle_, model.squared_radii_)
+    assert model.objective_ == pytest.approx(fit.objective(model.labels_, balls, couplings, 1.0), rel=1e-6)
+    assert model.objective_ < printed - 40

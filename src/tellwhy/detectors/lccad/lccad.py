@@ -137,9 +137,9 @@ def warn_of_empty_classes(n_used: int, n_classes: int) -> None:
         )
 
 
-def warn_of_emissions(prior: str) -> None:
-    """Say that the paper's model makes little of the graph."""
-    if prior == "crf":
+def warn_of_emissions(prior: str, *, normalised: bool) -> None:
+    """Say that the paper's model makes little of the graph, unless its objective is the printed one."""
+    if prior == "crf" and not normalised:
         warnings.warn(
             "prior='crf' learns linear scores that repeat the classes it starts from, so that the graph adds "
             "little; prior='mrf', the default, finds what is odd beside its neighbours.",
@@ -226,8 +226,8 @@ class LCCAD(SavedModel, BaseEstimator):
         `coupling`).
     prior
         'mrf': p(H | X) depends on the couplings and on one number per class alone. 'crf', the paper's: it
-        also depends on the features, by a linear score for each class. These scores learn to repeat the
-        classes that k-means starts from, and the graph adds little.
+        also depends on the features, by a linear score for each class. Unless the objective is `normalised`,
+        these scores learn to repeat the classes that k-means starts from, and the graph adds little.
     n_init
         Number of starts; the lowest objective is kept.
     init
@@ -247,8 +247,11 @@ class LCCAD(SavedModel, BaseEstimator):
     labels_
         Class of each node, −1 where it is missing.
     objective_
-        What is minimised, for the start that was kept. log p(H | X) is exact on chains and trees. Elsewhere
-        it is the logarithm of the pseudo-likelihood, or approximate with learn='marginals'.
+        What is minimised, for the start that was kept. Where costs of nodes are restrained (below θ = 1,
+        unless `normalised`), no node costs more in one class than in another by above six times the variance
+        of a column: the number is then that of these costs, at most the printed formula's. log p(H | X) is
+        exact on chains and trees. Elsewhere it is the logarithm of the pseudo-likelihood, or approximate with
+        learn='marginals'.
     gap_
         How much lower the cost of other labels could be at most, for the parameters that `labels_` were found
         with: 0 for the best labels, infinite for 'lbp' and 'icm', which cannot tell.
@@ -362,7 +365,7 @@ class LCCAD(SavedModel, BaseEstimator):
         self.scores_ = class_scores(self, alternation.features, rng)
         warn_of_empty_classes(int((best.sizes > 0).sum()), int(self.n_classes))
         warn_of_lonely_nodes(graph)
-        warn_of_emissions(self.prior)
+        warn_of_emissions(self.prior, normalised=self.normalised)
         return self
 
     def predict(self, X: ArrayLike, graph: Any = None) -> NDArray[np.int32]:

@@ -15,7 +15,7 @@ Wherever a rule divides by zero the result is zero: an output to which nothing c
 `RULES` has the rules of layers by name, `RESIDUAL_RULES` those of additions of two activations; a `Handover`
 is a user's own way for certain operations, or for a whole module. Bach et al., PLoS ONE 10 (2015); Montavon
 et al., Pattern Recognition 65 (2017) for w², z+ and z^B; Montavon et al., Springer LNCS 11700 (2019) for
-gamma; Hui, Binder (2018) for batch norm, as given in eq. A.3 of Alber's thesis (2022).
+gamma; Hui, Binder (2018) for batch norm, as given in eq. A.3 of Alber's thesis (2019).
 """
 
 from __future__ import annotations

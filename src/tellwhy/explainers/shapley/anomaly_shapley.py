@@ -269,8 +269,8 @@ class AnomalyShapley(BackgroundExplainer):
 
     A set S of columns is worth v(S): the score that remains when the columns in S keep their values and all
     others go where the score is lowest nearby. A column's value is what it adds to that, averaged over all
-    sets (Shapley, 1953). Let x̂*(S) be the local minimum, reached from y = x, of the score plus what moving
-    costs, e(y) + γ/|S^c| Σ_{i∉S} dist(y_i, x_i), with y_S = x_S. Then v is one of four:
+    sets (Shapley, 1953). Let x̂*(S) be a local minimum, where descent from y = x ends, of the score plus what
+    moving costs, e(y) + γ/|S^c| Σ_{i∉S} dist(y_i, x_i), with y_S = x_S. Then v is one of four:
 
     - "relaxed": v(S) = e(z), where z is x in the columns of S, and elsewhere the mean of x̂*(∅) and of
       x̂*({i}), i ∈ S: only d + 1 minima per row;
@@ -280,8 +280,10 @@ class AnomalyShapley(BackgroundExplainer):
     - "ball": v(S) = min e(y) over |y_i − x_i| ≤ radius·s_i, where moving costs nothing: one minimum per set.
 
     Where sets are sampled, and in what "auto" chooses, minima are sought to a thousandth of the fall of the
-    score, from x̂*(∅) with the columns of S put back (from x where that is no way down). Scores made of
-    quadratic forms have minima in closed form, and z is next to them. For others z may score higher than the
+    score, from x̂*(∅) with the columns of S put back (from x where that is no way down). Of scores
+    made of quadratic forms, a single form has its minimum in closed form; of mixtures Newton steps by the
+    lowest form find one, which now and then is not that which infinitely small steps lead to. z is next to
+    them. For others z may score higher than the
     row itself: `params` say by what share of the fall v is above the minima of those eight sets, on average
     over rows, before ("relaxed_above") and after polishing ("polished_above"), and how many rows needed it.
 

@@ -103,7 +103,7 @@ class Neighbourhood:
     ) -> Minima:
         """Return the local minima of the score around rows, for some sets of free columns."""
         # Descent ends where what is left is small against 1: that must not depend on the score's unit.
-        # Quadratic forms have their minima in closed form.
+        # Quadratic forms are minimised by Newton steps of their own.
         is_scaled = scores.has_gradient and scores.quadratics is None
         return minimise(
             _in_units(scores, self.score_unit) if is_scaled else scores,
