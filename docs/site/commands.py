@@ -22,7 +22,7 @@ def describe_commands() -> str:
     parts = [f"- [`tellwhy {name}`](#tellwhy-{name}): {first_line(each)}" for name, each in listed.items()]
     for name, command in listed.items():
         parts += ["", f"## tellwhy {name}", "", clean(command.help or "")]
-        parts += ["", f"```text\n{usage_of(name, command)}\n```", "", "| | |", "| --- | --- |"]
+        parts += ["", f"```text\n{usage_of(name, command)}\n```", "", "| option | meaning |", "| --- | --- |"]
         parts += [f"| {_names(param)} | {_meaning(param)} |" for param in shown(command)]
     return "\n".join(parts)
 

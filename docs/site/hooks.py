@@ -5,6 +5,7 @@ A page in `docs/` holds a comment where something is filled in: `<!-- commands -
 benchmarks, the examples) are listed in `FILES`.
 """
 
+import html
 import re
 import sys
 from pathlib import Path
@@ -30,8 +31,10 @@ FILES = {
     "docs/README.md": "index.md",
     "examples/gallery/README.md": "gallery/index.md",
 }
+BACKSLASH_BAR = "\\|"
 SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s:#]+)(#[^)\s]*)?\)")
+BAR = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")  # a bar inside code inside a table
 FILLED = re.compile(r"<!-- (commands|methods|names of (\S+)) -->")
 
 
@@ -62,7 +65,7 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(text: str, page: Any, **_: Any) -> str:
     """Fill in what is made from the package, and turn links to files of the repository into links to pages."""
     path = page.file.src_uri
-    filled = FILLED.sub(_fill, text)
+    filled = BAR.sub(_write_bar, FILLED.sub(_fill, text))
     return LINK.sub(lambda link: _turn(link, path), filled)
 
 
@@ -83,6 +86,11 @@ def _fill(mark: re.Match[str]) -> str:
     if mark[1] == "methods":
         return names.list_methods()
     return names.describe_names(mark[2])
+
+
+def _write_bar(code: re.Match[str]) -> str:
+    """Code with a bar that no table takes for its own."""
+    return f"<code>{html.escape(code[1].replace(BACKSLASH_BAR, '|')).replace('|', '&#124;')}</code>"
 
 
 def _turn(link: re.Match[str], page: str) -> str:
