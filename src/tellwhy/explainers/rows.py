@@ -235,6 +235,8 @@ def group_numbers(groups: Groups, n_columns: int, names: Sequence[str] | None) -
     >>> group_numbers([7, 7, 5], 3, None)
     array([1, 1, 0])
     """
+    if isinstance(groups, np.ndarray) and groups.ndim > 1:  # of pictures: one number for each cell
+        groups = groups.ravel()
     # one number per column; in a list of as many lists each item has an axis of its own
     if len(groups) == n_columns and all(np.ndim(item) == 0 for item in groups):
         return np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
@@ -271,3 +273,40 @@ def find_position(column: Any, n_columns: int, names: Sequence[str] | None, numb
             f"groups[{number}] holds {column!r}; expected a name or a number below {n_columns}."
         )
     return int(column)
+
+
+@dataclass(frozen=True)
+class Players:
+    """Groups of the user's columns; those of which the score sees no column take no part.
+
+    `of_column[t]` is the player that score column t belongs to; `group[c]` is the group of the user's column
+    c, and `playing` lists the groups that play, in the order of the players.
+    """
+
+    of_column: Integers
+    group: Integers
+    playing: Integers
+
+    @property
+    def n(self) -> int:
+        """How many take part."""
+        return len(self.playing)
+
+    def group_values(self, values: Floats) -> Floats:
+        """Values per group from values per player: 0 for a group that takes no part."""
+        found = np.zeros((len(values), int(self.group.max()) + 1))
+        found[:, self.playing] = values
+        return found
+
+    def per_column(self, values: Floats) -> Floats:
+        """Values per user's column: a group's value in equal parts."""
+        sizes = np.bincount(self.group)
+        return np.asarray((self.group_values(values) / sizes)[:, self.group])
+
+
+def find_players(rows: Rows, groups: Groups | None, names: Sequence[str] | None) -> Players:
+    """Return the players among some rows: one per user's column, or one per group of them."""
+    group = np.arange(rows.n_owners) if groups is None else group_numbers(groups, rows.n_owners, names)
+    # Groups none of whose columns the score sees, such as dropped ones, get no player and the value 0.
+    playing, of_column = np.unique(group[rows.owner], return_inverse=True)
+    return Players(of_column.reshape(-1), group, playing)

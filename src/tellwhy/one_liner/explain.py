@@ -14,6 +14,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.old_names import takes_old_names
+from tellwhy.core.optional import require
 from tellwhy.core.params import generator, one_of, simplify_name, validate_value
 from tellwhy.core.progress import shown
 from tellwhy.core.registry import Card, cards, find_explainer, list_explainers
@@ -152,6 +153,8 @@ def explain(
             chosen = find_explainer("LatentClassDTD")
         if is_network(model) and (chosen is None or _take_networks(chosen)):
             card = chosen or _find_network_card(rule)
+            if networks.takes_flat_rows(card, question.X):
+                return _explain_joined(card, question)
             return _explain_network(card, question, is_auto=chosen is None)
         if chosen is not None and (chosen.role != "explainer" or chosen.family == "surrogate"):
             return _explain_model(chosen, question)
@@ -305,6 +308,22 @@ def _explain_network(card: Card, question: _Question, *, is_auto: bool) -> Expla
     if is_auto:
         said["chosen"] = _tell_rule(question.rule)
     return networks.add_words(explanation, said, network.words)
+
+
+def _explain_joined(card: Card, question: _Question) -> Any:
+    """Explain a network of several inputs by a method of tables: all inputs stand side by side."""
+    require("torch", "explaining a network")
+    from tellwhy.scoring.joined_inputs import Joined
+
+    joined = Joined.of(question.model, question.X)
+    params = dict(question.params)
+    if "groups" in params:
+        params["groups"] = joined.join_groups(params["groups"])
+    background = question.background
+    if background is not None:
+        background = joined.flatten_like(background, "background")
+    flat = replace(question, model=joined.network, X=joined.flat, background=background, params=params)
+    return joined.split(_explain_network(card, flat, is_auto=False))
 
 
 def _show_network_rows(card: Card, explainer: Any, question: _Question) -> None:

@@ -309,16 +309,16 @@ def read(
     found = _ask_network(model, _convert_to_floats(model, X), asked)
     if chosen.role != "explainer" or chosen.name == _OF_PARTS:
         return Network(found.model, found.target, found.words, found.is_error), dict(params)
-    if isinstance(X, (tuple, dict)):
-        raise InvalidInput(
-            f"{chosen.name} takes one array of rows, and X holds {len(X)} inputs. IntegratedGradients, LRP "
-            "and the other methods of networks take several."
-        )
     own = {name: params[name] for name in ("batch_size", "device") if name in params}
     score = NetworkOutput(found.model, found.target, **own)
     score.has_levels = has_parts(model, X)
     left = {name: value for name, value in params.items() if name not in own}
     return Network(score, None, found.words, found.is_error), left
+
+
+def takes_flat_rows(card: Card, X: Any) -> bool:
+    """Whether several inputs are put side by side for a method that explains one array of rows."""
+    return isinstance(X, (tuple, dict)) and card.role == "explainer" and card.name != _OF_PARTS
 
 
 def _ask_network(model: Any, X: Any, asked: Asked) -> Any:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.explainers import Occlusion
 from tellwhy.scoring import FunctionScore, NetworkOutput
 
@@ -96,3 +97,29 @@ def test_an_explanation_with_a_given_baseline_can_be_saved(tmp_path):
     found = Occlusion(SCORE, patch_size=(2, 3), baseline=np.ones((3, 7, 9))).explain(PICTURES)
     found.save(tmp_path / "e")
     np.testing.assert_array_equal(Explanation.load(tmp_path / "e").values, found.values)
+
+
+def test_groups_are_replaced_together():
+    rng = np.random.default_rng(0)
+    rows, background = rng.normal(size=(3, 4)), rng.normal(size=(10, 4))
+
+    def product(X):
+        return X[:, 0] * X[:, 2] + X[:, 1] + X[:, 3]
+
+    found = Occlusion(product, groups=[[0, 2], [1]]).fit(background).explain(rows)
+    for columns, group in (([0, 2], 0), ([1], 1), ([3], 2)):
+        fallen = np.zeros(3)
+        for other in background:
+            changed = rows.copy()
+            changed[:, columns] = other[columns]
+            fallen += (product(rows) - product(changed)) / 10
+        np.testing.assert_allclose(found.extras["group_values"][:, group], fallen, atol=1e-12)
+        np.testing.assert_allclose(found.values[:, columns].sum(axis=1), fallen, atol=1e-12)
+    with pytest.raises(InvalidParameter, match="Leave either out"):
+        Occlusion(product, groups=[[0, 2]], patch_size=2).fit(background).explain(rows)
+
+
+def test_groups_of_pictures_are_masks():
+    score = FunctionScore(lambda X: X[:, 0, 0] * X[:, 0, 1] + X[:, 1, 1], feature_shape=(2, 2))
+    found = Occlusion(score, groups=np.array([[0, 0], [1, 2]]), baseline=0.0).explain(np.full((1, 2, 2), 3.0))
+    np.testing.assert_array_equal(found.values, [[[4.5, 4.5], [0.0, 3.0]]])

@@ -17,9 +17,10 @@ from tellwhy.counterfactuals.minimise import Minima, minimise
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.detectors import KernelDensity
 from tellwhy.explainers import AnomalyShapley
+from tellwhy.explainers.rows import Players
 from tellwhy.explainers.shapley import anomaly_shapley, neighbourhood
 from tellwhy.explainers.shapley.neighbourhood import Neighbourhood, choose_gamma_by_injection
-from tellwhy.explainers.shapley.shapley_values import Players, make_every_coalition
+from tellwhy.explainers.shapley.shapley_values import make_every_coalition
 from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, as_score
 
 RNG = np.random.default_rng(0)

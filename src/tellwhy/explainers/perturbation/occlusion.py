@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellwhy.core.arrays import list_columns
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, none, one_of, seed
 from tellwhy.core.progress import track
@@ -21,7 +22,16 @@ from tellwhy.core.running import cut_batches, track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.pieces import find_spatial_axes
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Rows, average_rows, read_replacement_row
+from tellwhy.explainers.rows import (
+    BATCH_PARAMETERS,
+    Attribution,
+    Groups,
+    Rows,
+    average_rows,
+    find_players,
+    groups_rule,
+    read_replacement_row,
+)
 from tellwhy.scoring import NetworkOutput
 from tellwhy.scoring.function_scores import FlatScore
 
@@ -268,6 +278,10 @@ class Occlusion(BackgroundExplainer):
         Axes of one input that the patch moves along, all others being covered as a whole: (0,) with
         patch_size=1 takes one channel of (channels, time) at a time. By default the two axes of a picture, or
         the one of a sequence.
+    groups
+        Columns or cells that are replaced together: lists of columns, by number or name, or one group number
+        for each. What the score falls by is shared evenly by a group's columns;
+        `extras["group_values"]` has it as a whole.
     baseline
         What comes into the place of a column or a patch: values of "background" rows, a number, or an array
         like one input. The latter two need no `fit`, and the base value is then the score of the baseline.
@@ -298,8 +312,10 @@ class Occlusion(BackgroundExplainer):
     """
 
     calls_in_batches = True
+    names_: Sequence[str] | None = None  # of the columns; a given baseline needs no `fit`, which would set it
     _parameters: ClassVar[dict[str, Rules]] = {
         **WINDOW_PARAMETERS,
+        "groups": groups_rule,
         "baseline": baseline_rule,
         "max_background": integer(1),
         "random_state": seed,
@@ -313,6 +329,7 @@ class Occlusion(BackgroundExplainer):
         patch_size: Sizes = None,
         stride: Sizes = None,
         axes: Sequence[int] | None = None,
+        groups: Groups | None = None,
         baseline: ArrayLike | str = "background",
         max_background: int = 32,
         random_state: Seed = 0,
@@ -325,6 +342,7 @@ class Occlusion(BackgroundExplainer):
         self.patch_size = patch_size
         self.stride = stride
         self.axes = axes
+        self.groups = groups
         self.baseline = baseline
         self.max_background = max_background
         self.random_state = random_state
@@ -336,6 +354,7 @@ class Occlusion(BackgroundExplainer):
 
     def _fit(self, X: ArrayLike) -> None:
         """Draw the background rows."""
+        self.names_ = self.score.feature_names or list_columns(X)
         everyone = self.rows(X).X
         chosen = generator(self.random_state).permutation(len(everyone))[: self.max_background]
         # in their own order: the same rows give the same sums, whatever order they were drawn in
@@ -344,9 +363,15 @@ class Occlusion(BackgroundExplainer):
     def _attribute(self, rows: Rows) -> Attribution:
         if self.needs_rows:
             self._check_fitted("background_")
-        if self.patch_size is None and self.stride is None and self.axes is None and self.needs_rows:
-            return self._by_column(rows)
-        return self._move_window(rows)
+        is_plain = self.patch_size is None and self.stride is None and self.axes is None
+        if self.groups is not None:
+            if not is_plain:
+                raise InvalidParameter(
+                    "groups=… says what is replaced together, and so do patch_size, stride and axes. Leave "
+                    "either out."
+                )
+            return self._by_group(rows)
+        return self._by_column(rows) if is_plain and self.needs_rows else self._move_window(rows)
 
     def _move_window(self, rows: Rows) -> Attribution:
         """Move the patch over every row."""
@@ -372,25 +397,49 @@ class Occlusion(BackgroundExplainer):
             )
         return Attribution(values, scores, base, params=describe_baseline(self.baseline))
 
+    def _by_group(self, rows: Rows) -> Attribution:
+        """Replace the columns of one group after the other."""
+        fills = (
+            self.background_
+            if self.needs_rows
+            else read_replacement_row("Occlusion", self.baseline, rows.input_shape)[None]
+        )
+        players = find_players(rows, self.groups, self.names_ or self.score.feature_names)
+        scores = rows.scores()
+        fallen = np.empty((len(rows.X), players.n))
+        for batch in track_batches(len(rows.X), 8 * rows.X.shape[1] * len(fills), "explaining by occlusion"):
+            for player in range(players.n):
+                replaced = _replace(rows, batch, players.of_column == player, fills)
+                fallen[batch, player] = scores[batch] - replaced
+        return Attribution(
+            players.per_column(fallen),
+            scores,
+            average_rows(rows, fills),
+            extras={"group_values": players.group_values(fallen)},
+            params={"groups": players.group.tolist(), **describe_baseline(self.baseline)},
+            per_owner=True,
+        )
+
     def _by_column(self, rows: Rows) -> Attribution:
         scores = rows.scores()
         values = np.empty((len(rows.X), rows.n_owners))
         bytes_per_row = 8 * rows.X.shape[1] * len(self.background_)
         for batch in track_batches(len(rows.X), bytes_per_row, "explaining by occlusion"):
             for column in range(rows.n_owners):
-                occluded = self._replaced(rows, batch, rows.owner == column)
+                occluded = _replace(rows, batch, rows.owner == column, self.background_)
                 values[batch, column] = scores[batch] - occluded
         base = average_rows(rows, self.background_)
         return Attribution(values, scores, base, per_owner=True)
 
-    def _replaced(self, rows: Rows, batch: slice, columns: NDArray[np.bool_]) -> Floats:
-        """Return the mean score of each row with some columns taken from each background row."""
-        X = rows.X[batch]
-        own = tuple(each[batch] for each in rows.without)
-        if not columns.any():  # the user's column has no part in the score: an encoder dropped it
-            return np.asarray(rows.score.value(X, *own))
-        many = np.repeat(X[:, None, :], len(self.background_), axis=1)
-        many[:, :, columns] = self.background_[None, :, columns]
-        repeated = tuple(np.repeat(each, len(self.background_)) for each in own)
-        found = rows.score.value(many.reshape(-1, X.shape[1]), *repeated)
-        return np.asarray(found.reshape(len(X), -1).mean(axis=1))
+
+def _replace(rows: Rows, batch: slice, columns: NDArray[np.bool_], fills: Floats) -> Floats:
+    """Return the mean score of some rows with some columns taken from each fill."""
+    X = rows.X[batch]
+    own = tuple(each[batch] for each in rows.without)
+    if not columns.any():  # the user's column has no part in the score: an encoder dropped it
+        return np.asarray(rows.score.value(X, *own))
+    many = np.repeat(X[:, None, :], len(fills), axis=1)
+    many[:, :, columns] = fills[None, :, columns]
+    repeated = tuple(np.repeat(each, len(fills)) for each in own)
+    found = rows.score.value(many.reshape(-1, X.shape[1]), *repeated)
+    return np.asarray(found.reshape(len(X), -1).mean(axis=1))

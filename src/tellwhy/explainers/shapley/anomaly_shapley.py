@@ -28,7 +28,15 @@ from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.minimise import Distance, Minima, count_problem_bytes
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer, Condition
-from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Groups, Rows, groups_rule
+from tellwhy.explainers.rows import (
+    BATCH_PARAMETERS,
+    Attribution,
+    Groups,
+    Players,
+    Rows,
+    find_players,
+    groups_rule,
+)
 from tellwhy.explainers.shapley.neighbourhood import (
     DEFAULT,
     DISTANCES,
@@ -42,9 +50,7 @@ from tellwhy.explainers.shapley.neighbourhood import (
 )
 from tellwhy.explainers.shapley.shapley_values import (
     Coalitions,
-    Players,
     choose_coalitions,
-    find_players,
     shapley_values,
 )
 from tellwhy.optimise.arrays import (

@@ -23,14 +23,20 @@ from tellwhy.core.running import cut_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.base import BackgroundExplainer
-from tellwhy.explainers.rows import BATCH_PARAMETERS, Attribution, Groups, Rows, groups_rule
+from tellwhy.explainers.rows import (
+    BATCH_PARAMETERS,
+    Attribution,
+    Groups,
+    Players,
+    Rows,
+    find_players,
+    groups_rule,
+)
 from tellwhy.explainers.shapley.shapley_values import (
     Coalitions,
     Mask,
-    Players,
     ShapleyValues,
     choose_coalitions,
-    find_players,
 )
 from tellwhy.scoring.moved_columns import find_column_units
 from tellwhy.scoring.reference_rows import some_rows

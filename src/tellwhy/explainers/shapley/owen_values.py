@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
 from tellwhy.core.score import Floats
-from tellwhy.explainers.rows import BATCH_PARAMETERS, Rows, find_position
+from tellwhy.explainers.rows import BATCH_PARAMETERS, Players, Rows, find_position
 from tellwhy.explainers.shapley.kernel_shap import KernelShap, Outcome, rows_rule
-from tellwhy.explainers.shapley.shapley_values import Mask, Players, ShapleyValues
+from tellwhy.explainers.shapley.shapley_values import Mask, ShapleyValues
 
 MOST_SETS = 4096  # that all orders may need, without drawing some of them
 N_ORDERS = 64  # drawn at most by "auto", in pairs of an order and its reverse
