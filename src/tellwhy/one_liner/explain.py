@@ -315,7 +315,8 @@ def _explain_joined(card: Card, question: _Question) -> Any:
     require("torch", "explaining a network")
     from tellwhy.scoring.joined_inputs import Joined
 
-    joined = Joined.of(question.model, question.X)
+    network: Any = question.model
+    joined = Joined.of(network, question.X)
     params = dict(question.params)
     if "groups" in params:
         params["groups"] = joined.join_groups(params["groups"])
