@@ -10,7 +10,7 @@ from torch import nn
 from zoo.networks import UNet
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnsupportedModel
-from tellwhy.explainers import LRP, Gradient, SmoothGrad
+from tellwhy.explainers import LRP, DeepLift, Gradient, SmoothGrad
 
 LOADING = """
 import sys
@@ -91,6 +91,15 @@ def test_several_inputs_tokens_attention_and_recurrence(tmp_path):
     found = loaded(explainer, tmp_path, tuple(t[:2] for t in rows))(*rows)
     for values, explanation in zip(found["values"], explainer.explain(rows), strict=True):
         np.testing.assert_allclose(values, explanation.values, rtol=1e-9, atol=1e-12)
+
+
+def test_differences_to_a_reference(tmp_path):
+    explainer = DeepLift(Blocks().eval().double(), target=1, baseline=0.5)
+    x = torch.randn(4, 2, 6, 6, dtype=torch.float64)
+    found = loaded(explainer, tmp_path, x[:2])(x)
+    wanted = explainer.explain(x)
+    np.testing.assert_allclose(found["values"], wanted.values, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found["base"], wanted.base_values, rtol=1e-12)
 
 
 @pytest.mark.parametrize("explainer", [Gradient, LRP])

@@ -86,7 +86,6 @@ class NetworkExplainer(TakesOldNames, ABC):
     """
 
     kind: ClassVar[str] = "attribution"
-    shares_forward: ClassVar[bool] = True  # whether one forward pass on the rows is all it needs
     random_state: Any = 0  # of the methods that draw random numbers
     _parameters: ClassVar[dict[str, Rules]] = NETWORK_PARAMETERS
 
@@ -158,7 +157,7 @@ class NetworkExplainer(TakesOldNames, ABC):
         """Write prediction and explanation as a program that PyTorch runs without this package.
 
         `torch.export.load(path).module()(x)` then gives a dict of tensors: "prediction", "values", "scores"
-        and "outputs", for any number of rows like X. The weights are in the file.
+        and "outputs", for any number of rows like X; of DeepLift "base" as well. The weights are in the file.
 
         Parameters
         ----------

@@ -307,8 +307,8 @@ def _base(forward: Forward, target: CheckedTarget, chosen: Tensor) -> Tensor | N
         return None
     outputs = forward.compared[1]
     if callable(target):
-        return pick_scores(outputs, target).expand(len(chosen))
-    return pick_scores(outputs.expand(len(chosen), *outputs.shape[1:]), chosen)
+        return pick_scores(outputs, target).expand(chosen.shape)
+    return pick_scores(outputs.expand(chosen.shape[0], *outputs.shape[1:]), chosen)
 
 
 def batches(rows: Inputs, size: int, label: str) -> Iterator[tuple[Inputs, slice]]:

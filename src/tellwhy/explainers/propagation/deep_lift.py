@@ -39,8 +39,6 @@ _baseline_rule = Rule(
 class _FromReferences(NetworkExplainer):
     """Base of the methods that compare rows with references: what these score is the base value."""
 
-    shares_forward = False
-
     @abstractmethod
     def _find_references(self, rows: Inputs) -> tuple[Tensor, ...]:
         """Return the references that all rows are compared with, (k, *shape) of each input."""

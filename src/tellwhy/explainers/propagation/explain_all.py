@@ -80,7 +80,7 @@ def _groups(explainers: list[Any]) -> list[_Group]:
     """Explainers that can share a forward pass."""
     groups: list[_Group] = []
     for k, explainer in enumerate(explainers):
-        if not isinstance(explainer, NetworkExplainer) or not explainer.shares_forward:
+        if not isinstance(explainer, NetworkExplainer) or not explainer.goes_down_only:
             groups.append(_Group(None, frozenset(), [k]))
             continue
         key = (id(explainer.model), str(explainer.device), explainer.rows_at_once)

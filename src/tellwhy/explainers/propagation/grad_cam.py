@@ -55,7 +55,6 @@ class GradCAM(NetworkExplainer):
     """
 
     kind = "signal"
-    shares_forward = False
     _parameters: ClassVar[dict[str, Rules]] = {
         **NETWORK_PARAMETERS,
         "layer": (none, instance_of(str, words="a module's name")),

@@ -101,7 +101,6 @@ class SmoothGrad(NetworkExplainer):
     """
 
     kind = "sensitivity"
-    shares_forward = False
     _parameters: ClassVar[dict[str, Rules]] = {
         **NETWORK_PARAMETERS,
         "n_samples": integer(1),

@@ -139,7 +139,8 @@ class Explaining(Module):
     """Prediction and explanation of rows, as the graph of a program gives them.
 
     Returns a dict: "prediction", what the network gives; "values", shaped like the input (of several inputs
-    a list, in their order); "scores", the explained number of each row; "outputs", which output that is.
+    a list, in their order); "scores", the explained number of each row; "outputs", which output that is;
+    and "base", that number of the reference, where rows are compared with one.
     """
 
     def __init__(self, graph: Module, n_inputs: int):
@@ -150,8 +151,10 @@ class Explaining(Module):
     def forward(self, *inputs: Tensor) -> dict[str, Any]:
         """Prediction and explanation of some rows."""
         found = self.steps(*inputs)
-        values = found[1] if self.n_inputs == 1 else list(found[1 : 1 + self.n_inputs])
-        return {"prediction": found[0], "values": values, "scores": found[-2], "outputs": found[-1]}
+        n = self.n_inputs
+        values = found[1] if n == 1 else list(found[1 : 1 + n])
+        named = zip(("scores", "outputs", "base"), found[1 + n :], strict=False)
+        return {"prediction": found[0], "values": values, **dict(named)}
 
 
 def export(explainer: NetworkExplainer, path: str | Path, X: Any) -> Path:
@@ -203,10 +206,10 @@ def graphs(explainer: NetworkExplainer, X: Any) -> dict[str, Graph]:
 
 def _checked(explainer: NetworkExplainer, rows: Inputs) -> Any:
     """The target, one for all rows; refuse explainers that do more than go down."""
-    if not (explainer.shares_forward and explainer.goes_down_only):
+    if not explainer.goes_down_only:
         raise InvalidInput(
             f"{type(explainer).__name__} looks at other rows than those it explains, and cannot be exported. "
-            "Gradient, InputTimesGradient and LRP can."
+            "Gradient, InputTimesGradient, LRP and DeepLift can."
         )
     wanted = check_target(explainer.target, len(rows))
     if isinstance(wanted, np.ndarray):

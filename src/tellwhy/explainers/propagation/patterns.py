@@ -209,7 +209,6 @@ class PatternNet(NetworkExplainer):
     """
 
     kind = "signal"
-    shares_forward = False
     _parameters: ClassVar[dict[str, Rules]] = {**NETWORK_PARAMETERS, "pattern": one_of(*KINDS)}
     patterns_: dict[str, Tensor] | None = None
 

@@ -95,7 +95,7 @@ def _fits(x: Tensor, reference: Tensor) -> bool:
     """Whether a reference, which may stand for all rows, has a value for each element of x."""
     if x.ndim != reference.ndim:
         return False
-    return all(b in (a, 1) for a, b in zip(x.shape, reference.shape, strict=True))
+    return all(b in (1, a) for a, b in zip(x.shape, reference.shape, strict=True))
 
 
 @dataclass(kw_only=True)

@@ -332,7 +332,7 @@ class Method:
     def forward_choices(self) -> frozenset[object]:
         """What the forward pass has to know: methods with the same choices share one."""
         if not self.follows_rules:
-            return frozenset([self.carries])
+            return frozenset([self.references or self.carries])
         named = tuple(sorted(self.operations.items()))
         return frozenset([(self.batch_norm, named, self.attention, self.gates, self.own)])
 
