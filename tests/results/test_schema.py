@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellwhy.results.result import Anomaly, Notice, Part, Reason, Result
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import Anomaly, Part, Reason, Result
 from tellwhy.results.schema import from_plain, make_json_schema, to_plain
 from tellwhy.results.store import load_result, save_result
 from tellwhy.storage.documents import Misfit

@@ -12,7 +12,8 @@ from zoo.anomalies import moved, odd_row
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.results.evidence import Agreement, Detection, Evidence
-from tellwhy.results.result import Anomaly, Group, Reason, Result, Typical, written
+from tellwhy.results.notice import written
+from tellwhy.results.result import Anomaly, Group, Reason, Result, Typical
 
 NUMBERS = ("TSH", "T3", "TT4", "T4U", "FTI", "age")
 COLUMNS = (*NUMBERS, "sex", "on thyroxine", "referral source", "measured")

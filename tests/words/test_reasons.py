@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Notice, Part, Reason
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Part, Reason
 from tellwhy.results.schema import from_plain, to_plain
 from tellwhy.results.store import convert_anomaly_2
 from tellwhy.words import tell
@@ -281,6 +282,111 @@ HEADLINES = [
     Headline(0, RULE, is_written=True, more=[SAID[-1]]),
 ]
 
+READING_SAID = [
+    *(Notice("separated_by", {"sign": sign}) for sign in (";", "\t", "~")),
+    Notice("decimal_comma", {"example": "1,5"}),
+    Notice("no_header"),
+    Notice("names_are_numbers", {"names": ["1.5", "2.5"]}),
+    Notice("unnamed_columns", {"n": 1, "places": [3]}),
+    Notice("unnamed_columns", {"n": 7, "places": [1, 2, 3, 4, 5]}),
+    Notice("blank_lines"),
+    Notice("read_as", {"encoding": "utf-16"}),
+    Notice("not_utf8", {"line": 3, "encoding": "Windows-1252"}),
+    Notice("mixed_encodings", {"n": 1, "example": "Zürich"}),
+    Notice("mixed_encodings", {"n": 3000, "example": "Zürich", "files": ["a.csv", "b.csv"]}),
+    Notice("numbers_for_people", {"column": "amount", "example": "1.234,5 is 1234.5"}),
+    Notice("unknown_zone", {"column": "when", "zone": "Mars/Phobos"}),
+    Notice("one_sheet", {"sheet": "first", "others": ["second", "third"]}),
+    Notice("rows_of_list", {"n": 1200, "list": "result.items"}),
+    Notice("names_hold_columns"),
+    Notice("names_hold_rows", {"column": "name"}),
+    Notice("features_are_rows"),
+    Notice("rows_of_query", {"query": "SELECT * FROM orders"}),
+    Notice("files_joined", {"n_rows": 5, "n_files": 2, "first": [["a.csv", 2], ["b.csv", 3]]}),
+    Notice("files_joined", {"n_rows": 9000, "n_files": 4, "first": [["a.csv", 2]]}),
+    Notice("array_of_other_shape", {"name": "note", "shape": [3], "grid": [4, 5]}),
+    Notice("array_of_no_numbers", {"name": "note", "type": "<U3"}),
+    Notice("read_so", {"column": "price", "as": "money in $", "kind": "number"}),
+    Notice("read_so", {"column": "price", "as": "numbers, 1,5", "kind": "number", "unread": [1, "'ask'"]}),
+    Notice("read_so", {"column": "due", "as": "dates, day first", "kind": "date", "unread": [12, "'?'"]}),
+    Notice("read_so", {"column": "g", "as": "weights in g", "kind": "number", "converted": [1, "'1 kg'"]}),
+    Notice("used_as_categories", {"column": "status", "as": "HTTP status codes"}),
+    Notice("mixed_signs", {"column": "paid", "as": "amounts in $, €", "kind": "category"}),
+    Notice("mixed_signs", {"column": "paid", "as": "amounts in $, €", "kind": "text"}),
+    *(Notice("not_read_so", {"column": "age", "n": n, "kind": "number"}) for n in (1, 2)),
+    Notice("left_out", {"columns": ["id"], "n": 1, "reason": "every row has the same value"}),
+    Notice("left_out", {"columns": list("abcdefg"), "n": 12, "reason": "every row has the same value"}),
+    Notice("varies_only_here", {"columns": ["level"]}),
+    Notice("rows_with_gaps", {"n_rows": 1, "counts": {"a": 1}, "n_more": 0, "more_cells": 0}),
+    *(
+        Notice("gaps_filled", {"kind": kind, "counts": {"a": 2, "b": 1}, "n_more": n, "more_cells": 2 * n})
+        for kind, n in (("number", 0), ("boolean", 1), ("date", 2), ("category", 0))
+    ),
+    Notice(
+        "gaps_filled", {"kind": "date", "counts": {"a": 2}, "n_more": 0, "more_cells": 0, "where": "scored"}
+    ),
+    Notice("hour_compared", {"column": "at", "orders": "the order of rows"}),
+    *(Notice("other_dates", {"column": "at", "n": n, "side": "later"}) for n in (1, 2)),
+    Notice("later_dates", {"column": "at"}),
+    *(Notice("new_since_fitted", {"columns": [["city", "2 new"]], "n": n}) for n in (1, 2, 3)),
+    Notice("learned_from_sample", {"n": 5000, "of": 20_000}),
+    Notice("compared_in_segments", {"n": 4, "columns": ["team", "site"]}),
+    *(Notice("small_segments", {"n": n, "few": 50}) for n in (1, 2)),
+    *(Notice("no_segment", {"n": n, "column": "team"}) for n in (1, 2)),
+    Notice("texts_by_oddness", {"column": "review", "by": "words and letters"}),
+    Notice("put_in_order", {"column": "at"}),
+    *(Notice("same_times", {"column": "at", "n": n}) for n in (1, 2)),
+    *(Notice("gaps_in_time", {"column": "at", "n": n, "first": "03:10", "last": "05:20"}) for n in (1, 2)),
+    Notice("summer_time", {"rule": "Europe"}),
+    Notice("same_season", {"season": "hour of the day", "columns": ["load", "flow"]}),
+    Notice("no_numbers", {"columns": ["name"]}),
+    Notice("averaged"),
+    *(Notice("readings_filled", {"n": n}) for n in (1, 2)),
+    *(Notice("never_changes", {"columns": ["valve"], "where": where}) for where in ("", " in the reference")),
+    *(Notice("nodes_left_out", {"n": n}) for n in (1, 2)),
+    Notice("piece_left_out", {"name": "a.csv", "why": "It is empty."}),
+    *(Notice(kind, {"n": n}) for kind in ("more_left_out", "held_back_in_all") for n in (1, 2000)),
+    Notice("scores_in_parts", {"n": 5_000_000}),
+    *(Notice("trained_on", {"n": 900, "n_held": n}) for n in (0, 100)),
+    Notice("judged_out_of_fold", {"n": 1200}),
+    *(Notice("labels_alone", {"n": n}) for n in (1, 2)),
+    *(Notice("texts_left_out", {"n": n, "has_labels": n > 1}) for n in (1, 2)),
+    *(
+        Notice("texts_shown", {"n": 50, "n_shown": shown, "n_wrong": n})
+        for shown, n in ((50, 3), (20, 0), (20, 20), (20, 3))
+    ),
+    Notice("fewer_coalitions", {"methods": ["AnomalyShapley", "KernelShap"], "n": 256}),
+    Notice("none_measured"),
+    Notice("trust_none"),
+    Notice("trust_best", {"method": "OneClassDTD", "mrr": 0.9, "others": []}),
+    Notice("trust_best", {"method": "OneClassDTD", "mrr": 0.9, "others": ["Lime", "Occlusion"]}),
+    Notice("picture_left_out", {"used": "judged", "why": "a.png is too small."}),
+    *(Notice("picture_changed", {"name": "a.png", "n": n, "what": "the first of 2 frames"}) for n in (1, 2)),
+    *(Notice("alike_for_more", {"n": n}) for n in (1, 2)),
+    Notice("first_pictures", {"n": 100, "of": 2000}),
+    Notice("more_unread", {"n": 3}),
+    Notice("resized", {"size": [40, 20], "to": [8, 8]}),
+    Notice("words_unknown", {"words": ["grief", "moon"]}),
+    Notice("code_ran", {"network": "nets:make"}),
+    Notice("first_shown", {"n": 40, "n_shown": 20}),
+    Notice("undefined", {"method": "Deep Taylor"}),
+    Notice("network_says", {"says": "cat", "probability": 0.93, "explained": "cat"}),
+    Notice("network_says", {"says": "cat", "probability": None, "explained": "dog"}),
+    *(Notice("inputs_explained", {"n": 40, "n_groups": n}) for n in (0, 1, 2)),
+    Notice(
+        "group_apart",
+        {
+            "n": 12,
+            "share": 0.2,
+            "of": "boat",
+            "box": [10, 20, 0, 5],
+            "inside": 0.4,
+            "elsewhere": 0.012,
+            "alike": 0.9,
+        },
+    ),
+]
+
 
 def told():
     lines = [reason.text for reason in EXAMPLES]
@@ -290,6 +396,7 @@ def told():
     lines += ["", *map(tell.known, KNOWN)]
     lines += ["", *(reason.text for reason in MEDIA_REASONS), "", *(notice.text for notice in MEDIA_SAID)]
     lines += ["", *(reason.text for reason in EVENT_REASONS), "", *(notice.text for notice in EVENTS_SAID)]
+    lines += ["", *(notice.text for notice in READING_SAID)]
     return "\n".join(lines) + "\n"
 
 
@@ -299,7 +406,7 @@ def test_reasons_notices_and_headlines_are_told_as_the_snapshot_has_them():
 
 def test_every_kind_has_an_example():
     assert {reason.kind for reason in [*EXAMPLES, *MEDIA_REASONS, *EVENT_REASONS]} == {*REASONS, "finding"}
-    assert {notice.kind for notice in [*SAID, *MEDIA_SAID, *EVENTS_SAID]} == set(NOTICES)
+    assert {notice.kind for notice in [*SAID, *MEDIA_SAID, *EVENTS_SAID, *READING_SAID]} == set(NOTICES)
 
 
 @pytest.mark.parametrize(

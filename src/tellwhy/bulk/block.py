@@ -34,7 +34,8 @@ from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_result import run_of
 from tellwhy.kinds.table_rows import write_rows
-from tellwhy.results.result import Anomaly, Finding, Notice, Part
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import Anomaly, Finding, Part
 from tellwhy.results.schema import to_plain
 from tellwhy.storage.documents import make_plain
 

@@ -44,7 +44,8 @@ from tellwhy.kinds.table import (
 from tellwhy.kinds.table_cells import Judged
 from tellwhy.kinds.table_model import TableModel, load_table_model
 from tellwhy.kinds.table_result import average_shares
-from tellwhy.results.result import AlarmRule, Anomaly, Finding, Notice, Result, written
+from tellwhy.results.notice import Notice, written
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Result
 from tellwhy.results.schema import from_plain, to_plain
 from tellwhy.storage.documents import make_plain
 from tellwhy.storage.folders import new_file
@@ -101,8 +102,7 @@ def _drop_counting_notices(run: Result, judged: Judged) -> Result:
     """The run without the notices that count its own rows."""
     fitted = judged.batch.fitted
     counted = keep_counting_notices(fitted.encoder, fitted.selection)
-    left_out = [written(text) for text in counted]
-    left_out += [] if run.opening is None else run.opening.more
+    left_out = [*counted, *([] if run.opening is None else run.opening.more)]
     return replace(run, notices=[notice for notice in run.notices if notice not in left_out])
 
 
@@ -218,7 +218,7 @@ def merge_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
         notices=[
             *base.notices,
             *_collect_notices(records, n_rows),
-            *map(written, tell_since_fitted(model, beyond)),
+            *tell_since_fitted(model, beyond),
         ],
         scores=scores,
         rows=rows,
@@ -429,14 +429,14 @@ def _write_summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) ->
 def _collect_notices(records: Sequence[Record], n_rows: int) -> list[Notice]:
     failed = [each for record in records for each in record.failed]
     n_held = sum(record.n_held_back for record in records)
-    told = [f"{each[0]} was left out: {each[1]}" for each in failed[:20]]
+    told = [Notice("piece_left_out", {"name": each[0], "why": each[1]}) for each in failed[:20]]
     if len(failed) > 20:
-        told.append(f"{len(failed) - 20} more pieces were left out; parts.json names them.")
+        told.append(Notice("more_left_out", {"n": len(failed) - 20}))
     if n_held:
-        told.append(f"{n_held:,} rows were held back by marks of the model.")
+        told.append(Notice("held_back_in_all", {"n": n_held}))
     if n_rows > MOST_SCORES:
-        told.append(f"The scores of {n_rows:,} rows are in the parts, not here.")
-    return [written(text) for text in told]
+        told.append(Notice("scores_in_parts", {"n": n_rows}))
+    return told
 
 
 def _find_newest(plan: Plan) -> str:

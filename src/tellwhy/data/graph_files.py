@@ -18,6 +18,7 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.data.reading.bytes import file_fingerprint
 from tellwhy.data.sources import read_table
 from tellwhy.data.table import Table
+from tellwhy.results.notice import Notice, say_all
 from tellwhy.storage.documents import load_arrays
 
 # What numpy and zipfile raise for files that are cut, overwritten or made up.
@@ -31,8 +32,13 @@ class GridArrays:
     arrays: dict[str, NDArray[Any]]
     shape: tuple[int, ...]
     source: str
-    notices: tuple[str, ...]
+    said: tuple[Notice, ...]
     fingerprint: str
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Which arrays were left out and why, one sentence each."""
+        return tuple(say_all(self.said))
 
 
 def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> GridArrays:
@@ -73,8 +79,8 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     counts = Counter(a.shape for a in usable.values())
     shape = max(counts, key=lambda s: (counts[s], np.prod(s)))
     kept = {n: a for n, a in usable.items() if a.shape == shape}
-    notices = tuple(_tell_why_left_out(n, a, shape) for n, a in asked.items() if n not in kept)
-    return GridArrays(kept, shape, str(path), notices, file_fingerprint(Path(path)))
+    said = tuple(_tell_why_left_out(n, a, shape) for n, a in asked.items() if n not in kept)
+    return GridArrays(kept, shape, str(path), said, file_fingerprint(Path(path)))
 
 
 def compute_grid_fingerprint(path: str | os.PathLike[str]) -> str:
@@ -86,10 +92,10 @@ def compute_grid_fingerprint(path: str | os.PathLike[str]) -> str:
     return file_fingerprint(Path(path))
 
 
-def _tell_why_left_out(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> str:
+def _tell_why_left_out(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> Notice:
     if array.shape != shape:
-        return f"Left out {name!r}: its shape is {array.shape}, the grid's is {shape}."
-    return f"Left out {name!r}: it holds {array.dtype}, not numbers."
+        return Notice("array_of_other_shape", {"name": name, "shape": [*array.shape], "grid": [*shape]})
+    return Notice("array_of_no_numbers", {"name": name, "type": str(array.dtype)})
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

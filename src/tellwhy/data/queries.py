@@ -23,6 +23,7 @@ from tellwhy.data.reading.bytes import ByteSource, locate
 from tellwhy.data.reading.cells import make_frame
 from tellwhy.data.sources import join_frames
 from tellwhy.data.table import Table, check_unique, frame_fingerprint
+from tellwhy.results.notice import Notice
 from tellwhy.storage.folders import new_file
 
 _GROUP = 65_536
@@ -76,8 +77,8 @@ def read_query(query: str, db: str | os.PathLike[str]) -> Table:
         raise UnreadableFile(
             f"The query of {words} gave no rows; expected at least one. Check its conditions."
         )
-    notice = f"Rows of the query: {' '.join(query.split())}"
-    return Table(frame, words, (notice,), frame_fingerprint(frame))
+    asked = Notice("rows_of_query", {"query": " ".join(query.split())})
+    return Table(frame, words, (asked,), frame_fingerprint(frame))
 
 
 def _ask_server(query: str, server: Server) -> Iterator[pa.RecordBatch]:

@@ -26,6 +26,7 @@ from tellwhy.data.places import FileLines, find_first_line, mark_files
 from tellwhy.data.reading.bytes import ByteSource, file_fingerprint, locate
 from tellwhy.data.reading.delimited import read_delimited
 from tellwhy.data.table import Table
+from tellwhy.results.notice import Notice
 
 _TEXT_NAMES = (".csv", ".tsv", ".tab", ".txt", ".data")
 _JSON_NAMES = (".jsonl", ".ndjson", ".json", ".geojson")
@@ -92,20 +93,20 @@ def read_table(
         if kind == "excel":
             from tellwhy.data.reading.excel import read_excel
 
-            frame, notices = read_excel(source, sheet=sheet)
+            frame, said = read_excel(source, sheet=sheet)
         elif kind == "parquet":
             from tellwhy.data.reading.parquet import read_parquet
 
-            frame, notices = read_parquet(source)
+            frame, said = read_parquet(source)
         elif kind == "json":
             from tellwhy.data.reading.json import read_json
 
-            frame, notices = read_json(source, encoding=encoding)
+            frame, said = read_json(source, encoding=encoding)
         else:
-            frame, notices = read_delimited(source, delimiter=delimiter, decimal=decimal, encoding=encoding)
+            frame, said = read_delimited(source, delimiter=delimiter, decimal=decimal, encoding=encoding)
     except MemoryError as error:
         raise UnreadableFile(f"{source.path} does not fit into memory. Read it in parts.") from error
-    return Table(frame, str(path), tuple(notices), fingerprint)
+    return Table(frame, str(path), tuple(said), fingerprint)
 
 
 def format_of_file(path: Path) -> str:
@@ -255,9 +256,8 @@ def join_tables(tables: Sequence[Table]) -> Table:
         frame, [FileLines(table.source, find_first_line(table.frame), len(table.frame)) for table in tables]
     )
     digest = hashlib.sha256("".join(table.fingerprint for table in tables).encode())
-    counts = ", ".join(f"{len(table.frame):,} from {table.source}" for table in tables[:MOST_NAMES])
-    more = f" and {len(tables) - MOST_NAMES} more files" if len(tables) > MOST_NAMES else ""
-    joined = f"{len(frame):,} rows of {len(tables)} files joined: {counts}{more}."
+    parts = [[table.source, len(table.frame)] for table in tables[:MOST_NAMES]]
+    joined = Notice("files_joined", {"n_rows": len(frame), "n_files": len(tables), "first": parts})
     return Table(frame, _name_source(tables), (joined, *_collect_notices(tables)), digest.hexdigest())
 
 
@@ -345,13 +345,12 @@ def _name_source(tables: Sequence[Table]) -> str:
     return ", ".join(names[:MOST_NAMES]) + more
 
 
-def _collect_notices(tables: Sequence[Table]) -> list[str]:
+def _collect_notices(tables: Sequence[Table]) -> list[Notice]:
     """What is said of every file is said once; what is said of some names them."""
-    told: dict[str, list[str]] = {}
+    told: dict[Notice, list[str]] = {}
     for table in tables:
-        for notice in table.notices:
+        for notice in table.said:
             told.setdefault(notice, []).append(Path(table.source).name)
     return [
-        notice if len(names) == len(tables) else f"{', '.join(names)}: {notice}"
-        for notice, names in told.items()
+        notice if len(names) == len(tables) else notice.beside(files=names) for notice, names in told.items()
     ]

@@ -16,6 +16,7 @@ from narwhals.typing import IntoDataFrame
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.places import is_marked
 from tellwhy.data.reading.arrow_frames import frame_from_arrow, make_plain_column
+from tellwhy.results.notice import Notice, as_notices, say_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +29,24 @@ class Table:
         The values; column names are text.
     source
         The file as the user named it, or what kind of object it was.
-    notices
-        What the user should know about how it was read, one sentence each.
+    said
+        What the user should know about how it was read; `notices` are its sentences.
     fingerprint
         SHA-256 of the file's bytes, or of the values of an object.
     """
 
     frame: pd.DataFrame
     source: str
-    notices: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
     fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "said", as_notices(self.said))  # sentences are taken, too
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the user should know about how it was read, one sentence each."""
+        return tuple(say_all(self.said))
 
 
 TableLike: TypeAlias = Table | pd.DataFrame | np.ndarray | Mapping[str, object] | IntoDataFrame

@@ -23,6 +23,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, none, seed, validate_value
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.notice import Notice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,13 +65,9 @@ class Group:
 
     def words(self) -> str:
         """What sets the group apart, in a sentence."""
-        (top, bottom), (left, right) = self.box[:2], self.box[2:]
-        where = f"rows {top}–{bottom - 1}, columns {left}–{right - 1}"
-        same = "" if self.alike is None else f" What they show there is alike (correlation {self.alike:.2f})."
-        return (
-            f"{len(self.rows)} pictures ({self.share:.0%} of class {self.of}) have {self.inside:.0%} of "
-            f"their relevance at {where}; all other pictures have {self.elsewhere:.1%} there.{same}"
-        )
+        names = ("share", "box", "inside", "elsewhere", "alike")
+        facts = {"n": len(self.rows), "of": str(self.of), **{name: getattr(self, name) for name in names}}
+        return Notice("group_apart", facts).text
 
 
 @dataclass(frozen=True, eq=False)

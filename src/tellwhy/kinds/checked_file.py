@@ -14,6 +14,7 @@ from tellwhy.data.columns.kinds import choose_columns
 from tellwhy.data.places import find_file, find_line
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.table_rows import read_as_told, read_source
+from tellwhy.results.notice import Notice, say_all
 from tellwhy.results.result import Finding
 
 
@@ -23,7 +24,12 @@ class FileQuality:
 
     table: Table
     quality: Quality
-    notices: list[str]
+    said: list[Notice]
+
+    @property
+    def notices(self) -> list[str]:
+        """How the table was read, one sentence each."""
+        return say_all(self.said)
 
     def lines(self, finding: Finding, most: int | None = None) -> list[int]:
         """Lines of the file (from 1) of a finding's rows; empty where the file has no lines."""
@@ -76,7 +82,7 @@ def check_file(
     stage("checking the data")
     known = None if same is None else same.frame
     quality = check_table(read.frame, read.roles, reference=known, raw=table.frame[names])
-    return FileQuality(table, quality, [*table.notices, *read.notices])
+    return FileQuality(table, quality, [*table.said, *read.said])
 
 
 def _find_shared(reference: Table, names: list[str], table: Table) -> list[str]:

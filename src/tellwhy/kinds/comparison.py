@@ -20,6 +20,7 @@ from tellwhy.kinds.request import Request
 from tellwhy.kinds.table_cells import fit_table
 from tellwhy.kinds.table_model import encode_selection
 from tellwhy.kinds.table_rows import read_reference, read_source, select
+from tellwhy.results.notice import Notice, say_all
 
 COMPARED_ROWS = 100
 # Every method explains every changed row: these numbers keep that below a minute, however large the table is.
@@ -31,14 +32,24 @@ SAMPLING = ("AnomalyShapley", "KernelShap")
 
 @dataclass(frozen=True, eq=False)
 class TableComparison:
-    """The table of `tellwhy.evaluation.compare`, what it was measured on, and a recommendation in words."""
+    """The table of `tellwhy.evaluation.compare`, what it was measured on, and which methods to trust."""
 
     table: pd.DataFrame
     source: str
     detector: str
     n_rows: int
-    notices: list[str]
-    recommendation: str
+    said: list[Notice]
+    advice: Notice
+
+    @property
+    def notices(self) -> list[str]:
+        """What to know of the table and of the measurements, one sentence each."""
+        return say_all(self.said)
+
+    @property
+    def recommendation(self) -> str:
+        """Which methods to trust: the best, and those that may be just as good."""
+        return self.advice.text
 
 
 def compare_table(
@@ -88,11 +99,9 @@ def compare_table(
         background=background,
         random_state=request.random_state,
     )
-    cheaper = (
-        f"{' and '.join(sorted(SAMPLING))} ask {COALITIONS} coalitions a row here, fewer than by themselves."
-    )
-    notices = [*told.notices, *encoder.notices_, cheaper]
-    return TableComparison(table, told.source, fitted.words, len(ordinary), notices, recommendation(table))
+    cheaper = Notice("fewer_coalitions", {"methods": sorted(SAMPLING), "n": COALITIONS})
+    said = [*told.said, *encoder.said_, cheaper]
+    return TableComparison(table, told.source, fitted.words, len(ordinary), said, recommend(table))
 
 
 def _make_affordable(explainer: Any, score: object, seed: int) -> Any:
@@ -119,11 +128,11 @@ def _take_least_odd(rows: pd.DataFrame, value: Callable[[Any], Floats], n_rows: 
     return rows.iloc[np.sort(order)]
 
 
-def recommendation(table: pd.DataFrame) -> str:
-    """Say which methods to trust: the best, and those that may be just as good."""
+def recommend(table: pd.DataFrame) -> Notice:
+    """Tell which methods to trust: the best, and those that may be just as good."""
     measured = table[table["mrr"].notna() & (table["method"] != "RandomAttribution")]
     if not len(measured):
-        return "No method could be measured on this data."
+        return Notice("none_measured")
     best = measured.iloc[0]
     level = [
         m for m, high in zip(measured["method"], measured["mrr_high"], strict=True) if high >= best["mrr"]
@@ -131,8 +140,5 @@ def recommendation(table: pd.DataFrame) -> str:
     others = [name for name in level if name != best["method"]]
     random = table.loc[table["method"] == "RandomAttribution", "mrr_high"]
     if len(random) and best["mrr_low"] <= float(random.iloc[0]):
-        return (
-            "No method finds the changed columns better than a random order: trust none of them on this data."
-        )
-    text = f"{best['method']} finds the changed column best (mean reciprocal rank {best['mrr']:.2f})"
-    return f"{text}; {', '.join(others)} may be just as good." if others else f"{text}."
+        return Notice("trust_none")
+    return Notice("trust_best", {"method": best["method"], "mrr": float(best["mrr"]), "others": others})

@@ -18,6 +18,7 @@ from tellwhy.data.columns.dates import Dates, WrittenDates, describe_order, writ
 from tellwhy.data.columns.reading import Role, read_dates
 from tellwhy.data.columns.roles import ReadColumns
 from tellwhy.kinds.table_rows import read_as_told
+from tellwhy.results.notice import Notice, say_all
 from tellwhy.verdicts.column_drift import Drift, compare_hours, compare_missing, compare_values
 from tellwhy.verdicts.samples import adjust_p_values
 from tellwhy.words.numbers import write_value
@@ -50,8 +51,8 @@ class Difference:
         Columns that only tell in which order rows came, with the periods of both tables, in words.
     not_compared
         Columns that both tables have and that were not compared, with the reason.
-    notices
-        How the columns were read.
+    said
+        How the columns were read; `notices` are its sentences.
     """
 
     old: str
@@ -65,7 +66,12 @@ class Difference:
     ordering: dict[str, str]
     not_compared: dict[str, str]
     roles: dict[str, str]
-    notices: list[str]
+    said: list[Notice]
+
+    @property
+    def notices(self) -> list[str]:
+        """How the columns were read, one sentence each."""
+        return say_all(self.said)
 
     @property
     def drifted(self) -> list[Drift]:
@@ -99,9 +105,7 @@ def diff_from_read(
     """
     nothing: dict[str, list[str]] = {kind: [] for kind in ("category", "number", "date", "text")}
     shared = [name for name in list_shared(old, new, set()) if name in known.frame.columns]
-    first = ReadColumns(
-        known.frame[shared], {name: known.roles[name] for name in shared}, list(known.notices)
-    )
+    first = ReadColumns(known.frame[shared], {name: known.roles[name] for name in shared}, list(known.said))
     pair = read_pair(first, new.frame[shared], nothing)
     alike = [name for name in shared if name not in pair.changed]
     frame = pair.new.frame.assign(**{name: cleaned[name].array for name in alike})
@@ -139,7 +143,7 @@ def compare_pair(
         ordering=found.ordering,
         not_compared=found.not_compared,
         roles={name: role.words for name, role in pair.old.roles.items()},
-        notices=[*old.notices, *pair.old.notices],
+        said=[*old.said, *pair.old.said],
     )
 
 
@@ -200,7 +204,7 @@ def read_pair(first: ReadColumns, new: pd.DataFrame, told: Mapping[str, Sequence
         else:
             frame[name] = alike.frame[name]
             roles[name] = alike.roles[name]
-    return Pair(first, ReadColumns(frame, roles, own.notices), changed)
+    return Pair(first, ReadColumns(frame, roles, own.said), changed)
 
 
 def choose_entries(entries: Sequence[str], shared: Sequence[str], exclude: set[str]) -> list[str]:

@@ -24,7 +24,8 @@ from tellwhy.detectors.series.monitoring import LEAST_KNOWN, SURE_FROM
 from tellwhy.kinds.model import change_settings, kind
 from tellwhy.kinds.readings import Readings, compute_fingerprint, read_readings, read_same
 from tellwhy.kinds.table_rows import read_source
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, Value, written
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Reason, Result, Value
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 
@@ -236,7 +237,7 @@ def _make_result(model: EventsModel, batch: Judging, scores: Floats) -> Result:
         columns=readings.channels,
         opening=Headline(n_moments, alarms, is_written=True, more=[_make_opening(anomalies, n_moments)]),
         done=Notice("events_looked_for", done),
-        notices=[*(written(text) for text in readings.notices), *_collect_notices(model, batch, found)],
+        notices=[*readings.said, *_collect_notices(model, batch, found)],
         table_rows=_make_table(anomalies),
         arrays=_draw_series(batch, found.events),
         own={"times": _choose_ticks(readings), "n": n_moments},

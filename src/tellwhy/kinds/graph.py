@@ -38,7 +38,8 @@ from tellwhy.kinds.table_result import average_shares
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.evidence import Evidence
 from tellwhy.results.node_picture import NodePicture, as_arrays, read_picture
-from tellwhy.results.result import AlarmRule, Anomaly, Notice, Part, Reason, Result, Typical, written
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import AlarmRule, Anomaly, Part, Reason, Result, Typical
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, Ranking, rank_rows
@@ -305,7 +306,7 @@ def _make_result(model: GraphModel, batch: Nodes, ranking: Ranking, told: Explan
         source=nodes.source,
         settings=_list_settings(model, batch.request, ranking.alarms.rule),
         done=_tell_done(batch, model, explanation, ranking),
-        notices=[*map(written, nodes.notices), *_collect_notices(model)],
+        notices=[*nodes.said, *_collect_notices(model)],
         columns=list(nodes.frame.columns),
         scores=ranking.scores,
         rows=nodes.rows[batch.present],

@@ -19,7 +19,7 @@ from pandas.api.types import is_numeric_dtype
 
 from tellwhy import checks as quality
 from tellwhy.checks.in_time.clock import Stamps, read_stamps
-from tellwhy.checks.in_time.series import find_events, season_notices, without_cells
+from tellwhy.checks.in_time.series import find_events, tell_seasons, without_cells
 from tellwhy.checks.in_time.spikes import around
 from tellwhy.checks.mistakes import PASSING_SHIFT, PLACEHOLDER
 from tellwhy.core.arrays import Scaling
@@ -48,6 +48,7 @@ from tellwhy.detectors.lccad.theta import spread_of, take_middle_part
 from tellwhy.detectors.map_inference.field import Labels
 from tellwhy.kinds.request import check_column, write_cell
 from tellwhy.kinds.table_rows import check_has_columns, read_as_roles, read_source, take_as_named
+from tellwhy.results.notice import Notice
 from tellwhy.results.result import Finding
 from tellwhy.verdicts.findings import RowFindings
 
@@ -166,7 +167,7 @@ class NodeData:
     rows: Integers  # 0-based data row of each node
     names: Callable[[int], str]  # what a node is called
     source: str
-    notices: tuple[str, ...]
+    said: tuple[Notice, ...]
     fingerprint: str
     found: RowFindings  # what is wrong with the nodes as data; explained cells are missing in `frame`
     written: pd.DataFrame  # the nodes before that
@@ -202,9 +203,9 @@ def _read_grid_nodes(path: Any, request: GraphRequest, learned: Learned | None) 
     values = _fill_placeholders(values, written, placeholders)
     if not there.any():
         raise InvalidInput(f"Every node of {found.source} has a value that is missing or infinite.")
-    notices = list(found.notices)
+    said = list(found.said)
     if not there.all():
-        notices.append(f"{int((~there).sum()):,} nodes have missing values and are left out of the grid.")
+        said.append(Notice("nodes_left_out", {"n": int((~there).sum())}))
     neighbours = request.neighbours or (4 if len(found.shape) == 2 else 6)
     known = None if learned is None else learned.code.scaling
     scaling = Scaling.of(values[there], constant=1.0) if known is None else known
@@ -218,7 +219,7 @@ def _read_grid_nodes(path: Any, request: GraphRequest, learned: Learned | None) 
         rows=np.arange(len(values)),
         names=partial(_place, found.shape),
         source=found.source,
-        notices=tuple(notices),
+        said=tuple(said),
         fingerprint=found.fingerprint,
         found=RowFindings.of(placeholders, len(values)),
         written=written,
@@ -271,20 +272,20 @@ def _read_table_nodes(table: Table, request: GraphRequest, learned: Learned | No
     names = [str(int(row)) for row in order] if ids is None else ids
     frame = checked.frame
     found = RowFindings.of(checked.findings, len(frame))
-    notices = [*table.notices, *stamps.notices, *read.notices]
+    said = [*table.said, *stamps.said, *read.said]
     seasonal: frozenset[str] = frozenset()
     if request.time is not None:
         events = find_events(frame, stamps, names.__getitem__)
         frame = without_cells(frame, events.findings)
         found = found.with_more(events.findings)
-        told = [text for text in events.notices if text not in stamps.notices]
-        notices += [*told, *season_notices(events)]
+        told = [each for each in events.said if each not in stamps.said]
+        said += [*told, *tell_seasons(events)]
         seasonal = frozenset(events.seasons)
     encoder = None if learned is None else learned.code.encoder
     if encoder is None:
         named = None if request.columns is None else chosen
         encoder = TableEncoder(missing="impute", columns=named, roles=take_as_named(read, named)).fit(frame)
-        notices += encoder.notices_
+        said += encoder.said_
     X = np.asarray(encoder.transform(frame))
     graph: Graph = chain(len(X))
     if request.edges is not None:
@@ -298,7 +299,7 @@ def _read_table_nodes(table: Table, request: GraphRequest, learned: Learned | No
         rows=order,
         names=names.__getitem__,
         source=table.source,
-        notices=tuple(notices),
+        said=tuple(said),
         fingerprint=table.fingerprint,
         found=found,
         written=written,

@@ -21,7 +21,8 @@ from tellwhy.data import Table, read_table
 from tellwhy.explainers import DMMMEN, Insight
 from tellwhy.explainers.surrogate.chains import R_HAT, Convergence
 from tellwhy.kinds.model import change_settings, kind
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
+from tellwhy.results.notice import Notice, say_all
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Reason, Result
 from tellwhy.storage import clock
 from tellwhy.storage.documents import make_plain, read_arrays, write_json
 from tellwhy.storage.folders import check_new_folder, new_folder
@@ -46,7 +47,12 @@ class InsightRun:
     model: str
     source: str
     n_rows: int
-    notices: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
+
+    @property
+    def notices(self) -> list[str]:
+        """How the rows were read, one sentence each."""
+        return say_all(self.said)
 
     @property
     def headline(self) -> Notice:
@@ -142,7 +148,7 @@ class InsightKind:
         explainer = DMMMEN(model.model, **request.settings).fit(rows.X, checkpoint=place)
         found = explainer.insights(request.top)
         return LearnedPatterns(
-            InsightRun(found, explainer.convergence_, model.source, rows.name, len(rows.X), rows.notices),
+            InsightRun(found, explainer.convergence_, model.source, rows.name, len(rows.X), rows.said),
             request.top,
         )
 
@@ -180,7 +186,7 @@ def as_result(run: InsightRun, scores: Floats, settings: Mapping[str, Any]) -> R
         threshold=None,
         alarms=alarms,
         opening=Headline(run.n_rows, alarms, is_written=True, more=[run.headline]),
-        notices=[written(text) for text in run.notices],
+        notices=run.said,
         arrays=arrays,
         own={"insight": make_plain(own)},
         versions=versions(),
@@ -209,9 +215,13 @@ def read_insights(result: Result) -> InsightRun:
             name: Convergence(**{each: _read_numbers(value) for each, value in found.items()})
             for name, found in record["convergence"].items()
         }
-        notices = tuple(notice.text for notice in result.notices)
         return InsightRun(
-            insights, convergence, str(record["model"]), result.source, int(record["n_rows"]), notices
+            insights,
+            convergence,
+            str(record["model"]),
+            result.source,
+            int(record["n_rows"]),
+            tuple(result.notices),
         )
     except (LookupError, TypeError, ValueError) as error:
         raise UnreadableFile(f"The patterns of {result.source} are damaged: {error!r}.") from error
@@ -236,7 +246,7 @@ class GivenRows(NamedTuple):
 
     name: str
     X: Any
-    notices: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
 
 
 def _read_rows(source: Any) -> GivenRows:
@@ -244,7 +254,7 @@ def _read_rows(source: Any) -> GivenRows:
     if isinstance(source, (str, Path)):
         return GivenRows(str(source), *read_rows(Path(source)))
     if isinstance(source, Table):
-        return GivenRows(source.source, source.frame, source.notices)
+        return GivenRows(source.source, source.frame, source.said)
     return GivenRows(type(source).__name__, source)
 
 
@@ -285,7 +295,7 @@ def load_model(name: str) -> Any:
     return getattr(module, attribute)
 
 
-def read_rows(path: Path) -> tuple[Any, tuple[str, ...]]:
+def read_rows(path: Path) -> tuple[Any, tuple[Notice, ...]]:
     """Read inputs from an .npz file, or a table of numbers."""
     if path.suffix.lower() != ".npz":
         table = read_table(path)
@@ -294,7 +304,7 @@ def read_rows(path: Path) -> tuple[Any, tuple[str, ...]]:
             raise InvalidInput(
                 f"{path}: the columns {words[:5]} do not hold numbers. Encode them, or leave them out."
             )
-        return table.frame, table.notices
+        return table.frame, table.said
     arrays = read_arrays(path)
     name = "X" if "X" in arrays else next(iter(arrays), "")
     if name != "X" and len(arrays) != 1:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellwhy.results.notice import Notice
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
@@ -25,7 +26,7 @@ class TextColumns:
     labels: NDArray[Any] | None
     rows: Integers  # of the table
     source: str
-    notes: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
     fingerprint: str = ""
     judges: tuple[Any, ...] = ()  # models that have not seen some of the texts
     fold: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # which of them judges each
@@ -46,8 +47,7 @@ def read_text_columns(
     if not kept.any():
         raise InvalidInput(f"No row of {table.source} has {what}.")
     lost = int((~kept).sum())
-    lacking = "a text or a label" if len(asked) == 2 else "a text"
-    notes = (f"Rows left out, without {lacking}: {lost:,}.",) if lost else ()
+    said = (Notice("texts_left_out", {"n": lost, "has_labels": len(asked) == 2}),) if lost else ()
     texts = [str(cell) for cell in frame[text].to_numpy()[kept]]
     labels = _make_labels(frame[label].to_numpy()[kept]) if len(asked) == 2 else None
     return TextColumns(
@@ -55,7 +55,7 @@ def read_text_columns(
         labels,
         np.flatnonzero(kept),
         Path(table.source).name,
-        (*table.notices, *notes),
+        (*table.said, *said),
         table.fingerprint,
     )
 

@@ -42,6 +42,7 @@ from tellwhy.results.labelled_texts import (
     as_result,
     mark_text,
 )
+from tellwhy.results.notice import Notice, as_notices
 from tellwhy.results.result import Result
 from tellwhy.storage.model_file import check_place
 
@@ -213,33 +214,26 @@ def _read_others(kept: TrainedOn | None, source: Any, asked: Mapping[str, Any]) 
         texts=[read.texts[i] for i in at],
         labels=None if read.labels is None else read.labels[at],
         rows=read.rows[at],
-        notes=(_tell_held(len(kept.held), kept.n_texts), *read.notes),
+        said=(Notice("trained_on", {"n": kept.n_texts, "n_held": len(kept.held)}), *read.said),
     )
 
 
 def _take_out_of_fold(kept: TrainedOn, read: TextColumns) -> TextColumns:
     """The texts that were trained on, each to be judged by the model that has not seen it."""
     at = np.flatnonzero(kept.fold >= 0)
-    notes = [f"Trained on {kept.n_texts:,} texts; each is judged here by a model that has not seen it."]
+    said = [Notice("judged_out_of_fold", {"n": kept.n_texts})]
     alone = len(read.texts) - len(at)
     if alone:
-        notes.append(f"Texts left out because no other has their label: {alone:,}.")
+        said.append(Notice("labels_alone", {"n": alone}))
     return replace(
         read,
         texts=[read.texts[i] for i in at],
         labels=None if read.labels is None else read.labels[at],
         rows=read.rows[at],
-        notes=(*notes, *read.notes),
+        said=(*said, *read.said),
         judges=kept.folds,
         fold=kept.fold[at],
     )
-
-
-def _tell_held(n_held: int, n_rest: int) -> str:
-    trained = f"Trained on {n_rest:,} texts"
-    if n_held:
-        return f"{trained}; those counted and shown here are {n_held:,} others, chosen at random."
-    return f"{trained}, the same that are counted and shown here: errors on new texts will be more."
 
 
 def _train(job: Job, rows: sparse.csr_array, labels: NDArray[Any], show: Callable[[str], None]) -> Any:
@@ -304,7 +298,7 @@ def explain_texts(
     own = None if truth is None else _check_one_each(truth, len(told), "label")
     numbers = np.arange(len(told)) if rows is None else _check_one_each(rows, len(told), "row number")
     return _explain_labels(
-        model, _label_texts(model, TextColumns(told, own, numbers, source, tuple(notes)), most)
+        model, _label_texts(model, TextColumns(told, own, numbers, source, as_notices(notes)), most)
     )
 
 
@@ -348,13 +342,13 @@ def _explain_labels(model: Any, batch: LabelledTexts) -> TextLabels:
         n_classes=len(last.classes_),
         n_words=explained[0].values.shape[1],
         n_wrong=None if wrong is None else len(wrong),
-        order=_order_words(n, wrong, len(chosen)),
+        ordering=_tell_order(n, wrong, len(chosen)),
         shown=tuple(
             _make_reasons(explanation, read.texts[i], int(read.rows[i]), None if own is None else str(own[i]))
             for explanation, i in zip(explained, chosen, strict=True)
         ),
         classes=_find_class_words(last, batch.labels, explained[0]),
-        notes=read.notes,
+        said=read.said,
         doubts=() if wrong is None else _list_doubts(batch, wrong),
     )
 
@@ -444,15 +438,9 @@ def _choose_texts(n: int, wrong: Integers | None, leads: Floats, behind: Floats,
     return np.concatenate([first, rest[np.argsort(leads[rest], kind="stable")]])[:most]
 
 
-def _order_words(n: int, wrong: Integers | None, n_shown: int) -> str:
-    if n_shown == n:
-        return "All texts, in the order they came."
-    closest = "those whose label has the smallest lead"
-    if wrong is None or len(wrong) == 0:
-        return f"{n_shown} of {n:,} texts: {closest}."
-    if len(wrong) >= n_shown:
-        return f"{n_shown} of {n:,} texts: those with a wrong label, the surest first."
-    return f"{n_shown} of {n:,} texts: first those with a wrong label, the surest first, then {closest}."
+def _tell_order(n: int, wrong: Integers | None, n_shown: int) -> Notice:
+    n_wrong = 0 if wrong is None else min(len(wrong), n_shown)
+    return Notice("texts_shown", {"n": n, "n_shown": n_shown, "n_wrong": n_wrong})
 
 
 def _make_reasons(explanation: Explanation, text: str, row: int, truth: str | None) -> TextReasons:

@@ -26,7 +26,8 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Fit, are_finite, are_texts
 from tellwhy.core.score import Integers
 from tellwhy.kinds.request import write_cell
-from tellwhy.results.result import Anomaly, Notice, Reason, Result, Typical
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import Anomaly, Reason, Result, Typical
 from tellwhy.storage.documents import make_plain
 from tellwhy.verdicts.findings import RowFindings, measure_addition
 from tellwhy.verdicts.reasons import is_usual, list_usual

@@ -18,6 +18,7 @@ from tellwhy.data.table import TableLike
 from tellwhy.kinds.drift import Difference, diff_from_read
 from tellwhy.kinds.table_rows import read_new_rows, read_source
 from tellwhy.kinds.text_columns import score_known_texts
+from tellwhy.results.notice import Notice
 from tellwhy.verdicts.seen_values import MOST_LABELS, SeenValues, measure
 from tellwhy.words.numbers import write_number, write_percent
 
@@ -169,17 +170,15 @@ def tell_beyond(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[Be
     return sorted(found, key=lambda each: -each.share)
 
 
-def tell_since_fitted(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[str]:
-    """What is new in the rows of a run, in a sentence for all columns and one for each column of dates."""
+def tell_since_fitted(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[Notice]:
+    """What is new in the rows of a run: a notice for all columns and one for each column of dates."""
     found = tell_beyond(model, counts)
     if not found:
         return []
-    told = "; ".join(f"{each.column}: {each.text}" for each in found[:MOST_COLUMNS])
-    n_more = len(found) - MOST_COLUMNS
-    more = f"; and {n_more} more column{'s' if n_more > 1 else ''}" if n_more > 0 else ""
+    first = [[each.column, each.text] for each in found[:MOST_COLUMNS]]
     dates = [each.column for each in found if model.encoder.kinds_.get(each.column) == "date"]
-    later = [f"{name}: dates later than those of the fitting are not compared." for name in dates]
-    return [f"Since the model was fitted: {told}{more}.", *later]
+    later = [Notice("later_dates", {"column": name}) for name in dates]
+    return [Notice("new_since_fitted", {"columns": first, "n": len(found)}), *later]
 
 
 def _write_beyond(seen: SeenValues, count: BeyondCount) -> str:

@@ -14,6 +14,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Fit
 from tellwhy.core.score import Floats
 from tellwhy.data.images import SIDE, Picture, list_pictures, make_alike, read_picture
+from tellwhy.results.notice import Notice
 
 FEW = 12  # pictures up to which every position is scored; of more, every second along each axis
 SHOWN_NOTICES = 5
@@ -73,7 +74,7 @@ class Pictures:
         As they are in their files.
     pixels
         All grey, or all in colours.
-    notices
+    said
         What was done to them.
     is_own
         Whether the model was fitted to them, and nobody says that they are good.
@@ -83,7 +84,7 @@ class Pictures:
     request: PictureRequest
     pictures: Sequence[Picture]
     pixels: Sequence[Floats]
-    notices: list[str]
+    said: list[Notice]
     is_own: bool = False
 
     @property
@@ -95,10 +96,8 @@ class Pictures:
 def read_pictures(files: Any, request: PictureRequest, used: str) -> Pictures:
     """Read pictures, all grey or all in colours."""
     given = [files] if isinstance(files, (str, Path)) else list(files)
-    pictures, notices = _read(given, request, used)
-    return Pictures(
-        ", ".join(str(place) for place in given), request, pictures, make_alike(pictures), notices
-    )
+    pictures, said = _read(given, request, used)
+    return Pictures(", ".join(str(place) for place in given), request, pictures, make_alike(pictures), said)
 
 
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
@@ -122,11 +121,11 @@ def compute_fingerprint(pixels: Sequence[Floats]) -> str:
 
 def _read(
     places: Sequence[str | Path], request: PictureRequest, used: str
-) -> tuple[list[Picture], list[str]]:
+) -> tuple[list[Picture], list[Notice]]:
     """Read pictures; one of many that cannot be read is told, and the others go on."""
     paths = [path for place in places for path in list_pictures(place)]
     pictures = []
-    notices = []
+    left_out = []
     for path in paths:
         try:
             picture = read_picture(path, side=request.side)
@@ -134,29 +133,27 @@ def _read(
         except InvalidInput as error:
             if len(paths) == 1:
                 raise
-            notices.append(f"Not {used}: {error}")
+            left_out.append(Notice("picture_left_out", {"used": used, "why": str(error)}))
             continue
         pictures.append(picture)
     if not pictures:
-        raise InvalidInput(f"None of the {len(paths)} pictures can be {used}. The first: {notices[0]}")
-    return pictures, [*_shorten_notices(notices), *_shorten_notices(_tell_changes(pictures))]
+        raise InvalidInput(f"None of the {len(paths)} pictures can be {used}. The first: {left_out[0].text}")
+    return pictures, [*_shorten(left_out), *_shorten(_tell_changes(pictures))]
 
 
-def _tell_changes(pictures: Sequence[Picture]) -> list[str]:
+def _tell_changes(pictures: Sequence[Picture]) -> list[Notice]:
     """What was done to pictures; what was done to many is told once."""
     names: dict[str, list[str]] = {}
     for picture in pictures:
         if picture.notices:
             names.setdefault(", ".join(picture.notices), []).append(picture.name)
-    return [
-        f"{who[0] if len(who) == 1 else f'{len(who):,} pictures'}: {what}." for what, who in names.items()
-    ]
+    return [Notice("picture_changed", {"name": w[0], "n": len(w), "what": t}) for t, w in names.items()]
 
 
-def _shorten_notices(notices: list[str]) -> list[str]:
-    if len(notices) <= SHOWN_NOTICES:
-        return notices
-    return [*notices[:SHOWN_NOTICES], f"The same or alike for {len(notices) - SHOWN_NOTICES} more pictures."]
+def _shorten(said: list[Notice]) -> list[Notice]:
+    if len(said) <= SHOWN_NOTICES:
+        return said
+    return [*said[:SHOWN_NOTICES], Notice("alike_for_more", {"n": len(said) - SHOWN_NOTICES})]
 
 
 def _check_size(picture: Picture, patch: int) -> None:

@@ -39,7 +39,8 @@ from tellwhy.kinds.picture_looks import (
     learn_ground,
     learn_looks,
 )
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
+from tellwhy.results.notice import Notice, written
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Reason, Result
 from tellwhy.scoring.surprise import ForetoldHeights
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
@@ -147,7 +148,7 @@ def explain_pictures(
         n = len(batch.pictures)
         good = replace(good, pixels=pixels[n:])
         model = learn(good, clean=True, beside=pixels[:n], are_many=[batch.is_sparse])
-        batch = _look_at(model, replace(batch, notices=[*batch.notices, *good.notices]))
+        batch = _look_at(model, replace(batch, said=[*batch.said, *good.said]))
     found = judging.explain(model, batch, judging.score(model, batch))
     return replace(found, settings={**found.settings, "reference": reference})
 
@@ -437,7 +438,7 @@ def _make_result(model: PicturesModel, batch: Pictures, scores: Floats, judged: 
         alarms=alarms,
         opening=Headline(len(scores), alarms, is_written=True, more=[Notice("odd_pictures", facts)]),
         done=Notice("pictures_compared", done),
-        notices=[*(written(text) for text in batch.notices), *_tell_of_network(model, batch)],
+        notices=[*batch.said, *_tell_of_network(model, batch)],
         arrays=arrays,
         versions=versions(),
         created=clock.stamp(),

@@ -14,6 +14,7 @@ from tellwhy.checks.in_time.clock import Stamps, read_stamps, stamp_words
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
+from tellwhy.results.notice import Notice
 
 MOST_MISSING = 0.5  # share of a channel's readings that may be filled in
 
@@ -38,7 +39,7 @@ class Readings:
     channels: list[str]
     rows: Integers  # of the table
     times: Times
-    notices: list[str]
+    said: list[Notice]
     step: float | None = None  # seconds between two of them, where times are moments
 
 
@@ -51,17 +52,17 @@ def read_readings(
         raise InvalidInput(f"{table.source} has no column {time!r} for the time. It has: {names}.")
     stamps = read_stamps(table, time)
     frame = table.frame.iloc[stamps.order]
-    notices = [*table.notices, *stamps.notices]
+    said = [*table.said, *stamps.said]
     keys = frame[time].to_numpy()
     channels, left_out = _choose_channels(frame, time, columns, exclude)
     if left_out:
-        notices.append(f"Not used, since they hold no numbers: {', '.join(left_out[:10])}.")
+        said.append(Notice("no_numbers", {"columns": left_out[:10]}))
     values, told = _fill_gaps(frame[channels].astype(np.float64), keys)
-    notices += told
+    said += told
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     moments = stamps.shown
     times = Times(keys[first], None if moments is None else moments[first])
-    return Readings(values, channels, stamps.order[first], times, notices, _find_step(stamps, first))
+    return Readings(values, channels, stamps.order[first], times, said, _find_step(stamps, first))
 
 
 def _find_step(stamps: Stamps, first: Integers) -> float | None:
@@ -89,18 +90,18 @@ def _choose_channels(
     return usable, [c for c in wanted if c not in usable]
 
 
-def _fill_gaps(frame: pd.DataFrame, keys: Any) -> tuple[Floats, list[str]]:
-    notices = []
+def _fill_gaps(frame: pd.DataFrame, keys: Any) -> tuple[Floats, list[Notice]]:
+    said = []
     if (keys[1:] == keys[:-1]).any():
         frame = frame.groupby(pd.Series(keys, index=frame.index), sort=False).mean()
-        notices.append("Rows of the same time were averaged.")
+        said.append(Notice("averaged"))
     if np.isinf(frame.to_numpy()).any():
         frame = frame.replace([np.inf, -np.inf], np.nan)
     n_missing = int(frame.isna().sum().sum())
     if n_missing:
-        notices.append(f"{n_missing:,} missing readings were filled in between their neighbours.")
+        said.append(Notice("readings_filled", {"n": n_missing}))
         frame = frame.interpolate(limit_direction="both")
-    return frame.to_numpy(dtype=np.float64), notices
+    return frame.to_numpy(dtype=np.float64), said
 
 
 def read_same(table: Table, channels: Sequence[str], time: str, what: str) -> Readings:

@@ -29,6 +29,7 @@ from tellwhy.data.reading.survey import allow_long_cells, survey_text
 from tellwhy.data.sources import format_of_file
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.checked_file import FileQuality, check_file
+from tellwhy.results.notice import Notice, say_all
 from tellwhy.storage.csv_cells import quote, write_cells, write_copy
 from tellwhy.storage.folders import check_new_file, new_file
 from tellwhy.storage.overwriting import CHANGES_SIGN, NEVER
@@ -54,8 +55,8 @@ class Repaired:
         Repairs that the check of the repaired table did not agree with; they are not in `frame`.
     n_unsure
         Cells that a finding is about and that stay as they are.
-    notices
-        How the table was read.
+    said
+        How the table was read; `notices` are its sentences.
     """
 
     table: Table
@@ -63,7 +64,12 @@ class Repaired:
     changes: tuple[Change, ...]
     taken_back: tuple[Change, ...] = ()
     n_unsure: int = 0
-    notices: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
+
+    @property
+    def notices(self) -> list[str]:
+        """How the table was read, one sentence each."""
+        return say_all(self.said)
 
     def save(self, out: str | Path) -> Path:
         """Write the repaired table, and beside it the list of changes, whose path is returned.
@@ -136,7 +142,7 @@ def repair_table(data: str | Path | TableLike, *, threshold: float = SURE, **set
         tuple(_place_change(change, table.frame) for change in kept),
         tuple(gone),
         _count_others(checked, kept),
-        tuple(checked.notices),
+        tuple(checked.said),
     )
 
 

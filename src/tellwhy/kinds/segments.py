@@ -18,6 +18,7 @@ from tellwhy.data import Table
 from tellwhy.data.columns.reading import Labels, Role, read_labels, read_numbers
 from tellwhy.kinds.request import Request, check_column, write_cell
 from tellwhy.kinds.table_rows import Selection, read_as_told
+from tellwhy.results.notice import Notice
 from tellwhy.results.result import Finding
 from tellwhy.words.numbers import write_number
 
@@ -292,26 +293,22 @@ def place_in_segments(
     placed = replace(
         selection,
         context=make_context(selection, levels, by),
-        notices=(*selection.notices, *_collect_notices(by, levels)),
+        said=(*selection.said, *_collect_notices(by, levels)),
         words=f"{selection.words}, each with those of the same {' and '.join(by)}",
     )
     return placed, find_rare_labels(selection, levels[-1], by)
 
 
-def _collect_notices(by: Sequence[str], levels: Sequence[Segments]) -> list[str]:
-    names = " and ".join(by)
+def _collect_notices(by: Sequence[str], levels: Sequence[Segments]) -> list[Notice]:
     narrow = levels[-1]
     sizes = np.bincount(narrow.reference[narrow.reference >= 0], minlength=len(narrow.words))
     n_small = int((sizes < FEW).sum())
     n_none = int((levels[0].scored < 0).sum())
-    told = [f"Rows are compared within {len(sizes):,} segments by {names}."]
+    told = [Notice("compared_in_segments", {"n": len(sizes), "columns": list(by)})]
     if n_small:
-        told.append(
-            f"{n_small:,} of these segments have fewer than {FEW} rows: other rows help to tell what is "
-            "usual there."
-        )
+        told.append(Notice("small_segments", {"n": n_small, "few": FEW}))
     if n_none:
-        told.append(f"{n_none:,} rows have no {by[0]}, or a new one: they are compared with the whole table.")
+        told.append(Notice("no_segment", {"n": n_none, "column": by[0]}))
     return told
 
 

@@ -18,7 +18,7 @@ from tellwhy.core.progress import stage
 from tellwhy.core.running import one_blas_thread, one_thread_for_products
 from tellwhy.core.score import Floats
 from tellwhy.data import Table, TableEncoder
-from tellwhy.data.columns.notices import tell_left_out
+from tellwhy.data.columns.encoder import collect_left_out
 from tellwhy.data.columns.reading import Role
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.table import TableLike
@@ -40,8 +40,10 @@ from tellwhy.kinds.table_rows import (
     read_new_rows,
     read_reference,
     read_source,
+    tell_hours,
 )
 from tellwhy.kinds.text_columns import TextColumns, score_known_texts
+from tellwhy.results.notice import Notice
 from tellwhy.results.result import Finding, Result
 from tellwhy.verdicts.advice import advise
 from tellwhy.verdicts.alarms import Alarms
@@ -374,7 +376,7 @@ def _is_own(model: TableModel, table: Table) -> bool:
 def _select_rows(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:
     """The rows to score beside those learned from, both as they are compared."""
     frame, beyond = drop_other_times(model, frame)
-    hours = [f"{n} only tells {model.roles[n].orders}; its hour of day is compared." for n in model.hours]
+    hours = tell_hours(model.hours, model.roles)
     clocks = {n: Role("number", f"{model.roles[n].words}{BY_HOUR}") for n in model.hours}
     return Selection(
         frame=put_hours(frame, model.hours),
@@ -384,7 +386,7 @@ def _select_rows(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Select
         words=f"{model.n_rows:,} rows of {Path(model.source).name}",
         is_clean=model.is_clean,
         roles={**model.roles, **clocks},
-        notices=(*new.notices, *hours),
+        said=(*new.said, *hours),
         counted=tuple(beyond.told),
         uncompared=beyond.rows,
     )
@@ -401,11 +403,11 @@ def _place_in_segments(
     known = model.by_reference if selection.own is None else scored
     levels = find_nested_segments(scored, known, dict(model.by_roles), table.source)
     n_none = int((levels[0].scored < 0).sum())
-    notices = [f"{n_none:,} rows have no {by[0]}, or a new one: they are compared with the whole table."]
+    lost = Notice("no_segment", {"n": n_none, "column": by[0]})
     placed = replace(
         selection,
         context=make_context(selection, levels, by, model.bends),
-        counted=(*selection.counted, *(notices if n_none else [])),
+        counted=(*selection.counted, *([lost] if n_none else [])),
         words=f"{selection.words}, each with those of the same {' and '.join(by)}",
     )
     return placed, find_rare_labels(selection, levels[-1], by)
@@ -435,19 +437,19 @@ def _take_fitted(model: TableModel, selection: Selection) -> FittedTable:
 def _copy_encoder(encoder: TableEncoder, selection: Selection) -> TableEncoder:
     """A copy of the encoder whose notices are about these rows; the model itself stays as it is."""
     told = copy.copy(encoder)
-    told.notices_ = [
-        *tell_left_out(encoder.left_out_),
-        *selection.notices,
+    told.said_ = [
+        *collect_left_out(encoder.left_out_),
+        *selection.said,
         *keep_counting_notices(encoder, selection),
     ]
     return told
 
 
-def keep_counting_notices(encoder: TableEncoder, selection: Selection) -> list[str]:
+def keep_counting_notices(encoder: TableEncoder, selection: Selection) -> list[Notice]:
     """Notices that count these very rows, and say nothing of others that the model judges."""
-    filled = encoder.missing_in(selection.compared()[0], selection.emptied)
+    filled = encoder.count_missing_in(selection.compared()[0], selection.emptied)
     if selection.own is None:  # the rows learned from may have had gaps too
-        filled = [f"In the scored rows: {text}" for text in filled]
+        filled = [each.beside(where="scored") for each in filled]
     return [*selection.counted, *filled]
 
 

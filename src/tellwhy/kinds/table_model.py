@@ -410,8 +410,9 @@ def encode_selection(selection: Selection, request: Request) -> tuple[Selection,
     )
     encoder.fit(selection.compared()[1])
     learned = selection.compared()[1]
-    others = [text for text in encoder.notices_ if text not in encoder.missing_in(learned)]
-    encoder.notices_ = [*selection.notices, *others, *encoder.missing_in(learned, selection.emptied)]
+    counted = encoder.count_missing_in(learned)
+    others = [each for each in encoder.said_ if each not in counted]
+    encoder.said_ = [*selection.said, *others, *encoder.count_missing_in(learned, selection.emptied)]
     if request.missing == "drop":
         selection = selection.without(
             encoder.kept_rows(selection.frame), encoder.kept_rows(selection.reference)

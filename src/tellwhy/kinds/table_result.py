@@ -25,7 +25,8 @@ from tellwhy.kinds.table_cells import FittedTable, Judged
 from tellwhy.kinds.table_rows import Selection, add_lines, find_title_column, write_rows
 from tellwhy.kinds.usual_in_segments import InSegments
 from tellwhy.results.evidence import Detection, Evidence
-from tellwhy.results.result import AlarmRule, Anomaly, Notice, Part, Reason, Result, Typical, written
+from tellwhy.results.notice import Notice, as_notices, written
+from tellwhy.results.result import AlarmRule, Anomaly, Part, Reason, Result, Typical
 from tellwhy.storage import clock
 from tellwhy.verdicts.alarms import Ranking
 from tellwhy.verdicts.causes import Cause, find_causes
@@ -323,15 +324,15 @@ def _tell_form(explanation: Explanation) -> str:
 
 
 def _collect_notices(found: _Findings) -> list[Notice]:
-    said = [*found.table.notices, *found.fitted.encoder.notices_, *_tell_sampling(found.fitted)]
-    return [written(text) for text in said]
+    of_encoder = as_notices(found.fitted.encoder.said_)
+    return [*found.table.said, *of_encoder, *_tell_sampling(found.fitted)]
 
 
-def _tell_sampling(fitted: FittedTable) -> list[str]:
+def _tell_sampling(fitted: FittedTable) -> list[Notice]:
     n = len(fitted.selection.reference)
     if len(fitted.sample) == n:
         return []
-    return [f"The detector learned from a random {len(fitted.sample):,} of {n:,} reference rows."]
+    return [Notice("learned_from_sample", {"n": len(fitted.sample), "of": n})]
 
 
 # A label by one of these names means what is odd, even if it is the more common of two.

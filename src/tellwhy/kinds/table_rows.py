@@ -25,6 +25,7 @@ from tellwhy.data.places import find_file, find_line, is_marked
 from tellwhy.data.sources import STANDARD_INPUT, is_query, read_sources
 from tellwhy.data.table import TableLike
 from tellwhy.kinds.request import Request, check_column, find_rows_equal_to, split_marker
+from tellwhy.results.notice import Notice
 from tellwhy.results.result import Finding
 from tellwhy.verdicts.seen_values import measure
 
@@ -59,7 +60,7 @@ def read_named(
 class Selection:
     """Rows to score and rows to learn from, features only, with their columns read as `roles` says.
 
-    `notices` tell how columns were read, `counted` what was counted in these very rows. `rows[i]` is the
+    `said` tells how columns were read, `counted` what was counted in these very rows. `rows[i]` is the
     0-based data row of frame position i. `own` holds the frame positions of the reference rows where these
     are rows of the table itself, and is None for a separate reference. `context` holds the segments that rows
     are judged in, if any. `emptied` counts the cells of each column that a finding set missing, and
@@ -73,8 +74,8 @@ class Selection:
     words: str
     is_clean: bool  # whether the user vouches for the reference rows
     roles: Mapping[str, Role] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
-    counted: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
+    counted: tuple[Notice, ...] = ()
     context: Context | None = None
     emptied: Mapping[str, int] = field(default_factory=dict)
     uncompared: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -90,11 +91,9 @@ class Selection:
         roles = dict(self.roles)
         for name in found:
             roles[name] = Role("number", f"{roles[name].words}{BY_HOUR}")
-        notices = [
-            f"{name} only tells {self.roles[name].orders}; its hour of day is compared." for name in found
-        ]
+        said = tell_hours(found, self.roles)
         reference = frame if self.reference is self.frame else reference
-        return replace(self, frame=frame, reference=reference, roles=roles, notices=(*self.notices, *notices))
+        return replace(self, frame=frame, reference=reference, roles=roles, said=(*self.said, *said))
 
     def is_clock(self, name: str) -> bool:
         """Whether the numbers of a column are hours of the day."""
@@ -153,7 +152,7 @@ def select(table: Table, request: Request) -> Selection:
     everyone = np.arange(len(frame))
     words = "all rows of the table"
     chosen = Selection(
-        read.frame, everyone, read.frame, everyone, words, False, roles, tuple(dict.fromkeys(read.notices))
+        read.frame, everyone, read.frame, everyone, words, False, roles, tuple(dict.fromkeys(read.said))
     )
     if request.normal is None:
         return chosen
@@ -304,12 +303,12 @@ class NewRows:
     ----------
     frame
         The features, read as the model's roles say.
-    notices
-        What could not be read so, one sentence each.
+    said
+        What could not be read so.
     """
 
     frame: pd.DataFrame
-    notices: list[str]
+    said: list[Notice]
 
 
 def read_new_rows(model: TableModel, table: Table) -> NewRows:
@@ -317,7 +316,7 @@ def read_new_rows(model: TableModel, table: Table) -> NewRows:
     used = dict.fromkeys([*model.encoder.columns_, *model.by_roles])
     check_has_columns(table, used, model.table_columns, model.source)
     read = read_as_roles(table, model.roles)
-    return NewRows(read.frame, read.notices)
+    return NewRows(read.frame, read.said)
 
 
 def read_as_roles(table: Table, roles: Mapping[str, Role]) -> ReadColumns:
@@ -325,18 +324,15 @@ def read_as_roles(table: Table, roles: Mapping[str, Role]) -> ReadColumns:
     # A column that was read but not used may be absent: it is an empty one.
     read = read_columns(table.frame.reindex(columns=list(roles)), roles=roles)
     frame = read.frame.copy(deep=False)
-    notices = list(read.notices)
+    said = list(read.said)
     for name, role in roles.items():
         cells = _convert_to_kind(frame[name], role)
         if cells is not None:
             n_lost = int((cells.isna() & frame[name].notna()).sum())
             frame[name] = cells
             if n_lost:
-                notices.append(
-                    f"{name}: {n_lost:,} cells cannot be read as {role.kind}s, as they were in fitting, and "
-                    "are taken as missing."
-                )
-    return replace(read, frame=frame, notices=notices)
+                said.append(Notice("not_read_so", {"column": name, "n": n_lost, "kind": role.kind}))
+    return replace(read, frame=frame, said=said)
 
 
 def check_has_columns(table: Table, used: Iterable[str], known: Collection[str], source: str) -> None:
@@ -373,7 +369,7 @@ def _convert_to_kind(series: pd.Series, role: Role) -> pd.Series | None:
 class OtherTimes(NamedTuple):
     """Dates that are not compared: what is told of them, and the rows of each column."""
 
-    told: list[str]
+    told: list[Notice]
     rows: dict[str, frozenset[int]]
 
 
@@ -399,10 +395,7 @@ def drop_other_times(model: TableModel, frame: pd.DataFrame) -> tuple[pd.DataFra
             if is_beyond.any():
                 found = found.assign(**{name: found[name].mask(is_beyond, _middle_of(known, found[name]))})
                 rows[name] = rows.get(name, frozenset()) | set(np.flatnonzero(is_beyond).tolist())
-                told.append(
-                    f"{name}: {int(is_beyond.sum()):,} dates are {side} than those that the model was fitted "
-                    "on; they are not compared."
-                )
+                told.append(Notice("other_dates", {"column": name, "n": int(is_beyond.sum()), "side": side}))
     return found, OtherTimes(told, rows)
 
 
@@ -423,3 +416,8 @@ def put_hours(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
         values = stamps.to_numpy(dtype="datetime64[us]")
         found[name] = (values - values.astype("datetime64[D]")) / np.timedelta64(1, "h")
     return frame.assign(**found) if found else frame
+
+
+def tell_hours(columns: Iterable[str], roles: Mapping[str, Role]) -> list[Notice]:
+    """Say of which dates the hour of day is compared, as they only tell the order of rows."""
+    return [Notice("hour_compared", {"column": name, "orders": roles[name].orders}) for name in columns]

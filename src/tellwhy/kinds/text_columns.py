@@ -18,7 +18,8 @@ from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.data.text import BagOfWords, Token, check_texts
 from tellwhy.kinds.request import Request, check_column, find_rows_equal_to, split_marker
-from tellwhy.results.result import Anomaly, Finding, Headline, Notice, Reason, Result, written
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import Anomaly, Finding, Headline, Reason, Result
 from tellwhy.scoring.distance_scores import points_of
 from tellwhy.scoring.surprise import Surprise
 
@@ -356,7 +357,7 @@ class TextColumns:
         )
 
     def _make_notice(self, name: str) -> Notice:
-        return written(f"Texts of {name!r} count by how odd each is: {self.models[name].describes}.")
+        return Notice("texts_by_oddness", {"column": name, "by": self.models[name].describes})
 
     def _tell_anomaly(self, anomaly: Anomaly) -> Anomaly:
         reasons = [

@@ -22,7 +22,8 @@ from tellwhy.kinds.model import change_settings, find_first_place, kind
 from tellwhy.kinds.request import find_rows_equal_to, split_marker
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.kinds.text_columns import LIKENESS, TextModel, Word
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Reason, Result
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.ordinary import Judged, judge, judge_by_middle, judge_by_rank
@@ -387,7 +388,7 @@ def _tell_done(model: TextsModel, texts: Texts, rule: str) -> Notice:
 def _collect_run_notices(model: TextsModel, texts: Texts, scores: Floats) -> list[Notice]:
     n_empty = sum(not text.strip() for text in texts.given)
     return [
-        *map(written, texts.table.notices),
+        *texts.table.said,
         *([Notice("empty_texts", {"n": n_empty})] if n_empty else []),
         *_tell_length(model, texts, scores),
     ]

@@ -22,7 +22,8 @@ from tellwhy.data.table import TableLike
 from tellwhy.kinds.drift import LEVEL, Difference, Pair, choose_entries, compare_pair, list_shared, read_pair
 from tellwhy.kinds.model import change_settings, judge, kind
 from tellwhy.kinds.table_rows import read_as_told, read_source
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
+from tellwhy.results.notice import Notice, as_notices
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Reason, Result
 from tellwhy.storage import clock
 from tellwhy.storage.documents import make_plain
 from tellwhy.storage.model_file import SavedAsFile
@@ -82,7 +83,7 @@ class DriftModel(SavedAsFile):
         Where it came from, and all its columns.
     rows, roles
         The columns that are compared, and what each was taken for.
-    notices
+    said
         How they were read.
     """
 
@@ -93,14 +94,14 @@ class DriftModel(SavedAsFile):
     names: tuple[str, ...]
     rows: pd.DataFrame
     roles: Mapping[str, Role]
-    notices: tuple[str, ...]
+    said: tuple[Notice, ...]
 
     def _require(self) -> Iterator[Fit]:
         yield "names", are_texts(*self.names), True
         yield "rows", isinstance(self.rows, pd.DataFrame), True
         yield "roles", sorted(self.roles) == sorted(self.rows.columns), True
         yield "roles", all(isinstance(role, Role) for role in self.roles.values()), True
-        yield "notices", are_texts(*self.notices), True
+        yield "said", all(isinstance(each, (str, Notice)) for each in self.said), True
 
     @property
     def old(self) -> Table:
@@ -140,7 +141,7 @@ class DriftKind:
             names=tuple(table.frame.columns),
             rows=read.frame.reset_index(drop=True),
             roles=dict(read.roles),
-            notices=(*table.notices, *read.notices),
+            said=(*table.said, *read.said),
         )
 
     def read(self, model: DriftModel, source: Any, settings: Mapping[str, Any]) -> Later:
@@ -171,7 +172,7 @@ class DriftKind:
             seed=asked.random_state,
             by=asked.by,
         )
-        batch.remembered[DRIFT] = replace(found, notices=list(model.notices))
+        batch.remembered[DRIFT] = replace(found, said=list(as_notices(model.said)))
         return np.array([each.size for each in found.drifts])
 
     def explain(self, _model: DriftModel, batch: Later, scores: Floats) -> Result:
@@ -243,7 +244,7 @@ def as_result(found: Difference, scores: Floats, settings: Mapping[str, Any]) ->
         alarms=alarms,
         roles=found.roles,
         opening=Headline(n_rows, alarms, is_written=True, more=[_make_opening(found)]),
-        notices=[written(text) for text in found.notices],
+        notices=found.said,
         own={DRIFT: make_plain(asdict(found))},
         versions=versions(),
         created=clock.stamp(),
@@ -274,4 +275,6 @@ def read_difference(result: Result) -> Difference:
     record = dict(result.own[DRIFT])
     drifts = [Drift(**{**each, "moved": Notice(**each["moved"])}) for each in record["drifts"]]
     changed = {name: tuple(words) for name, words in record["changed"].items()}
-    return Difference(**{**record, "drifts": drifts, "changed": changed, "n_rows": tuple(record["n_rows"])})
+    said = list(as_notices(record.pop("notices", None) or record["said"]))
+    made = {"drifts": drifts, "changed": changed, "n_rows": tuple(record["n_rows"]), "said": said}
+    return Difference(**{**record, **made})

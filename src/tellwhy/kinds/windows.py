@@ -22,7 +22,8 @@ from tellwhy.explainers import PatchRelevance
 from tellwhy.kinds.model import change_settings, find_first_place, kind
 from tellwhy.kinds.readings import Readings, compute_fingerprint, read_readings, read_same
 from tellwhy.kinds.table_rows import read_source
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
+from tellwhy.results.notice import Notice, as_notices
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Reason, Result
 from tellwhy.scoring.surprise import ForetoldHeights
 from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
@@ -111,7 +112,7 @@ class SeriesModel(SavedAsFile):
         the series itself is judged.
     is_clean
         Whether somebody says that it is ordinary.
-    notices
+    said
         What is to be known of it.
     versions
         Of the packages that it was fitted with.
@@ -128,7 +129,7 @@ class SeriesModel(SavedAsFile):
     relevance: Floats
     readings: Floats
     is_clean: bool
-    notices: tuple[str, ...]
+    said: tuple[Notice, ...]
     versions: Mapping[str, str]
 
     def _require(self) -> Iterator[Fit]:
@@ -141,7 +142,8 @@ class SeriesModel(SavedAsFile):
         yield "channels", len(self.channels), n_channels
         yield "relevance", self.relevance.shape in ((n_channels,), (0,)), True
         yield "heights", self.heights.ndim == self.readings.ndim == 1, True
-        yield "source", are_texts(self.source, self.fingerprint, *self.notices), True
+        yield "source", are_texts(self.source, self.fingerprint), True
+        yield "said", all(isinstance(each, (str, Notice)) for each in self.said), True
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +240,7 @@ class SeriesKind:
 
     def check(self, model: SeriesModel, batch: Series) -> Series:
         """Say which channels never change in what was learned from."""
-        batch.readings.notices.extend(model.notices)
+        batch.readings.said.extend(as_notices(model.said))
         return batch
 
     def score(self, model: SeriesModel, batch: Series) -> Floats:
@@ -268,7 +270,7 @@ def learn(
     source: str, readings: Readings, request: SeriesRequest, *, clean: bool = False, for_others: bool = True
 ) -> SeriesModel:
     """Learn from readings; `for_others` where others are to be judged too, which takes three fits more."""
-    notices = _find_at_rest(readings, " in the reference" if clean else "")
+    said = _find_at_rest(readings, " in the reference" if clean else "")
     stage("learning what is ordinary")
     usual = _judge_held_out(request, readings, clean=clean) if for_others else _NOTHING_HELD_OUT
     return SeriesModel(
@@ -281,12 +283,12 @@ def learn(
         relevance=usual.relevance,
         readings=usual.readings,
         is_clean=clean,
-        notices=tuple(notices),
+        said=tuple(said),
         versions=versions(),
     )
 
 
-def _find_at_rest(ordinary: Readings, where: str) -> list[str]:
+def _find_at_rest(ordinary: Readings, where: str) -> list[Notice]:
     """Name channels that never change; an error where none does."""
     resting = [
         c for c, moves in zip(ordinary.channels, np.ptp(ordinary.values, axis=0), strict=True) if not moves
@@ -296,7 +298,7 @@ def _find_at_rest(ordinary: Readings, where: str) -> list[str]:
             f"No channel ever changes{where} ({', '.join(resting[:5])}), so that nothing tells what a small "
             "difference is. Pass readings that vary."
         )
-    return [f"Never changes{where}: {', '.join(resting[:10])}."] if resting else []
+    return [Notice("never_changes", {"columns": resting[:10], "where": where})] if resting else []
 
 
 def _make_model(request: SeriesRequest, *, clean: bool) -> PatchModel:
@@ -479,7 +481,7 @@ def _make_result(batch: Series, found: _Found) -> Result:
         columns=found.readings.channels,
         opening=Headline(len(found.chosen), alarms, is_written=True, more=[Notice("odd_stretches", facts)]),
         done=Notice("stretches_compared", done),
-        notices=[written(text) for text in found.readings.notices],
+        notices=found.readings.said,
         arrays=dict(array for k in range(n_told) for array in found.drawn(k, window)),
         versions=versions(),
         fingerprint=batch.table.fingerprint,

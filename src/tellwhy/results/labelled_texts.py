@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.old_names import update_names
 from tellwhy.core.optional import versions
 from tellwhy.core.score import Floats, Integers
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Notice, Part, Reason, Result, written
+from tellwhy.results.notice import Notice, as_notices, say_all
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Reason, Result
 from tellwhy.storage import clock
 from tellwhy.storage.documents import make_plain
 
@@ -88,11 +90,21 @@ class TextLabels:
     n_classes: int
     n_words: int
     n_wrong: int | None  # None where the texts came without labels
-    order: str  # how the shown texts were chosen, in words
+    ordering: Notice  # how the shown texts were chosen
     shown: tuple[TextReasons, ...]
     classes: tuple[ClassWords, ...]
-    notes: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
     doubts: tuple[LabelDoubt, ...] = ()  # all of them, the surest first
+
+    @property
+    def order(self) -> str:
+        """How the shown texts were chosen."""
+        return self.ordering.text
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of the texts, one sentence each."""
+        return say_all(self.said)
 
     @property
     def headline(self) -> Notice:
@@ -125,7 +137,7 @@ def as_result(labelled: Labelled) -> Result:
         threshold=None,
         alarms=alarms,
         opening=Headline(found.n_texts, alarms, is_written=True, more=[found.headline]),
-        notices=[written(text) for text in found.notes],
+        notices=found.said,
         own={LABELS: make_plain(asdict(found))},
         versions=versions(),
         fingerprint=labelled.fingerprint,
@@ -164,8 +176,10 @@ def read_labels(result: Result) -> TextLabels | None:
             ClassWords(**{**each, "words": _read_pairs(each["words"])}) for each in record["classes"]
         )
         doubts = tuple(LabelDoubt(**each) for each in record.get("doubts", ()))
-        notes = tuple(map(str, record["notes"]))
-        return TextLabels(**{**record, "shown": shown, "classes": classes, "notes": notes, "doubts": doubts})
+        head = update_names(TextLabels, record)
+        (ordering,) = as_notices([head["ordering"]])
+        made = {"shown": shown, "classes": classes, "ordering": ordering, "doubts": doubts}
+        return TextLabels(**{**head, **made, "said": as_notices(head["said"])})
     except (LookupError, TypeError, ValueError) as error:
         raise UnreadableFile(f"The labels of {result.source} are damaged: {error!r}.") from error
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score import Floats
-from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Result, written
+from tellwhy.results.notice import Notice, as_notices, say_all
+from tellwhy.results.result import AlarmRule, Anomaly, Headline, Part, Result
 from tellwhy.results.store import HEAD, load_result, save_result
 from tellwhy.storage import clock
 from tellwhy.storage.documents import Format, make_plain
@@ -94,8 +95,8 @@ class NetworkItem:
         Relevance by method, shaped like the network's input.
     left_over
         Output that no part of the input got, by method; None for values that are no shares.
-    notices
-        What was done to the input, and what a method says of it.
+    said
+        What was done to the input, and what a method says of it; `notices` are its sentences.
     """
 
     name: str
@@ -106,7 +107,12 @@ class NetworkItem:
     words: Sequence[str]
     values: Mapping[str, Floats]
     left_over: Mapping[str, float | None]
-    notices: Sequence[str] = ()
+    said: Sequence[Notice] = ()
+
+    @property
+    def notices(self) -> list[str]:
+        """What was done to the input, and what a method says of it, one sentence each."""
+        return say_all(self.said)
 
 
 @dataclass(frozen=True)
@@ -126,15 +132,25 @@ class NetworkRun:
     source: str
     kind: str  # "pictures" or "texts"
     explains: str
-    headline: str
+    opening: Notice
     n_inputs: int  # that were explained; of many, `items` are the first
     items: Sequence[NetworkItem]
     methods: Sequence[MethodTold]
     groups: Sequence[FoundGroup]
     n_grouped: int  # explanations that were looked through for odd groups
-    notices: Sequence[str]
+    said: Sequence[Notice]
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
+
+    @property
+    def headline(self) -> str:
+        """What the network says, and what stands out."""
+        return self.opening.text
+
+    @property
+    def notices(self) -> list[str]:
+        """What was done, one sentence each."""
+        return say_all(self.said)
 
 
 def check_place(folder: Path) -> None:
@@ -164,8 +180,8 @@ def as_result(run: NetworkRun, scores: Floats | None = None) -> Result:
         scores=shown if scores is None else scores,
         threshold=None,
         alarms=alarms,
-        opening=Headline(run.n_inputs, alarms, is_written=True, more=[written(run.headline)]),
-        notices=[written(text) for text in run.notices],
+        opening=Headline(run.n_inputs, alarms, is_written=True, more=[run.opening]),
+        notices=run.said,
         arrays=arrays,
         own={NETWORK: run_record(run)},
         versions=dict(run.versions),
@@ -176,7 +192,7 @@ def as_result(run: NetworkRun, scores: Floats | None = None) -> Result:
 def _make_anomaly(run: NetworkRun, k: int, item: NetworkItem) -> Anomaly:
     """An input with its explained output; the relevance of its parts stands in the arrays."""
     part = Part("picture" if run.kind == "pictures" else "text", row=k, name=item.name)
-    return Anomaly(part, item.output, None, notices=tuple(written(text) for text in item.notices))
+    return Anomaly(part, item.output, None, notices=tuple(item.said))
 
 
 def read_network(result: Result) -> NetworkRun | None:
@@ -195,6 +211,10 @@ def run_record(run: NetworkRun) -> dict[str, Any]:
     head = {name: value for name, value in vars(run).items() if name not in ("items", "methods", "groups")}
     made = {
         **head,
+        "opening": asdict(run.opening),
+        "said": [asdict(notice) for notice in run.said],
+        "headline": run.headline,
+        "notices": run.notices,
         "methods": [asdict(method) for method in run.methods],
         "groups": [asdict(group) for group in run.groups],
         "items": [record_item(item) for item in run.items],
@@ -205,7 +225,9 @@ def run_record(run: NetworkRun) -> dict[str, Any]:
 def record_item(item: NetworkItem) -> dict[str, Any]:
     """One input as JSON holds it, without its arrays."""
     parts = {k: v for k, v in vars(item).items() if k not in ("pixels", "values", "classes")}
-    return {**parts, "classes": [asdict(one) for one in item.classes]}
+    said = [asdict(notice) for notice in item.said]
+    classes = [asdict(one) for one in item.classes]
+    return {**parts, "classes": classes, "said": said, "notices": item.notices}
 
 
 def load_network_run(folder: Path) -> NetworkRun | None:
@@ -218,10 +240,19 @@ def load_network_run(folder: Path) -> NetworkRun | None:
 
 def _read_record(record: dict[str, Any], arrays: Mapping[str, Any]) -> NetworkRun:
     head = {name: value for name, value in record.items() if name != "schema"}
+    said = _take_said(head)
+    headline = head.pop("headline")
+    (opening,) = as_notices([head.pop("opening", headline)])
     methods = [_read_method(told) for told in head.pop("methods")]
     groups = [FoundGroup(**{**told, "box": tuple(told["box"])}) for told in head.pop("groups")]
     items = [_read_item(dict(told), k, methods, arrays) for k, told in enumerate(head.pop("items"))]
-    return NetworkRun(**head, methods=methods, groups=groups, items=items)
+    return NetworkRun(**head, methods=methods, groups=groups, items=items, opening=opening, said=said)
+
+
+def _take_said(record: dict[str, Any]) -> tuple[Notice, ...]:
+    """Take what was said out of a record, which holds sentences beside it, or (of earlier versions) alone."""
+    sentences = record.pop("notices", ())
+    return as_notices(record.pop("said", sentences))
 
 
 def _read_method(told: dict[str, Any]) -> MethodTold:
@@ -234,4 +265,5 @@ def _read_item(
     classes = [ClassOutput(**one) for one in told.pop("classes")]
     values = {m.name: np.asarray(arrays[f"{m.name}.{k}"], dtype=np.float64) for m in methods}
     pixels = np.asarray(arrays[f"pixels.{k}"], dtype=np.float64)
-    return NetworkItem(**told, classes=classes, values=values, pixels=pixels)
+    said = _take_said(told)
+    return NetworkItem(**told, classes=classes, values=values, pixels=pixels, said=said)

@@ -11,9 +11,9 @@ import numpy as np
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats
 from tellwhy.results.evidence import NO_EVIDENCE, Detection, Evidence
+from tellwhy.results.notice import Notice
 
 SCHEMA = 3
-WRITTEN = "as_written"  # kind of a notice or a reason that holds its sentence itself
 MISSING = "treated as missing"
 TOLD = "told only"
 Value = Any  # what JSON holds: a number, a text, a truth value, None, or lists and mappings of these
@@ -137,26 +137,6 @@ class Finding:
         from tellwhy.words import tell
 
         return tell.example(self)
-
-
-@dataclass(frozen=True)
-class Notice:
-    """Something that is to be said: of which kind, and with which facts."""
-
-    kind: str
-    facts: Mapping[str, Value] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The sentence."""
-        from tellwhy.words import tell
-
-        return tell.notice(self)
-
-
-def written(text: str) -> Notice:
-    """A notice that holds its sentence itself: what was said in reading a file."""
-    return Notice(WRITTEN, {"text": text})
 
 
 @dataclass(frozen=True)

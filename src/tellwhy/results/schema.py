@@ -8,7 +8,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from tellwhy.results.result import SCHEMA, Anomaly, Finding, Notice, Reason, Result
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import SCHEMA, Anomaly, Finding, Reason, Result
 from tellwhy.storage.documents import Misfit, make_plain
 
 ADDRESS = "https://json-schema.org/draft/2020-12/schema"

@@ -9,7 +9,8 @@ from typing import Any
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.results.result import SCHEMA, WRITTEN, Result
+from tellwhy.results.notice import WRITTEN
+from tellwhy.results.result import SCHEMA, Result
 from tellwhy.results.schema import from_plain, to_plain
 from tellwhy.storage.documents import (
     ARRAYS,

@@ -111,6 +111,7 @@ PLACES: Mapping[str, str] = {
     "NetworkRequest": "tellwhy.kinds.networks.network",
     "Preparation": "tellwhy.kinds.networks.inputs",
     "NodeCode": "tellwhy.kinds.graph_input",
+    "Notice": "tellwhy.results.notice",
     "Typical": "tellwhy.results.result",
     "Ground": "tellwhy.kinds.picture_looks",
     "PictureRequest": "tellwhy.kinds.picture_files",

@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from tellwhy.core.score import Floats
-from tellwhy.results.result import Notice
+from tellwhy.results.notice import Notice
 
 LEAST_ROWS = 100
 IN_ORDER = 0.95  # share of steps that do not go back

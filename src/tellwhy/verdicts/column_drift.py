@@ -12,7 +12,7 @@ import pandas as pd
 from tellwhy.core.score import Floats
 from tellwhy.data.columns.dates import Dates, days_since_1970, make_dates, write_iso
 from tellwhy.data.columns.reading import read_dates, read_labels, read_numbers_or_missing
-from tellwhy.results.result import Notice
+from tellwhy.results.notice import Notice
 from tellwhy.verdicts.samples import Gap, measure_gap_of_levels, measure_gap_of_numbers, measure_gap_of_rates
 from tellwhy.words import tell
 from tellwhy.words.numbers import write_number

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Notice, Typical
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import AlarmRule, Anomaly, Finding, Headline, Typical
 from tellwhy.storage.documents import make_plain
 from tellwhy.verdicts.causes import MOST_COLUMNS, Cause
 from tellwhy.verdicts.findings import describe_part_of_cause

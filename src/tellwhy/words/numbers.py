@@ -17,6 +17,11 @@ def write_rows(n: int) -> str:
     return f"{n:,} row{'' if n == 1 else 's'}"
 
 
+def write_count(n: int, singular: str, plural: str | None = None) -> str:
+    """'1 text', '12,000 texts'."""
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
+
+
 def write_exact(value: float) -> str:
     """A number as people write it, with all its digits.
 

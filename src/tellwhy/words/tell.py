@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tellwhy.results.result import Anomaly, Finding, Headline, Notice, Reason
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import Anomaly, Finding, Headline, Reason
 from tellwhy.words.english import reasons as english
 from tellwhy.words.english.findings import ROWS, SENTENCES, Sentence
 from tellwhy.words.english.notices import NOTICES, UNCERTAIN
@@ -139,8 +140,9 @@ def reason_phrase(told: Reason) -> str:
 
 
 def notice(said: Notice) -> str:
-    """Return what a notice says."""
-    return NOTICES[said.kind](said)
+    """Return what a notice says, after the files that it is about where these are not all."""
+    text = NOTICES[said.kind](said)
+    return f"{', '.join(said.facts['files'])}: {text}" if "files" in said.facts else text
 
 
 def doubt(said: Notice) -> str:

@@ -196,9 +196,9 @@ def test_imputing():
     assert Z[11, fitted.encoded_names_.index("flag")] == 0
     assert Z[9, fitted.encoded_names_.index("on (days)")] == 0
     assert fitted.notices_ == [
-        "Filled in missing numbers by the median: 'x' (2).",
-        "Filled in missing booleans by the more common value: 'flag' (1).",
-        "Filled in missing dates by the median date: 'on' (1).",
+        "Filled missing numbers with the median: 'x' (2).",
+        "Filled missing booleans with the more common value: 'flag' (1).",
+        "Filled missing dates with the median date: 'on' (1).",
         "Missing categories count as a label of their own: 'colour' (1).",
     ]
     assert fitted.kept_rows(frame).tolist() == list(range(N))
@@ -359,7 +359,7 @@ def test_many_columns_left_out_share_a_notice():
     frame = pd.DataFrame({f"c{i}": np.ones(9) for i in range(50)}).assign(x=np.arange(9.0) ** 2)
     notices = TableEncoder().fit(frame).notices_
     assert len(notices) == 1
-    assert notices[0].startswith("Left out 50 columns, of which every row has the same value: 'c0', 'c1'")
+    assert notices[0].startswith("Left out 50 columns, each because every row has the same value: 'c0', 'c1'")
 
 
 def test_back_to_the_users_units():
@@ -394,7 +394,7 @@ def test_missing_cells_of_other_rows_are_counted():
     encoder = TableEncoder().fit(pd.DataFrame({"x": np.arange(50) % 7}))
     assert encoder.notices_ == []
     assert encoder.missing_in(pd.DataFrame({"x": [1.0, np.nan, np.nan]})) == [
-        "Filled in missing numbers by the median: 'x' (2)."
+        "Filled missing numbers with the median: 'x' (2)."
     ]
 
 

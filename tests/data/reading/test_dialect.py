@@ -75,8 +75,8 @@ def test_header_after_blank_lines_and_over_several(tmp_path):
 def test_names_that_look_like_data_are_told(tmp_path, header, is_told):
     path = tmp_path / "t.csv"
     path.write_text(f"{header}\nRome,2,3\n", encoding="utf-8")
-    notices = detect_dialect(ByteSource(path, path.name), "utf-8-sig").notices
-    assert [("no line of column names" in notice) for notice in notices] == [True] * is_told
+    said = detect_dialect(ByteSource(path, path.name), "utf-8-sig").said
+    assert [notice.kind == "names_are_numbers" for notice in said] == [True] * is_told
 
 
 def test_duplicates_that_look_like_data_are_told(tmp_path):
@@ -92,9 +92,9 @@ def test_duplicates_that_look_like_data_are_told(tmp_path):
 def test_columns_without_a_name_are_counted(tmp_path, n, words):
     path = tmp_path / "t.csv"
     path.write_text("," * n + "z\n" + "1," * n + "2\n", encoding="utf-8")
-    (notice,) = detect_dialect(ByteSource(path, path.name), "utf-8-sig").notices
-    assert notice.startswith(f"{n} column(s) without a name are called column_1, column_2,")
-    assert notice.endswith(words)
+    (notice,) = detect_dialect(ByteSource(path, path.name), "utf-8-sig").said
+    assert notice.text.startswith(f"{n} columns without a name are called column_1, column_2,")
+    assert notice.text.endswith(words)
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_names_of_columns_tell_nothing_of_the_decimal_sign(tmp_path):
     path.write_text("dose;0,5;2,5\nA;1,234;2\nB;3,456;4\n", encoding="utf-8")
     found = detect_dialect(ByteSource(path, path.name), "utf-8-sig")
     assert (found.decimal, found.decimal_is_sure) == (".", False)
-    assert not any("decimal comma" in notice for notice in found.notices)
+    assert not any(notice.kind == "decimal_comma" for notice in found.said)

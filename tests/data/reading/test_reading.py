@@ -367,9 +367,9 @@ def test_the_line_where_an_encoding_fails_is_told(tmp_path, monkeypatch):
 
 def test_the_delimiter_and_the_decimal_comma_are_told(tmp_path):
     table = read_table(write(tmp_path / "t.csv", "a;b\n1,5;x\n2,25;y\n"))
-    assert table.notices == ("Columns are separated by semicolon.", "Numbers have a decimal comma (1,5).")
+    assert table.notices == ("Columns are separated by semicolons.", "Numbers have a decimal comma (1,5).")
     assert read_table(write(tmp_path / "t.csv", "a|b\n1.5|x\n")).notices == (
-        "Columns are separated by vertical bar.",
+        "Columns are separated by vertical bars.",
     )
 
 

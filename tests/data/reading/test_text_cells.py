@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from tellwhy.data.reading.cells import blank_missing, read_numbers
+from tellwhy.results.notice import say_all
 
 NUMBERS = {
     "thousands and decimals": (["1,234.5", "7"], ".", False, [1234.5, 7]),
@@ -52,7 +53,7 @@ def test_ambiguous_or_other_text_stays_text(cells):
 def test_a_notice_shows_how_a_cell_was_read():
     table = pa.table({"amount": pa.chunked_array([["1.234,5"]])})
     _, notices = read_numbers(table, decimal=".", is_sure=False)
-    assert notices == ["Read numbers in column 'amount' as written for people: 1.234,5 is 1234.5."]
+    assert say_all(notices) == ["Read numbers in column 'amount' as written for people: 1.234,5 is 1234.5."]
 
 
 def test_blanks():
@@ -65,7 +66,7 @@ def test_every_sign_between_thousands(space):
     cells = [f"12{space}345{space}678", "7"]
     table, notices = read_numbers(pa.table({"x": pa.chunked_array([cells])}), decimal=".", is_sure=False)
     assert table["x"].to_pylist() == [12345678, 7]
-    assert notices == [f"Read numbers in column 'x' as written for people: {cells[0]} is 12345678."]
+    assert say_all(notices) == [f"Read numbers in column 'x' as written for people: {cells[0]} is 12345678."]
 
 
 def test_a_word_after_many_numbers_keeps_the_column_text():

@@ -84,7 +84,7 @@ def test_notices_name_the_files_they_are_about(tmp_path):
     (tmp_path / "b.csv").write_text("x;y\n1;2\n2;3\n")
     notices = read_sources([tmp_path / "a.csv", tmp_path / "b.csv"]).notices[1:]
     assert notices == (
-        "Columns are separated by semicolon.",
+        "Columns are separated by semicolons.",
         "a.csv: Numbers have a decimal comma (1,5).",
     )
 

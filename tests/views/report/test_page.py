@@ -17,7 +17,8 @@ from zoo.anomalies import moved, odd_row
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
 from tellwhy.results.evidence import Agreement
-from tellwhy.results.result import Group, Run, Typical, written as said_so
+from tellwhy.results.notice import written as said_so
+from tellwhy.results.result import Group, Run, Typical
 from tellwhy.views.page.anomalies import make_cards
 from tellwhy.views.page.page import render, write_report
 from tellwhy.views.page.scores import bin_scores

@@ -11,7 +11,8 @@ from views.example_run import example_run, said
 from views.report.drawn import mark, marks
 from zoo.anomalies import odd_row
 
-from tellwhy.results.result import Anomaly, Group, Run, written as said_so
+from tellwhy.results.notice import written as said_so
+from tellwhy.results.result import Anomaly, Group, Run
 from tellwhy.views.page import anomalies, overview as sections, scores
 from tellwhy.views.page.shell import Limits
 from tellwhy.words.wording import THIN

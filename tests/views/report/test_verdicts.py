@@ -9,7 +9,8 @@ from views.example_run import example_run
 from views.report.test_page import Page
 from zoo.anomalies import moved
 
-from tellwhy.results.result import AlarmRule, Finding, Headline, Notice, Run
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import AlarmRule, Finding, Headline, Run
 from tellwhy.views.page.anomalies import place_words, write_p
 from tellwhy.views.page.overview import list_findings
 from tellwhy.views.page.page import make_evidence, render

@@ -82,7 +82,8 @@ def test_each_kind_has_its_own_form_and_takes_decisions(kind, tmp_path):
 
 
 def test_what_has_no_anomalies_is_shown_as_its_report(tmp_path):
-    from tellwhy.results.result import Result, written
+    from tellwhy.results.notice import written
+    from tellwhy.results.result import Result
 
     other = Result(kind="texts", source="x", settings={}, anomalies=[], threshold=None, done=written("done"))
     save_run(other, tmp_path / "run")

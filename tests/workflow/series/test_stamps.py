@@ -7,6 +7,7 @@ import pytest
 from tellwhy.checks.in_time.clock import read_stamps
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.table import as_table
+from tellwhy.results.notice import say_all
 
 
 def stamps(cells):
@@ -18,19 +19,19 @@ def test_unsorted_rows_are_put_in_order_and_it_is_said():
     order = np.random.default_rng(0).permutation(50)
     found = stamps(times[order])
     np.testing.assert_array_equal(order[found.order], np.arange(50))
-    assert found.notices[0] == "Rows were put in the order of at."
+    assert found.said[0].text == "Rows were sorted by at."
     np.testing.assert_array_equal(found.moments, times.to_numpy().astype("datetime64[ns]"))
 
 
 def test_sorted_rows_at_a_steady_pace_have_nothing_to_tell():
-    assert stamps(pd.date_range("2024-01-01", periods=50, freq="h")).notices == ()
+    assert stamps(pd.date_range("2024-01-01", periods=50, freq="h")).said == ()
 
 
 def test_gaps_and_repeated_times_are_told():
     times = pd.date_range("2024-01-01", periods=60, freq="h").delete(range(20, 40))
     times = times.insert(5, times[4])
-    told = " ".join(stamps(times).notices)
-    assert "1 rows have the at of another row" in told
+    told = " ".join(say_all(stamps(times).said))
+    assert "1 row has the at of another row" in told
     assert "one gap from 2024-01-01 19:00 to 2024-01-02 16:00" in told
 
 

@@ -23,7 +23,7 @@ def test_only_cells_that_were_missing_are_said_to_be_filled_in():
     table = orders()
     assert filled(explain_table(table)) == []
     table.loc[9, "age"] = None
-    assert filled(explain_table(table)) == ["Filled in missing numbers by the median: 'age' (1)."]
+    assert filled(explain_table(table)) == ["Filled missing numbers with the median: 'age' (1)."]
 
 
 def test_by_a_model_too():
@@ -31,5 +31,5 @@ def test_by_a_model_too():
     new = orders().iloc[:60]
     assert filled(explain_new(model, new)) == []
     new.loc[9, "age"] = None
-    told = "In the scored rows: Filled in missing numbers by the median: 'age' (1)."
+    told = "In the scored rows: filled missing numbers with the median: 'age' (1)."
     assert told in filled(explain_new(model, new))

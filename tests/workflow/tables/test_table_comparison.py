@@ -6,7 +6,7 @@ import pytest
 
 from tellwhy.core.params import generator
 from tellwhy.kinds import comparison as table_comparison
-from tellwhy.kinds.comparison import _split, _take_least_odd, compare_table, recommendation
+from tellwhy.kinds.comparison import _split, _take_least_odd, compare_table, recommend
 
 
 def test_rows_to_change_are_not_learned_from():
@@ -51,8 +51,8 @@ RANDOM = ("RandomAttribution", 0.4, 0.35, 0.45)
     ],
 )
 def test_the_recommendation(lines, words):
-    assert recommendation(measured(*lines, RANDOM)) == words
-    assert recommendation(measured(RANDOM, *lines)) == words
+    assert recommend(measured(*lines, RANDOM)).text == words
+    assert recommend(measured(RANDOM, *lines)).text == words
 
 
 def test_what_to_know_of_the_table_is_told(tmp_path, monkeypatch):
@@ -61,6 +61,6 @@ def test_what_to_know_of_the_table_is_told(tmp_path, monkeypatch):
     frame = pd.DataFrame(rows, columns=["a", "b"]).assign(constant=7)
     frame.to_csv(tmp_path / "t.csv", sep=";", index=False)
     found = compare_table(tmp_path / "t.csv", n_rows=5)
-    assert found.notices[0] == "Columns are separated by semicolon."
+    assert found.notices[0] == "Columns are separated by semicolons."
     assert any("'constant'" in text for text in found.notices[1:])
     assert (found.n_rows, found.source) == (5, str(tmp_path / "t.csv"))

@@ -123,7 +123,7 @@ def test_a_sample_is_stated_with_both_numbers():
 def test_how_a_file_was_read_is_told_first(table, tmp_path):
     table[["a", "b"]].round(3).to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False)
     run = explain_table(tmp_path / "t.csv", top=1)
-    assert run.notes[0] == "Columns are separated by semicolon."
+    assert run.notes[0] == "Columns are separated by semicolons."
     assert run.notes[1].startswith("Numbers have a decimal comma (")
 
 

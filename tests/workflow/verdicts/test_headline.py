@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from zoo.anomalies import odd_row
 
-from tellwhy.results.result import AlarmRule, Finding, Notice, Reason
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import AlarmRule, Finding, Reason
 from tellwhy.verdicts.headline import make_headline
 
 RULE = "at most 10 % false alarms expected"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.kinds.table_result import _find_ordinary_level, group_columns
-from tellwhy.results.result import Notice
+from tellwhy.results.notice import Notice
 from tellwhy.verdicts.alarms import Calibration
 from tellwhy.verdicts.causes import Cause, Trials, find_causes
 from tellwhy.verdicts.headline import find_doubt

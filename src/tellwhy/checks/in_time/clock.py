@@ -13,6 +13,7 @@ from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.data.columns.dates import find_layout, parse_dates
 from tellwhy.data.columns.times import find_epoch
+from tellwhy.results.notice import Notice
 
 Moments = NDArray[np.datetime64]
 
@@ -32,13 +33,13 @@ class Stamps:
         Rows of the table, the earliest first; rows of the same time stay in the order of the table.
     moments
         Time on the clock of each row, in that order; None where time is a plain number.
-    notices, is_utc
+    said, is_utc
         What is irregular, and whether the times are in UTC.
     """
 
     order: Integers
     moments: Moments | None
-    notices: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
     is_utc: bool = False  # whether only the moment is known, and not the time on the clock
     written: Moments | None = None  # as the table has them, where the time on the clock is another
 
@@ -77,7 +78,7 @@ def _of_numbers(numbers: NDArray[np.generic], time: str) -> Stamps:
     moments = None if known is None else known.read(numbers.astype(np.float64))
     if moments is None or np.isnat(moments).any():
         order = np.argsort(numbers, kind="stable").astype(np.int64)
-        return Stamps(order, None, tuple(_order_notices(order, time)))
+        return Stamps(order, None, tuple(_tell_order(order, time)))
     return _stamps(moments, moments, time)
 
 
@@ -107,16 +108,16 @@ def _of_text(table: Table, time: str) -> Stamps:
 def _stamps(moments: Moments, clock: Moments, time: str) -> Stamps:
     order = np.argsort(moments, kind="stable").astype(np.int64)
     there = moments[order].astype("datetime64[ns]")
-    notices = [*_order_notices(order, time), *_step_notices(there, time)]
-    return Stamps(order, clock[order].astype("datetime64[ns]"), tuple(notices))
+    said = [*_tell_order(order, time), *_tell_steps(there, time)]
+    return Stamps(order, clock[order].astype("datetime64[ns]"), tuple(said))
 
 
-def _order_notices(order: Integers, time: str) -> list[str]:
+def _tell_order(order: Integers, time: str) -> list[Notice]:
     is_sorted = bool((np.diff(order) > 0).all())
-    return [] if is_sorted else [f"Rows were put in the order of {time}."]
+    return [] if is_sorted else [Notice("put_in_order", {"column": time})]
 
 
-def _step_notices(moments: Moments, time: str) -> list[str]:
+def _tell_steps(moments: Moments, time: str) -> list[Notice]:
     """Tell times that occur more than once, and gaps."""
     if len(moments) < 3:
         return []
@@ -124,17 +125,14 @@ def _step_notices(moments: Moments, time: str) -> list[str]:
     told = []
     n_repeated = int((steps == 0).sum())
     if n_repeated:
-        told.append(
-            f"{n_repeated:,} rows have the {time} of another row: a clock that was set back, rows entered "
-            "twice, or several series in one table."
-        )
+        told.append(Notice("same_times", {"column": time, "n": n_repeated}))
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else np.inf
     gaps = np.flatnonzero(steps.astype(np.float64) > GAP * usual)
     # Where long steps are common, the rows are not readings at a steady pace, and nothing is missing.
     if 0 < len(gaps) <= 0.01 * len(steps) + 3:
         at = int(gaps[np.argmax(steps[gaps])])
-        words = "one gap" if len(gaps) == 1 else f"{len(gaps):,} gaps, the longest"
-        told.append(f"{time} has {words} from {stamp_words(moments[at])} to {stamp_words(moments[at + 1])}.")
+        ends = {"first": stamp_words(moments[at]), "last": stamp_words(moments[at + 1])}
+        told.append(Notice("gaps_in_time", {"column": time, "n": len(gaps), **ends}))
     return told
 
 

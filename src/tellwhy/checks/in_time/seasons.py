@@ -21,6 +21,7 @@ import pandas as pd
 
 from tellwhy.checks.in_time.clock import Moments, Stamps
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.notice import Notice
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -240,8 +241,8 @@ def on_the_clock(stamps: Stamps, columns: Sequence[Floats]) -> Stamps:
         gain = _gain(clock, columns)
         if gain <= least:
             least = gain
-            told = f"Times are in UTC, and the days follow the summer time of {rule}: an hour is added then."
-            best = replace(stamps, moments=clock, written=stamps.moments, notices=(*stamps.notices, told))
+            told = Notice("summer_time", {"rule": rule})
+            best = replace(stamps, moments=clock, written=stamps.moments, said=(*stamps.said, told))
     return best
 
 

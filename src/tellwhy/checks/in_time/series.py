@@ -18,6 +18,7 @@ from tellwhy.checks.in_time.spikes import Bump, find_bumps
 from tellwhy.checks.mistakes import DRIFT, LEVEL_SHIFT, PASSING_SHIFT, SPIKE, STUCK
 from tellwhy.checks.stuck import find_stuck
 from tellwhy.core.score import Floats, Integers
+from tellwhy.results.notice import Notice
 from tellwhy.results.result import MISSING, Finding
 from tellwhy.scoring.surprise import Surprise
 
@@ -76,7 +77,7 @@ class SeriesFindings:
 
     findings: tuple[Finding, ...]
     seasons: dict[str, str]
-    notices: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
 
 
 def find_events(frame: pd.DataFrame, stamps: Stamps, names: Callable[[int], str]) -> SeriesFindings:
@@ -108,7 +109,7 @@ def find_events(frame: pd.DataFrame, stamps: Stamps, names: Callable[[int], str]
             events, kind = _of_column(series, level)
             found += events
             seasons |= {name: kind} if kind else {}
-    return SeriesFindings(tuple(found), seasons, stamps.notices)
+    return SeriesFindings(tuple(found), seasons, stamps.said)
 
 
 def without_cells(frame: pd.DataFrame, findings: Sequence[Finding]) -> pd.DataFrame:
@@ -122,13 +123,11 @@ def without_cells(frame: pd.DataFrame, findings: Sequence[Finding]) -> pd.DataFr
     return table
 
 
-def season_notices(found: SeriesFindings) -> list[str]:
+def tell_seasons(found: SeriesFindings) -> list[Notice]:
     """Tell which columns are compared with what their time usually has."""
     kinds = dict.fromkeys(found.seasons.values())
     told = {kind: [name for name, own in found.seasons.items() if own == kind] for kind in kinds}
-    return [
-        f"Compared with the same {kind} in other cycles: {', '.join(names)}." for kind, names in told.items()
-    ]
+    return [Notice("same_season", {"season": kind, "columns": names}) for kind, names in told.items()]
 
 
 def _of_column(series: Series, level: float) -> tuple[list[Finding], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,6 @@ from tellwhy.core.params import (
     Rules,
     Seed,
     are_texts,
-    are_words,
     generator,
     instance_of,
     integer,
@@ -47,10 +46,10 @@ from tellwhy.data.columns.kinds import (
     refuse_no_column,
 )
 from tellwhy.data.columns.names import list_names
-from tellwhy.data.columns.notices import tell_left_out, tell_missing, tell_novel
 from tellwhy.data.columns.reading import Role, Values, read_booleans, read_dates, read_labels, read_numbers
 from tellwhy.data.places import place_of
 from tellwhy.data.table import TableLike, as_frame
+from tellwhy.results.notice import Notice, as_notices, say_all
 
 SCALE_ROWS = 1_000_000  # from which scales are estimated; quantiles of more rows take long and say the same
 _READERS: dict[str, Callable[[pd.DataFrame, str], Values]] = {
@@ -107,8 +106,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         How each column is encoded.
     left_out_
         Why each column that was left out was.
-    notices_
-        What the user should know, one sentence each.
+    said_
+        What the user should know; `notices_` are its sentences.
 
     Examples
     --------
@@ -189,12 +188,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._learn(values, self._find_kept(table, values))
         if others is not None:
             self._scale_novel(novel, others, len(table))
-        self.notices_ = [
-            *tell_left_out(self.left_out_),
-            *tell_novel(novel),
-            *tell_missing(values, self.kinds_, self.missing),
+        self.said_ = [
+            *collect_left_out(self.left_out_),
+            *([Notice("varies_only_here", {"columns": list(novel)})] if novel else []),
+            *_count_missing(values, self.kinds_, self.missing),
         ]
         return self
+
+    @property
+    def notices_(self) -> list[str]:
+        """What the user should know, one sentence each."""
+        return say_all(as_notices(self.said_))
 
     def _find_novel(
         self, verdicts: dict[str, Verdict], frame: pd.DataFrame, scored: pd.DataFrame
@@ -252,12 +256,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.arange(len(table)) if rows is None else rows
 
     def missing_in(self, frame: TableLike, emptied: Mapping[str, int] | None = None) -> list[str]:
-        """Return sentences on the missing cells of other rows, and on what `transform` does about them.
+        """Return sentences on the missing cells of other rows, and on what `transform` does about them."""
+        return say_all(self.count_missing_in(frame, emptied))
+
+    def count_missing_in(self, frame: TableLike, emptied: Mapping[str, int] | None = None) -> list[Notice]:
+        """Count the missing cells of other rows, and tell what `transform` does about them.
 
         Of each column, as many as `emptied` says are not counted: they were not missing in the user's table.
         """
         check_is_fitted(self)
-        return tell_missing(self._read(as_frame(frame)), self.kinds_, self.missing, emptied)
+        return _count_missing(self._read(as_frame(frame)), self.kinds_, self.missing, emptied)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the encoded columns, for scikit-learn."""
@@ -351,4 +359,58 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         owner = np.repeat(np.arange(len(codes)), [code.width for code in codes])
         yield "owner_", np.array_equal(self.owner_, owner), True
         yield "encoded_names_", len(self.encoded_names_), len(owner)
-        yield "notices_", are_words(self.notices_), True
+        yield "said_", all(isinstance(each, (str, Notice)) for each in self.said_), True
+
+
+_ALIKE = 10  # up to so many columns with the same reason are told one by one
+_COUNTED = 20  # columns whose missing cells are told one by one
+
+
+def collect_left_out(left_out: Mapping[str, str]) -> list[Notice]:
+    """Return a notice for each column left out, or one for all with the same reason when they are many."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(name)
+    single = [
+        Notice("left_out", {"columns": [name], "n": 1, "reason": reason})
+        for name, reason in left_out.items()
+        if len(by_reason[reason]) <= _ALIKE
+    ]
+    joined = [
+        Notice("left_out", {"columns": names[:_ALIKE], "n": len(names), "reason": reason})
+        for reason, names in by_reason.items()
+        if len(names) > _ALIKE
+    ]
+    return single + joined
+
+
+def _count_missing(
+    values: Mapping[str, Values],
+    kinds: Mapping[str, str],
+    missing: str,
+    emptied: Mapping[str, int] | None = None,
+) -> list[Notice]:
+    """Count the missing cells of each column, and tell what was done about them.
+
+    Cells that were `emptied` because something is wrong with them are told elsewhere.
+    """
+    known = emptied or {}
+    counts = {name: int(is_missing(column).sum()) - known.get(name, 0) for name, column in values.items()}
+    counts = {name: n for name, n in counts.items() if n > 0}
+    if not counts:
+        return []
+    if missing == "drop":
+        # Rows are left out, cells are counted: a row with two gaps is one row.
+        n_rows = int(np.any([is_missing(column) for column in values.values()], axis=0).sum())
+        return [Notice("rows_with_gaps", {"n_rows": n_rows, **_list_counts(counts)})]
+    grouped: dict[str, dict[str, int]] = {kind: {} for kind in ("number", "boolean", "date", "category")}
+    for name, n in counts.items():
+        grouped[kinds[name]][name] = n
+    return [Notice("gaps_filled", {"kind": k, **_list_counts(own)}) for k, own in grouped.items() if own]
+
+
+def _list_counts(counts: Mapping[str, int]) -> dict[str, Any]:
+    """The first columns with their counts, and how many more there are, with the cells of these."""
+    pairs = list(counts.items())
+    rest = [n for _, n in pairs[_COUNTED:]]
+    return {"counts": dict(pairs[:_COUNTED]), "n_more": len(rest), "more_cells": sum(rest)}

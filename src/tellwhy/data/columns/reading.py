@@ -33,6 +33,7 @@ from tellwhy.data.columns.numbers import WrittenNumbers, find_numbers
 from tellwhy.data.columns.times import Compact, Epoch, WrittenTimes, find_epoch
 from tellwhy.data.places import refuse_cell, show_cell
 from tellwhy.data.reading.cells import MISSING_WORDS, make_text
+from tellwhy.results.notice import Notice
 
 MISSING_LABEL = "(missing)"
 OTHER_LABEL = "(other)"
@@ -259,11 +260,11 @@ class Role:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A column's role, its values where they are not as they stand, and a sentence where there is one."""
+    """A column's role, its values where they are not as they stand, and what is to be said of it."""
 
     role: Role
     values: Any = None
-    notice: str = ""
+    notice: Notice | None = None
 
 
 def trim_text(series: pd.Series) -> pa.Array:
@@ -359,23 +360,20 @@ def _read_written_booleans(values: NDArray[Any]) -> Any:
     return pd.arrays.BooleanArray(flags, is_missing) if is_missing.any() else flags
 
 
-def tell_reading(series: pd.Series, kind: str, reading: Reading, read: Typed) -> str:
-    """Return the sentence on how a column was read; none for what stands there as everyone writes it."""
-    told = reading.words if kind == "date" else f"{reading.words}, read as {kind}s"
-    parts = [told.removeprefix("numbers, ")]
+def tell_reading(series: pd.Series, kind: str, reading: Reading, read: Typed) -> Notice | None:
+    """Return how a column was read; None for what stands there as everyone writes it."""
+    facts: dict[str, Any] = {"as": reading.words, "kind": kind}
     if read.is_converted is not None and read.is_converted.any():
-        parts.append(f"{_describe_such(series, read.is_converted)} converted")
+        facts["converted"] = _count_such(series, read.is_converted)
     if read.is_bad.any():
-        parts.append(f"{_describe_such(series, read.is_bad)} not written so and taken as missing")
+        facts["unread"] = _count_such(series, read.is_bad)
     is_plain = reading.words in ("numbers", "dates, year first", "true or false")
-    return "" if is_plain and len(parts) == 1 else "; ".join(parts) + "."
+    return None if is_plain and len(facts) == 2 else Notice("read_so", facts)
 
 
-def _describe_such(series: pd.Series, is_such: NDArray[np.bool_]) -> str:
-    """'3 cells such as '1,2 kg' are', for a sentence that goes on with what they are."""
-    n = int(is_such.sum())
-    example = show_cell(series.iloc[int(np.argmax(is_such))], 30)
-    return f"one cell, {example}, is" if n == 1 else f"{n:,} cells such as {example} are"
+def _count_such(series: pd.Series, is_such: NDArray[np.bool_]) -> list[Any]:
+    """How many cells there are, and the first of them."""
+    return [int(is_such.sum()), show_cell(series.iloc[int(np.argmax(is_such))], 30)]
 
 
 def reread(series: pd.Series, known: Role) -> Outcome:

@@ -49,6 +49,7 @@ from tellwhy.data.columns.reading import (
 )
 from tellwhy.data.columns.times import find_epoch, find_times
 from tellwhy.data.table import TableLike, as_frame
+from tellwhy.results.notice import Notice, say_all
 
 MOST_KINDS = 100  # distinct numbers under a name such as status or type
 _HTTP = {*range(100, 104), *range(200, 209), 226, *range(300, 309), *range(400, 452), *range(500, 512)}
@@ -89,7 +90,7 @@ def _find_long_names(series: pd.Series, values: Floats) -> Outcome | None:
     if 2 * n_distinct > len(filled):
         return Outcome(Role("identifier", "numbers that name things"))
     role = Role("category", "numbers that name things")
-    return Outcome(role, make_category(series), f"{role.words}, used as categories.")
+    return Outcome(role, make_category(series), Notice("used_as_categories", {"as": role.words}))
 
 
 def _find_codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:
@@ -104,7 +105,7 @@ def _find_codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:
     if 2 * len(distinct) > len(filled) and len(filled) >= 10:
         return None if is_kind else Outcome(Role("identifier", "numbers that name things"))
     role = Role("category", _describe_codes(name, distinct))
-    return Outcome(role, make_category(series), f"{role.words}, used as categories.")
+    return Outcome(role, make_category(series), Notice("used_as_categories", {"as": role.words}))
 
 
 def _are_whole(filled: Floats) -> bool:
@@ -145,9 +146,7 @@ def find_role_of_text(series: pd.Series) -> Outcome:
     if role.kind in ("constant", "identifier") or not (signs := find_mixed_signs(probe)):
         return Outcome(role)
     words = f"amounts in {', '.join(signs[:3])}{' …' if len(signs) > 3 else ''}"
-    notice = (
-        f"{words}, which cannot be compared: read as {'categories' if role.kind == 'category' else 'text'}."
-    )
+    notice = Notice("mixed_signs", {"as": words, "kind": role.kind})
     return Outcome(Role(role.kind, words), notice=notice)
 
 
@@ -237,13 +236,18 @@ class ReadColumns:
         others as they were.
     roles
         What each column is.
-    notices
-        One sentence on each column that was not read as it stands.
+    said
+        How each column was read that was not read as it stands; `notices` are its sentences.
     """
 
     frame: pd.DataFrame
     roles: dict[str, Role]
-    notices: list[str]
+    said: list[Notice]
+
+    @property
+    def notices(self) -> list[str]:
+        """One sentence on each column that was not read as it stands."""
+        return say_all(self.said)
 
 
 @dataclass(frozen=True)
@@ -297,8 +301,8 @@ def read_columns(
     for name, outcome in found.items():
         if outcome.values is not None:
             typed[name] = outcome.values
-    notices = [f"{name}: {outcome.notice}" for name, outcome in found.items() if outcome.notice]
-    return ReadColumns(typed, {name: outcome.role for name, outcome in found.items()}, notices)
+    said = [each.notice.beside(column=name) for name, each in found.items() if each.notice is not None]
+    return ReadColumns(typed, {name: outcome.role for name, outcome in found.items()}, said)
 
 
 def _collect_asked(frame: pd.DataFrame, given: Mapping[str, Sequence[str]]) -> _Asked:

@@ -23,6 +23,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.data.columns.labels import keep_digits
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.bytes import LARGEST_UNPACKED
+from tellwhy.results.notice import Notice
 
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "-", "?")
 """Cells that count as missing, in any letter case and with spaces around them."""
@@ -57,7 +58,7 @@ def _blank_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(is_missing, None, trimmed)
 
 
-def separate_encodings(table: pa.Table, codec: str) -> tuple[pa.Table, list[str]]:
+def separate_encodings(table: pa.Table, codec: str) -> tuple[pa.Table, list[Notice]]:
     """Read the cells and names as UTF-8 that are, in text that as a whole is not; return also notices.
 
     Such files are made by joining others. Words of another encoding are next to never valid UTF-8 by chance:
@@ -76,8 +77,8 @@ def separate_encodings(table: pa.Table, codec: str) -> tuple[pa.Table, list[str]
     if not read and names == table.column_names:
         return table, []
     examples = [*read.values(), *(name for name in names if name not in table.column_names)]
-    notice = f"The text mixes encodings: {n_read:,} cells were read as UTF-8, such as {examples[0]!r}."
-    return pa.table(columns, names=names), [notice]
+    said = Notice("mixed_encodings", {"n": n_read, "example": examples[0]})
+    return pa.table(columns, names=names), [said]
 
 
 def _separate_cells(column: pa.ChunkedArray, codec: str, read: dict[str, str]) -> tuple[pa.ChunkedArray, int]:
@@ -103,13 +104,13 @@ def read_as_utf8(text: str, codec: str) -> str | None:
         return None
 
 
-def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Table, list[str]]:
+def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Table, list[Notice]]:
     """Read the text columns that hold only numbers, but codes of digits; return the table and notices.
 
     A separator of thousands is believed only when it cannot be a decimal sign: it occurs twice in a number,
     beside a decimal sign, or the file's decimal sign is known (`is_sure`) to be the other one.
     """
-    notices: list[str] = []
+    said: list[Notice] = []
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         read = column
@@ -117,11 +118,11 @@ def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Ta
             plain = _read_numbers(column, decimal)
             written = None if plain is not None else _find_written_numbers(column, decimal, is_sure)
             if written is not None:
-                notices.append(f"Read numbers in column {name!r} as written for people: {written.example}.")
+                said.append(Notice("numbers_for_people", {"column": name, "example": written.example}))
                 plain = written.numbers
             read = column if plain is None else plain
         columns.append(read)
-    return pa.table(columns, names=table.column_names), notices
+    return pa.table(columns, names=table.column_names), said
 
 
 def _read_numbers(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:

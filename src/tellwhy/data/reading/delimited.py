@@ -30,6 +30,7 @@ from tellwhy.data.reading.survey import (
     check_rows,
     survey_text,
 )
+from tellwhy.results.notice import Notice
 
 _BLOCK = 4 * 2**20
 _LONGEST_LINE = 256 * 2**20
@@ -37,7 +38,7 @@ _LONGEST_LINE = 256 * 2**20
 
 def read_delimited(
     source: ByteSource, *, delimiter: str | None, decimal: str | None, encoding: str | None
-) -> tuple[pd.DataFrame, list[str]]:
+) -> tuple[pd.DataFrame, list[Notice]]:
     """Return the rows of a delimited text file, and notices on how they were read."""
     survey = survey_text(source, encoding)
     dialect = detect_dialect(source, survey.encoding, delimiter=delimiter, decimal=decimal)
@@ -53,27 +54,27 @@ def read_delimited(
             "one row."
         )
     table = _keep_every_digit(source, survey, dialect, table)
-    table, notices = _read_cells(table, dialect, survey if encoding is None else None)
+    table, said = _read_cells(table, dialect, survey if encoding is None else None)
     frame = frame_from_arrow(table)
     # Otherwise some rows span lines, or some lines are blank, and nobody knows the line of a row.
     if survey.n_lines == n_lines:
         mark_lines(frame, dialect.n_header_lines + 1)
     elif len(dialect.names) == 1 and not survey.has_quotes:
-        notices.append("Blank lines hold no row; write NA where a value is missing.")
-    return frame, [*survey.notices, *dialect.notices, *notices]
+        said.append(Notice("blank_lines"))
+    return frame, [*survey.said, *dialect.said, *said]
 
 
-def _read_cells(table: pa.Table, dialect: Dialect, guessed: TextSurvey | None) -> tuple[pa.Table, list[str]]:
+def _read_cells(
+    table: pa.Table, dialect: Dialect, guessed: TextSurvey | None
+) -> tuple[pa.Table, list[Notice]]:
     """Read text cells as what they are; `guessed` holds the encoding where nobody told it."""
     table = _settle_numbers(table, dialect)
-    mixed: list[str] = []
+    mixed: list[Notice] = []
     if guessed is not None and guessed.encoding in SINGLE_BYTE:
         # Before blanks are trimmed: one may be half of a letter.
         table, mixed = separate_encodings(table, guessed.encoding)
-    table, notices = read_numbers(
-        blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure
-    )
-    return table, [*mixed, *notices]
+    table, said = read_numbers(blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure)
+    return table, [*mixed, *said]
 
 
 def _check_size(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> None:

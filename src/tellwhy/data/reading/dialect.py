@@ -15,9 +15,10 @@ from tellwhy.data.columns.names import are_zero_led, names_identifiers
 from tellwhy.data.reading.bytes import ByteSource
 from tellwhy.data.reading.cells import MISSING_WORDS
 from tellwhy.data.table import check_unique
+from tellwhy.results.notice import Notice
 
 DELIMITERS = ("\t", ";", "|", ",")  # on a tie the earlier one wins: commas also occur inside numbers
-_NAMES = {"\t": "tab", ";": "semicolon", "|": "vertical bar", ",": "comma", " ": "space"}
+HEADER_IS_DATA = " If the file has no line of column names, add one."
 _SAMPLE_BYTES = 2**20
 _SAMPLE_ROWS = 500
 _LONGEST_NUMBER = 15  # digits that a float keeps
@@ -38,7 +39,7 @@ class Dialect:
     decimal_is_sure: bool
     names: tuple[str, ...]
     n_header_lines: int  # lines before the first data row
-    notices: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
     codes: tuple[str, ...] = ()  # columns of digits that a number might lose some of
 
 
@@ -51,13 +52,13 @@ def detect_dialect(
     if delimiter is None:
         delimiter = _detect_delimiter(text)
     rows, n_header_lines = _read_first_rows(source, text, delimiter)
-    notices = []
+    said = []
     if delimiter != ",":
-        notices.append(f"Columns are separated by {_NAMES.get(delimiter, repr(delimiter))}.")
+        said.append(Notice("separated_by", {"sign": delimiter}))
     sign = _Decimal(decimal, is_sure=True) if decimal else _detect_decimal(rows[1:] or rows, delimiter)
     if sign.example:
-        notices.append(f"Numbers have a decimal comma ({sign.example}).")
-    found = Dialect(delimiter, sign.sign, sign.is_sure, (), n_header_lines, tuple(notices))
+        said.append(Notice("decimal_comma", {"example": sign.example}))
+    found = Dialect(delimiter, sign.sign, sign.is_sure, (), n_header_lines, tuple(said))
     named = _read_names(source, found, rows[0])
     data = rows if named.n_header_lines == 0 else rows[1:]
     return replace(named, codes=_find_perhaps_codes(named.names, data))
@@ -176,24 +177,18 @@ def _read_names(source: ByteSource, dialect: Dialect, first: Sequence[str]) -> D
     fields = [field.strip() for field in first]
     if _is_data(fields):
         names = tuple(f"column_{i}" for i in range(1, len(fields) + 1))
-        notice = (
-            "The first row holds only numbers, so it was read as data; columns are named column_1, "
-            "column_2, …"
-        )
-        return replace(dialect, names=names, n_header_lines=0, notices=(*dialect.notices, notice))
+        return replace(dialect, names=names, n_header_lines=0, said=(*dialect.said, Notice("no_header")))
     unnamed = [i for i, field in enumerate(fields, start=1) if not field]
     for i in unnamed:
         fields[i - 1] = f"column_{i}"
     numbers = [field for field in fields if _NUMBER.fullmatch(field) and not _COUNT_OR_YEAR.fullmatch(field)]
-    hint = " If the file has no line of column names, add one." if numbers else ""
-    check_unique(fields, where=str(source.path), hint=hint)
-    notices = dialect.notices
+    check_unique(fields, where=str(source.path), hint=HEADER_IS_DATA if numbers else "")
+    said = list(dialect.said)
     if numbers:
-        notices = (*notices, f"Some column names are numbers ({', '.join(numbers[:3])}).{hint}")
+        said.append(Notice("names_are_numbers", {"names": numbers[:3]}))
     if unnamed:
-        listed = ", ".join(f"column_{i}" for i in unnamed[:5]) + (", …" if len(unnamed) > 5 else "")
-        notices = (*notices, f"{len(unnamed)} column(s) without a name are called {listed}.")
-    return replace(dialect, names=tuple(fields), notices=notices)
+        said.append(Notice("unnamed_columns", {"n": len(unnamed), "places": unnamed[:5]}))
+    return replace(dialect, names=tuple(fields), said=tuple(said))
 
 
 def _is_data(fields: Sequence[str]) -> bool:

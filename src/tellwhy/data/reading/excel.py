@@ -15,13 +15,14 @@ from tellwhy.data.places import mark_lines
 from tellwhy.data.reading.bytes import ByteSource
 from tellwhy.data.reading.cells import make_frame
 from tellwhy.data.table import check_unique
+from tellwhy.results.notice import Notice
 
 MOST_ROWS = 1_048_576  # of a sheet
 _NEEDED = ("styles.xml", "sharedStrings.xml", "workbook.xml")
 _ERROR_CELLS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 
 
-def read_excel(source: ByteSource, *, sheet: str | int | None) -> tuple[pd.DataFrame, list[str]]:
+def read_excel(source: ByteSource, *, sheet: str | int | None) -> tuple[pd.DataFrame, list[Notice]]:
     """Return the rows of one sheet (the first by default); its first row with content is the header."""
     require("openpyxl", "Reading Excel files")
     place = str(source.path)
@@ -47,7 +48,7 @@ def read_excel(source: ByteSource, *, sheet: str | int | None) -> tuple[pd.DataF
     others = [other for other in book.sheetnames if other != name]
     if not others or sheet is not None:  # whoever names a sheet knows that there are others
         return frame, []
-    return frame, [f"Read sheet {name!r}; not read: {', '.join(map(repr, others))}."]
+    return frame, [Notice("one_sheet", {"sheet": name, "others": others})]
 
 
 def _open_sheets(stream: BinaryIO) -> Any:

@@ -27,6 +27,7 @@ from tellwhy.data.reading.bytes import ByteSource
 from tellwhy.data.reading.cells import MOST_CELLS, blank_missing, make_frame
 from tellwhy.data.reading.survey import TextSurvey, survey_text
 from tellwhy.data.table import check_unique
+from tellwhy.results.notice import Notice
 
 _PIECE = 2**20  # characters that are read at a time
 LARGEST_ELEMENT = 2**28  # characters
@@ -117,7 +118,7 @@ _STRIDE = 2**18
 _NAME = re.compile(rb'"([^"\\]*)"\s*:')
 
 
-def read_json(source: ByteSource, *, encoding: str | None) -> tuple[pd.DataFrame, list[str]]:
+def read_json(source: ByteSource, *, encoding: str | None) -> tuple[pd.DataFrame, list[Notice]]:
     """Return the rows of JSON lines, of a list of objects, or of one object that holds them; and notices."""
     names = _Names()
     survey = survey_text(source, encoding, look=names.look)
@@ -126,15 +127,15 @@ def read_json(source: ByteSource, *, encoding: str | None) -> tuple[pd.DataFrame
         is_list = text.read(4096).lstrip().startswith("[")
     told = None if is_list else _read_whole(source, survey)
     if told is not None:
-        frame, notices = told
-        return frame, [*survey.notices, *notices]
+        frame, how = told
+        return frame, [*survey.said, how]
     frame = _read_list(source, survey) if is_list else _read_lines(source, survey, names)
     if len(frame) == 0 or len(frame.columns) == 0:
         raise UnreadableFile(f'{source.path} holds no rows with values; expected objects such as {{"a": 1}}.')
-    return frame, list(survey.notices)
+    return frame, list(survey.said)
 
 
-def _read_whole(source: ByteSource, survey: TextSurvey) -> tuple[pd.DataFrame, list[str]] | None:
+def _read_whole(source: ByteSource, survey: TextSurvey) -> tuple[pd.DataFrame, Notice] | None:
     """The rows of a file that is one object: of GeoJSON, or of a list inside."""
     found = read_object(source, survey.encoding, survey.n_lines, decode_with(unique_names))
     if found is None:
@@ -142,8 +143,8 @@ def _read_whole(source: ByteSource, survey: TextSurvey) -> tuple[pd.DataFrame, l
     frame = make_frame(found.rows, str(source.path))
     check_unique([str(name) for name in frame.columns], where=str(source.path))
     if len(frame) == 0 or len(frame.columns) == 0:
-        raise UnreadableFile(f"{source.path} holds no rows with values. {found.notice}")
-    return frame, [found.notice]
+        raise UnreadableFile(f"{source.path} holds no rows with values. {found.how.text}")
+    return frame, found.how
 
 
 def _read_lines(source: ByteSource, survey: TextSurvey, names: _Names) -> pd.DataFrame:
@@ -275,10 +276,10 @@ Decode = Callable[[str], Any]
 
 
 class Rows(NamedTuple):
-    """The rows of a file that is one object, and how they were found, in words."""
+    """The rows of a file that is one object, and how they were found."""
 
     rows: list[Record]
-    notice: str
+    how: Notice
 
 
 def read_object(source: ByteSource, encoding: str, n_lines: int, decode: Decode) -> Rows | None:
@@ -307,10 +308,7 @@ def _decode(text: str, decode: Decode) -> Any:
 
 def _find_rows(value: Record, place: str) -> Rows | None:
     if value.get("type") == "FeatureCollection" and isinstance(value.get("features"), list):
-        told = "longitude and latitude are those of its point, or of the middle of its shape."
-        return Rows(
-            [_read_feature(each, place) for each in value["features"]], f"Each feature is a row; {told}"
-        )
+        return Rows([_read_feature(each, place) for each in value["features"]], Notice("features_are_rows"))
     lists = dict(_find_lists_of_objects(value))
     if len(lists) > 1:
         named = ", ".join(f"{name!r} ({len(rows):,})" for name, rows in list(lists.items())[:5])
@@ -320,14 +318,12 @@ def _find_rows(value: Record, place: str) -> Rows | None:
         )
     if lists:
         ((name, rows),) = lists.items()
-        return Rows(
-            _flatten_rows(rows, place), f"The rows are the {len(rows):,} objects of the list {name!r}."
-        )
+        return Rows(_flatten_rows(rows, place), Notice("rows_of_list", {"n": len(rows), "list": name}))
     if _are_columns(value):
-        return Rows(_read_columns_of_object(value), "Each name holds a column.")
+        return Rows(_read_columns_of_object(value), Notice("names_hold_columns"))
     if _are_records(value):
         keyed = [{NAME: name, **record} for name, record in value.items()]
-        return Rows(_flatten_rows(keyed, place), f"Each name holds a row; the names are the column {NAME!r}.")
+        return Rows(_flatten_rows(keyed, place), Notice("names_hold_rows", {"column": NAME}))
     return None
 
 

@@ -27,6 +27,7 @@ from tellwhy.data.reading import bytes as byte_source
 from tellwhy.data.reading.arrow_frames import frame_from_arrow, has_unknown_zone
 from tellwhy.data.reading.bytes import ByteSource, check_is_file, refuse_too_large
 from tellwhy.data.table import check_unique
+from tellwhy.results.notice import Notice
 
 # Bytes of a value in memory, by how it is stored; texts are counted by their own length beside it.
 _WIDTHS = {"BOOLEAN": 1, "FLOAT": 4}
@@ -35,7 +36,7 @@ _PROBE_BUFFER = 2**16
 _ROWS = 2**11  # that are read at a time where columns hold lists
 
 
-def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
+def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[Notice]]:
     """Return the rows of a Parquet file; what it says of its pages (checksums) is checked."""
     with source.open() as stream, name_damages(source.path):
         # Parquet is read from its end: what is packed must be unpacked in memory first.
@@ -55,9 +56,9 @@ def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
         return frame_from_arrow(table), _collect_notices(table.schema)
 
 
-def _collect_notices(schema: pa.Schema) -> list[str]:
+def _collect_notices(schema: pa.Schema) -> list[Notice]:
     unknown = [field for field in schema if has_unknown_zone(field.type)]
-    return [f"Column {f.name!r}: the time zone {f.type.tz!r} is not known; read as UTC." for f in unknown]
+    return [Notice("unknown_zone", {"column": field.name, "zone": field.type.tz}) for field in unknown]
 
 
 def _read(file: pq.ParquetFile, path: Path) -> pa.Table:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.data.reading.bytes import ByteSource
+from tellwhy.results.notice import Notice
 
 _MARKS = (  # longest first: the mark of UTF-16 begins that of UTF-32
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -59,7 +60,7 @@ class TextSurvey:
     encoding: str  # a Python codec
     n_lines: int
     has_quotes: bool
-    notices: tuple[str, ...] = ()
+    said: tuple[Notice, ...] = ()
 
 
 def survey_text(
@@ -139,10 +140,10 @@ class _Tally(Generic[AnyStr]):
         if block:
             self.ends_line = block[-1:] in (marks.feed, marks.carriage)
 
-    def result(self, codec: str, *notices: str) -> TextSurvey:
+    def result(self, codec: str, *said: Notice) -> TextSurvey:
         # Old Macs end lines by a carriage return alone; everybody else has one line feed a line.
         n_lines = (self.n_feeds or self.n_returns) + (not self.ends_line)
-        return TextSurvey(codec, n_lines if self.has_text else 0, self.has_quotes, notices)
+        return TextSurvey(codec, n_lines if self.has_text else 0, self.has_quotes, said)
 
 
 def _survey_decoded(source: ByteSource, blocks: Iterable[bytes], codec: str) -> TextSurvey:
@@ -158,7 +159,7 @@ def _survey_decoded(source: ByteSource, blocks: Iterable[bytes], codec: str) -> 
             f"{tally.n_feeds + _count_lines_before(error, codec) + 1}. Pass another encoding, or save the "
             "file as UTF-8."
         ) from error
-    return tally.result(codec, *([] if codec == "utf-8-sig" else [f"Read the text as {codec}."]))
+    return tally.result(codec, *([] if codec == "utf-8-sig" else [Notice("read_as", {"encoding": codec})]))
 
 
 def _count_lines_before(error: UnicodeError, codec: str) -> int:
@@ -186,11 +187,7 @@ def _survey_bytes(source: ByteSource, blocks: Iterable[bytes]) -> TextSurvey:
     if not bad_line:
         return tally.result("utf-8-sig")
     codec, words = ("latin-1", "Latin-1") if lacks_windows else ("cp1252", "Windows-1252")
-    notice = (
-        f"The text is not UTF-8 (see line {bad_line}); read it as {words}. If letters look wrong, pass the "
-        "encoding."
-    )
-    return tally.result(codec, notice)
+    return tally.result(codec, Notice("not_utf8", {"line": bad_line, "encoding": words}))
 
 
 def _find_first_invalid(decoder: codecs.IncrementalDecoder, block: bytes) -> int | None:

@@ -16,6 +16,7 @@ from tellwhy.core.progress import track
 from tellwhy.core.score import Floats
 from tellwhy.data.images import is_picture, list_pictures, read_picture
 from tellwhy.kinds.networks.loading import LoadedNetwork
+from tellwhy.results.notice import Notice, written
 
 MOST_PICTURES = 2_000
 WHOLE = 4_096  # longest side as it is read, where no size is known
@@ -31,7 +32,7 @@ class Entry:
     row: np.ndarray
     pixels: Floats = field(default_factory=lambda: np.empty(0))
     words: Sequence[str] = ()
-    notices: Sequence[str] = ()
+    said: Sequence[Notice] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Entries:
     """All inputs, notices on them, and the number that stands for unknown words."""
 
     entries: Sequence[Entry]
-    notices: Sequence[str] = ()
+    said: Sequence[Notice] = ()
     unknown: int | None = None
 
 
@@ -91,9 +92,9 @@ def _read_pictures(source: str, network: LoadedNetwork, how: Preparation) -> Ent
             f"{source} is a picture, or a folder; the network takes numbers of words. Pass a text."
         )
     paths = list_pictures(source)
-    notices = []
+    said = []
     if len(paths) > MOST_PICTURES:
-        notices.append(f"The first {MOST_PICTURES:,} of {len(paths):,} pictures are explained.")
+        said.append(Notice("first_pictures", {"n": MOST_PICTURES, "of": len(paths)}))
         paths = paths[:MOST_PICTURES]
     entries = []
     failed = []
@@ -103,12 +104,12 @@ def _read_pictures(source: str, network: LoadedNetwork, how: Preparation) -> Ent
         except InvalidInput as error:
             if len(paths) == 1:
                 raise
-            failed.append(f"Not explained: {error}")
+            failed.append(Notice("picture_left_out", {"used": "explained", "why": str(error)}))
     if not entries:
-        raise InvalidInput(f"None of the {len(paths)} pictures can be explained. The first: {failed[0]}")
-    notices += failed[:5] + ([f"{len(failed) - 5} more could not be read."] if len(failed) > 5 else [])
+        raise InvalidInput(f"None of the {len(paths)} pictures can be explained. The first: {failed[0].text}")
+    said += failed[:5] + ([Notice("more_unread", {"n": len(failed) - 5})] if len(failed) > 5 else [])
     _check_alike(entries)
-    return Entries(entries, notices)
+    return Entries(entries, said)
 
 
 def _check_alike(entries: Sequence[Entry]) -> None:
@@ -125,20 +126,20 @@ def _read_picture(path: Path, network: LoadedNetwork, how: Preparation) -> Entry
     shape = network.shape if len(network.shape) == 3 else (None, None, None)
     size = how.size or ((shape[1], shape[2]) if shape[1] and shape[2] else None)
     picture = read_picture(path, side=WHOLE)
-    notices = list(picture.notices)
+    said = [written(text) for text in picture.notices]
     pixels = picture.pixels
     if size is not None and pixels.shape[:2] != size:
-        notices.append(f"{pixels.shape[1]} × {pixels.shape[0]} pixels brought to {size[1]} × {size[0]}")
+        said.append(Notice("resized", {"size": [*pixels.shape[1::-1]], "to": [size[1], size[0]]}))
         pixels = _resize(pixels, (int(size[0]), int(size[1])))
     if network.prepare is not None:
         row = np.asarray(_prepare_input(network.prepare, pixels, path.name), dtype=np.float32)
-        return Entry(str(path), row[0] if row.ndim == 4 and len(row) == 1 else row, pixels, notices=notices)
+        return Entry(str(path), row[0] if row.ndim == 4 and len(row) == 1 else row, pixels, said=said)
     channels = shape[0] or (1 if pixels.ndim == 2 else 3)
     planes = _make_planes(pixels, channels)
     mean, std = (np.asarray(v, dtype=np.float64).reshape(-1, 1, 1) for v in (how.mean, how.std))
     if len(mean) not in (1, channels) or len(std) not in (1, channels):
         raise InvalidParameter(f"--mean and --std take one number, or one for each of {channels} channels.")
-    return Entry(str(path), ((planes / 255.0 - mean) / std).astype(np.float32), pixels, notices=notices)
+    return Entry(str(path), ((planes / 255.0 - mean) / std).astype(np.float32), pixels, said=said)
 
 
 def _make_planes(pixels: Floats, channels: int) -> Floats:
@@ -218,11 +219,11 @@ def _number_words(name: str, text: str, network: LoadedNetwork, numbers: dict[st
             f"The vocabulary has no {missing[0]!r}, and no line for unknown words ({_UNKNOWN[0]}). Add one."
         )
     row = np.array([numbers.get(word, unknown) for word in words], dtype=np.int64)
-    notices = [f"not in the vocabulary: {', '.join(dict.fromkeys(missing))}"] if missing else []
+    said = [Notice("words_unknown", {"words": list(dict.fromkeys(missing))})] if missing else []
     length = network.shape[0] if len(network.shape) == 1 else None
     if length is not None and length != len(row):
         raise InvalidInput(f"{name} has {len(row)} words; the network was exported for exactly {length}.")
-    return Entry(name, row, words=words, notices=notices)
+    return Entry(name, row, words=words, said=said)
 
 
 def read_labels(path: Path) -> list[str]:

@@ -25,6 +25,7 @@ from tellwhy.core.score import Floats
 from tellwhy.kinds.networks.inputs import Entries, Preparation, read_entries, read_labels
 from tellwhy.kinds.networks.loading import LoadedNetwork, load_network
 from tellwhy.results.network_run import ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
+from tellwhy.results.notice import Notice
 from tellwhy.verdicts.network_trust import Judged, find_groups, measure_trust
 
 PARTS = 14  # patches of occlusion along the shorter side
@@ -417,25 +418,25 @@ def _run(case: Case, explanations: dict[str, Explanation], judged: Sequence[Meth
         source=case.source,
         kind="pictures" if case.is_pictures else "texts",
         explains=f"{first.params['explains']}{case.outputs.words}",
-        headline=_write_headline(items, len(case.read.entries), groups),
+        opening=_make_opening(items, len(case.read.entries), groups),
         n_inputs=len(case.read.entries),
         items=items,
         methods=judged,
         groups=groups,
         n_grouped=n_grouped,
-        notices=_collect_notices(case),
+        said=_collect_notices(case),
         settings={**settings, "seed": case.request.random_state},
         versions={**versions(), "torch": find_version("torch")},
     )
 
 
-def _collect_notices(case: Case) -> list[str]:
-    said = list(case.read.notices)
+def _collect_notices(case: Case) -> list[Notice]:
+    said = list(case.read.said)
     if case.loaded.runs_code:
-        said.append(f"Loading {case.network} ran the code of its module.")
+        said.append(Notice("code_ran", {"network": case.network}))
     n = len(case.read.entries)
     if n > KEPT:
-        said.append(f"All {n:,} inputs were explained and checked; the first {KEPT} are shown.")
+        said.append(Notice("first_shown", {"n": n, "n_shown": KEPT}))
     return said
 
 
@@ -443,11 +444,11 @@ def _make_item(case: Case, row: int, explanations: dict[str, Explanation]) -> Ne
     entry = case.read.entries[row]
     first = next(iter(explanations.values()))
     chosen = int(np.asarray(first.extras["output"])[row])
-    notices = list(entry.notices)
+    said = list(entry.said)
     for name, explanation in explanations.items():
         undefined = explanation.extras.get("undefined")
         if undefined is not None and bool(np.asarray(undefined)[row]):
-            notices.append(f"{name} is not defined for negative outputs: its values are zero")
+            said.append(Notice("undefined", {"method": name}))
     left = {name: None if e.residual is None else float(e.residual[row]) for name, e in explanations.items()}
     return NetworkItem(
         name=entry.name,
@@ -458,17 +459,15 @@ def _make_item(case: Case, row: int, explanations: dict[str, Explanation]) -> Ne
         words=list(entry.words),
         values={name: e.values[row] for name, e in explanations.items()},
         left_over=left,
-        notices=notices,
+        said=said,
     )
 
 
-def _write_headline(items: Sequence[NetworkItem], n: int, groups: Sequence[FoundGroup]) -> str:
+def _make_opening(items: Sequence[NetworkItem], n: int, groups: Sequence[FoundGroup]) -> Notice:
     """What the network says, and what stands out."""
+    if n > 1:
+        return Notice("inputs_explained", {"n": n, "n_groups": len(groups)})
     first = items[0]
     best = first.classes[0]
-    sure = "" if best.probability is None else f" ({best.probability:.0%})"
-    if n == 1:
-        about = "" if first.explained == best.name else f"; explained here is {first.explained}"
-        return f"The network says {best.name}{sure}{about}."
-    odd = f"; {len(groups)} group{'s' if len(groups) > 1 else ''} of them for an odd reason" if groups else ""
-    return f"{n:,} inputs explained{odd}."
+    facts = {"says": best.name, "probability": best.probability, "explained": first.explained}
+    return Notice("network_says", facts)

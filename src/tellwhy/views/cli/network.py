@@ -183,6 +183,6 @@ def _list_classes(item: NetworkItem) -> str:
 
 def _write_trust(told: MethodTold) -> str:
     """One line on a method."""
-    from tellwhy.words.network_wording import write_carried, write_conserved
+    from tellwhy.words.english.networks import write_carried, write_conserved
 
     return f"{told.title}: {write_conserved(told)} {write_carried(told)}".strip()

@@ -27,7 +27,7 @@ from tellwhy.views.page.shell import (
 from tellwhy.views.page.svg import bar
 from tellwhy.views.plots.visualisations import VISUALISATIONS, find_channel_axis, make_pixels, visualise
 from tellwhy.words import wording
-from tellwhy.words.network_wording import KINDS, is_carried, write_carried, write_conserved
+from tellwhy.words.english.networks import KINDS, is_carried, write_carried, write_conserved
 
 READING = "How to read this"
 MOST_ITEMS = 60

@@ -3,4 +3,6 @@
 from tellwhy.words.english import (
     events as events,  # they enter their words beside those of others
     media as media,
+    networks as networks,
+    reading as reading,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tellwhy.results.result import Notice, Reason
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import Reason
 from tellwhy.words.english.notices import notes
 from tellwhy.words.english.reasons import explains
 from tellwhy.words.numbers import write_number, write_range

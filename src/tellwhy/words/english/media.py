@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tellwhy.results.result import Notice, Reason
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import Reason
 from tellwhy.words.english.notices import notes
 from tellwhy.words.english.reasons import explains
+from tellwhy.words.numbers import write_count
 from tellwhy.words.wording import between, count, count_wrong_labels, number
 
 
@@ -268,3 +270,22 @@ def _note_nodes_in_classes(n: Notice) -> str:
 @notes("no_shared_classes")
 def _note_no_shared_classes(n: Notice) -> str:  # noqa: ARG001
     return "No classes that neighbours share were found: every node is judged by its values alone."
+
+
+# Pictures as they were read
+
+
+@notes("picture_left_out")
+def _note_picture_left_out(n: Notice) -> str:
+    return f"Not {n.facts['used']}: {n.facts['why']}"
+
+
+@notes("picture_changed")
+def _note_picture_changed(n: Notice) -> str:
+    who = n.facts["name"] if n.facts["n"] == 1 else f"{n.facts['n']:,} pictures"
+    return f"{who}: {n.facts['what']}."
+
+
+@notes("alike_for_more")
+def _note_alike_for_more(n: Notice) -> str:
+    return f"The same or alike for {write_count(n.facts['n'], 'more picture')}."

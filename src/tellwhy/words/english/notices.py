@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tellwhy.results.result import Notice
+from tellwhy.results.notice import Notice
 from tellwhy.words.numbers import write_number, write_percent, write_rows
 
 Saying = Callable[[Notice], str]
@@ -156,3 +156,29 @@ def _note_columns_drifted(n: Notice) -> str:
     told = f"{f['n_drifted']:,} of {columns}" if f["n_drifted"] else "No column"
     tables = [f"{f[name]} ({write_rows(k)})" for name, k in zip(("old", "new"), f["n_rows"], strict=True)]
     return f"{told} drifted from {tables[0]} to {tables[1]}."
+
+
+# Which method to trust
+
+
+@notes("fewer_coalitions")
+def _note_fewer_coalitions(n: Notice) -> str:
+    methods = " and ".join(n.facts["methods"])
+    return f"{methods} ask {n.facts['n']} coalitions a row here, fewer than by themselves."
+
+
+@notes("none_measured")
+def _note_none_measured(_n: Notice) -> str:
+    return "No method could be measured on this data."
+
+
+@notes("trust_none")
+def _note_trust_none(_n: Notice) -> str:
+    return "No method finds the changed columns better than a random order: trust none of them on this data."
+
+
+@notes("trust_best")
+def _note_trust_best(n: Notice) -> str:
+    f = n.facts
+    best = f"{f['method']} finds the changed column best (mean reciprocal rank {f['mrr']:.2f})"
+    return f"{best}; {', '.join(f['others'])} may be just as good." if f["others"] else f"{best}."

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tellwhy.results.result import Anomaly, Headline, Notice, Reason
+from tellwhy.results.notice import Notice
+from tellwhy.results.result import Anomaly, Headline, Reason
 from tellwhy.words.numbers import (
     is_number,
     write_clock,

@@ -7,7 +7,7 @@ import pytest
 
 from tellwhy.results.network_run import Absorbed, ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
 from tellwhy.views.page.network import render_network
-from tellwhy.words.network_wording import is_carried, write_carried, write_conserved
+from tellwhy.words.english.networks import is_carried, write_carried, write_conserved
 
 LRP = MethodTold(
     "lrp", "LRP", "attribution", 0.21, (Absorbed("body.0", "conv2d", 0.2),), 0.1, 0.5, 2, 2, is_checked=True
