@@ -13,6 +13,7 @@ from tellwhy.data.graphs import chain
 from tellwhy.data.table import frame_fingerprint
 from tellwhy.kinds.model import PLACES, Kind, find_kind
 from tellwhy.results.labelled_texts import Labelled, as_result
+from tellwhy.results.notice import Notice
 from tellwhy.results.schema import to_plain
 from tellwhy.workflow import (
     explain_documents,
@@ -112,7 +113,7 @@ def labelled(data, reference=None):
     """Texts with their labels explained, those that were not trained on."""
     model = tellwhy.fit(data if reference is None else reference, **LABELS)
     new = data if reference is not None else data.iloc[model.trained_on_.held]
-    told = "Trained on 42 texts; those counted and shown here are 18 others, chosen at random."
+    told = Notice("trained_on", {"n": 42, "n_held": 18})
     notes = () if reference is not None else (told,)
     found = explain_texts(
         model, new["body"].tolist(), new["topic"], rows=new.index, source="pandas.DataFrame", notes=notes

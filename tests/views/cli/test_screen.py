@@ -14,6 +14,7 @@ from zoo.anomalies import moved, odd_row
 
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.results.evidence import Detection
+from tellwhy.results.notice import written
 from tellwhy.results.result import Reason
 from tellwhy.views.cli import screen
 from tellwhy.workflow import Run, TableComparison
@@ -150,7 +151,9 @@ def test_each_measure_of_a_comparison_stands_in_its_column(shown: Shown) -> None
             "note",
         ],
     )
-    screen.show_comparison(TableComparison(table, "t.csv", "KernelDensity", 30, [], "Use OneClassDTD."))
+    screen.show_comparison(
+        TableComparison(table, "t.csv", "KernelDensity", 30, [], written("Use OneClassDTD."))
+    )
     head, _, *lines = shown()
     assert head == "method finds the column 95 % interval in its top 3 flipping area unattributed ms a row"
     assert lines[:5] == [

@@ -9,6 +9,7 @@ import pytest
 from views.report.drawn import marks
 
 from tellwhy.results.labelled_texts import ClassWords, MarkedText, Piece, TextLabels, TextReasons
+from tellwhy.results.notice import written
 from tellwhy.views.page.labels import render_texts
 
 PIECES = (Piece("moon", 2.0), Piece(" and "), Piece("engine", -1.2), Piece(" "), Piece("dust", 0.1))
@@ -31,7 +32,7 @@ FOUND = TextLabels(
     n_classes=3,
     n_words=900,
     n_wrong=None,
-    order="All texts.",
+    ordering=written("All texts."),
     shown=(REASONS,),
     classes=(ClassWords("space", 1, (("moon", 4.0), ("orbit", 1.0))), ClassWords("autos", 39, ())),
 )

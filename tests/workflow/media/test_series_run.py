@@ -63,7 +63,7 @@ def test_rows_out_of_order_and_rows_of_the_same_time_are_told_and_dealt_with():
     run = explain_series(twice.reset_index(drop=True), top=1, **FAST)
     assert run.anomalies[0].id == straight.anomalies[0].id
     assert "Rows were sorted by t." in run.notes
-    assert "Rows of the same time were averaged." in run.notes
+    assert "Rows with the same time were averaged." in run.notes
     np.testing.assert_allclose(run.scores, straight.scores, rtol=1e-6)
 
 

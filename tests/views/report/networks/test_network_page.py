@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tellwhy.results.network_run import Absorbed, ClassOutput, FoundGroup, MethodTold, NetworkItem, NetworkRun
+from tellwhy.results.notice import Notice
 from tellwhy.views.page.network import render_network
 from tellwhy.words.english.networks import is_carried, write_carried, write_conserved
 
@@ -34,13 +35,13 @@ def run_of(items, **changes):
         "source": "in",
         "kind": "pictures",
         "explains": "the largest output",
-        "headline": "The network says cat.",
+        "opening": Notice("network_says", {"says": "cat", "probability": None, "explained": "cat"}),
         "n_inputs": len(items),
         "items": items,
         "methods": [LRP],
         "groups": [],
         "n_grouped": 0,
-        "notices": [],
+        "said": [],
         "settings": {},
         "versions": {},
     }
