@@ -72,8 +72,8 @@ def _note_group_apart(n: Notice) -> str:
     where = f"rows {top}–{bottom - 1}, columns {left}–{right - 1}"
     same = "" if f["alike"] is None else f" What they show there is alike (correlation {f['alike']:.2f})."
     return (
-        f"{f['n']} pictures ({f['share']:.0%} of class {f['of']}) have {f['inside']:.0%} of their relevance at "
-        f"{where}; all other pictures have {f['elsewhere']:.1%} there.{same}"
+        f"{f['n']} pictures ({f['share']:.0%} of class {f['of']}) have {f['inside']:.0%} of their relevance "
+        f"at {where}; all other pictures have {f['elsewhere']:.1%} there.{same}"
     )
 
 
