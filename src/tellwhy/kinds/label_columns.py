@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.results.notice import Notice
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
 from tellwhy.kinds.table_rows import read_source
+from tellwhy.results.notice import Notice
 
 MOST_HELD = 10_000
 

@@ -102,9 +102,9 @@ class TextLabels:
         return self.ordering.text
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> tuple[str, ...]:
         """What is to be known of the texts, one sentence each."""
-        return say_all(self.said)
+        return tuple(say_all(self.said))
 
     @property
     def headline(self) -> Notice:

@@ -173,7 +173,7 @@ def test_every_text_is_judged_by_a_model_that_has_not_seen_it(table):
     assert found.n_texts == 90
     assert found.notes[:2] == (
         "Trained on 91 texts; each is judged here by a model that has not seen it.",
-        "Texts left out because no other has their label: 1.",
+        "Left out 1 text whose label no other text has.",
     )
     assert {doubt.row for doubt in found.doubts} >= set(planted)
     assert set(planted) == {doubt.row for doubt in found.doubts[:3]}

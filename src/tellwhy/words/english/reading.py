@@ -378,7 +378,9 @@ def _note_judged_out_of_fold(n: Notice) -> str:
 @notes("labels_alone")
 def _note_labels_alone(n: Notice) -> str:
     k = n.facts["n"]
-    alone = "1 text whose label no other has" if k == 1 else f"{k:,} texts whose labels no other has"
+    alone = (
+        "1 text whose label no other text has" if k == 1 else f"{k:,} texts whose labels no other text has"
+    )
     return f"Left out {alone}."
 
 
