@@ -223,7 +223,7 @@ def test_rows_with_holes_are_left_out_and_told(table):
     frame.loc[4, "body"], frame.loc[7, "topic"] = None, None
     frame.to_csv(table, index=False)
     _, found = train(table, held_out=0)
-    assert found.notes[-1] == "Rows left out, without a text or a label: 2."
+    assert found.notes[-1] == "Left out 2 rows without a text or a label."
     assert found.n_texts == 88
     assert not {4, 7} & {reasons.row for reasons in found.shown}
     assert "the same that are counted and shown here" in found.notes[0]
