@@ -226,7 +226,7 @@ def test_rows_with_holes_are_left_out_and_told(table):
     assert found.notes[-1] == "Left out 2 rows without a text or a label."
     assert found.n_texts == 88
     assert not {4, 7} & {reasons.row for reasons in found.shown}
-    assert "the same that are counted and shown here" in found.notes[0]
+    assert "the same texts that are counted and shown here" in found.notes[0]
 
 
 def test_numbers_as_labels_stay_numbers(table):

@@ -176,7 +176,7 @@ class TestTraining:
         assert found.source == "mails.csv"
         assert found.notes == (
             "Trained on 79 texts; those counted and shown here are 20 others, chosen at random.",
-            "Rows left out, without a text or a label: 1.",
+            "Left out 1 row without a text or a label.",
         )
         frame = pd.read_csv(path)
         for reasons in found.shown:
@@ -187,7 +187,7 @@ class TestTraining:
 
     def test_with_nothing_held_out_errors_are_said_to_be_too_few(self):
         assert _tell_held(0, 1_234) == (
-            "Trained on 1,234 texts, the same that are counted and shown here: errors on new texts will be more."
+            "Trained on 1,234 texts, the same texts that are counted and shown here: errors on new texts will be more."
         )
 
     def test_complete_tables_need_no_note(self, tmp_path):
