@@ -14,10 +14,10 @@ from tellwhy.kinds.labels import (
     WORDS_OF_TEXT,
     _choose_texts,
     _label_batches,
-    _order_words,
-    _tell_held,
+    _tell_order,
 )
 from tellwhy.results.labelled_texts import read_labels
+from tellwhy.results.notice import Notice
 from tellwhy.workflow import explain_texts
 
 WORDS = {"a": [f"apple{i}" for i in range(12)], "b": [f"brick{i}" for i in range(12)]}
@@ -142,7 +142,7 @@ class TestWhichTexts:
         ],
     )
     def test_words(self, n_wrong, n_shown, words):
-        assert _order_words(9, None if n_wrong is None else np.arange(n_wrong), n_shown) == words
+        assert _tell_order(9, None if n_wrong is None else np.arange(n_wrong), n_shown).text == words
 
 
 class TestTraining:
@@ -186,13 +186,14 @@ class TestTraining:
             assert reasons.truth == frame["topic"][reasons.row]
 
     def test_with_nothing_held_out_errors_are_said_to_be_too_few(self):
-        assert _tell_held(0, 1_234) == (
-            "Trained on 1,234 texts, the same texts that are counted and shown here: errors on new texts will be more."
+        assert Notice("trained_on", {"n": 1_234, "n_held": 0}).text == (
+            "Trained on 1,234 texts, the same texts that are counted and shown here: expect more errors on new "
+            "texts."
         )
 
     def test_complete_tables_need_no_note(self, tmp_path):
         pd.DataFrame({"body": ["x y", "z w"], "topic": ["p", "q"]}).to_csv(tmp_path / "t.csv", index=False)
         columns = read_text_columns(tmp_path / "t.csv", "body", "topic")
-        assert columns.notes == ()
+        assert columns.said == ()
         assert columns.rows.tolist() == [0, 1]
         assert columns.texts == ["x y", "z w"]
