@@ -44,8 +44,11 @@ test-all: check
 test-fast: $(VENV)/dev.stamp
 	$(PYTEST) -x -p no:cacheprovider $$($(BIN)/python .ci/touched.py $(FOLDERS))
 
+# Lines and branches that the default tests run.
 coverage: $(VENV)/dev.stamp
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -q -p no:cacheprovider
+	$(BIN)/python -m coverage erase
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -q -n 2 -p no:cacheprovider
+	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --skip-covered --sort=cover
 
 bench: $(VENV)/dev.stamp

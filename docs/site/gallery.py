@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +82,15 @@ def page_of(file: str) -> str | None:
     if file.startswith(f"{FOLDER}/") and file.endswith(".py"):
         return f"gallery/{basename(file).removesuffix('.py')}.md"
     return None
+
+
+def write_report(root: Path) -> str:
+    """The page of a run, as it is sent to a colleague: mistakes in the orders of a shop."""
+    import tellwhy
+
+    made = runpy.run_path(str(root / "examples" / "shop.py"), run_name="shop")
+    orders = made["plant_mistakes"](made["make_orders"]())
+    return tellwhy.tell(tellwhy.workflow.explain_table(orders, id_column="order"), "html")
 
 
 def write_pages(root: Path) -> dict[str, str]:

@@ -57,6 +57,7 @@ def on_files(files: Any, config: Any) -> Any:
     }
     made["results/index.md"] = results.write_index(ROOT)
     made |= gallery.write_pages(ROOT)
+    made["report.html"] = gallery.write_report(ROOT)
     for page, text in made.items():
         files.append(File.generated(config, page, content=text))
     return files
