@@ -165,6 +165,15 @@ def test_a_program_gives_the_same(monkeypatch):
     np.testing.assert_allclose(again.numpy().base_values, found.base_values, atol=1e-12)
 
 
+def test_values_can_be_differentiated():
+    model, x = made(FEED_FORWARD["softmax"]), drawn(2, 5).requires_grad_()
+    explainer, way = DeepLift(model, target=1, baseline=0.3), 1e-6 * drawn(2, 5, seed=5)
+    values = explainer.explain(x, output="torch", differentiable=True).values
+    (slope,) = torch.autograd.grad(values[:, 0].sum(), x)
+    ends = [explainer.explain((x + s * way).detach()).values[:, 0].sum() for s in (-1, 1)]
+    np.testing.assert_allclose((slope * way).sum(), (ends[1] - ends[0]) / 2, rtol=1e-6)
+
+
 def test_the_mean_over_reference_rows():
     model, x, rows = made(FEED_FORWARD["ReLU"]), drawn(3, 5), drawn(7, 5, seed=1)
     found = DeepLiftShap(model, target=2).fit(rows).explain(x)

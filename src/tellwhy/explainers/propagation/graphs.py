@@ -67,7 +67,7 @@ def _check(explainer: NetworkExplainer, model: Module) -> None:
     if not explainer.goes_down_only:
         raise InvalidInput(
             f"An explanation by {name} cannot be differentiated. Gradient, InputTimesGradient, LRP, "
-            "DeepTaylor and ExcitationBackprop can be."
+            "DeepTaylor, ExcitationBackprop and DeepLift can be."
         )
     if any(way.method.own for way in explainer.passes()):
         raise InvalidInput(

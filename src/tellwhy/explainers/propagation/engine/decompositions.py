@@ -30,39 +30,6 @@ from tellwhy.explainers.propagation.engine.calls import Call
 from tellwhy.explainers.propagation.engine.layers import bias_of, read_normalisation
 
 
-def product_of_matrices(x: Tensor, weight: Tensor, is_constant: Constant) -> Tensor | None:
-    """x @ W with a constant matrix W; None where it is something else."""
-    if x.ndim < 2 or weight.ndim != 2 or is_constant(x) or not is_constant(weight):
-        return None
-    return functional.linear(x, weight.t())
-
-
-def shifted_product(
-    shift: Tensor, x: Tensor, weight: Tensor, is_constant: Constant, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
-    """β·shift + α·x @ W, as `addmm` and `baddbmm` compute it."""
-    is_layer = weight.ndim == 2 and is_constant(weight) and is_constant(shift) and not is_constant(x)
-    if is_layer and shift.numel() == weight.shape[1] and shift.shape[-1] == weight.shape[1]:
-        scaled = weight if alpha == 1 else alpha * weight
-        bias = shift.reshape(-1)
-        return functional.linear(x, scaled.t(), bias if beta == 1 else beta * bias)
-    product = torch.matmul(x, weight)
-    product = product if alpha == 1 else alpha * product
-    if beta == 0:  # PyTorch then ignores the first argument, whatever is in it
-        return product
-    return (shift if beta == 1 else beta * shift) + product
-
-
-def linear_with_computed_weights(
-    x: Tensor, weight: Tensor, bias: Tensor | None, is_constant: Constant
-) -> Tensor | None:
-    """`linear` whose weights depend on the input: a product of two activations; None where they do not."""
-    if is_constant(weight) and (bias is None or is_constant(bias)):
-        return None
-    product = torch.matmul(x, weight.mT)
-    return product if bias is None else product + bias
-
-
 def einsum_layer(equation: Any, operands: tuple[Any, ...], is_constant: Constant) -> Tensor | None:
     """`einsum` of one activation and constant weights that sums over all axes they share; else None."""
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
@@ -124,26 +91,47 @@ def _multi_head(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
     return multi_head_attention(_arguments(functional.multi_head_attention_forward, call))
 
 
-def _matmul(call: Call, is_constant: Constant) -> Any:
+def _matmul(call: Call, is_constant: Constant) -> Tensor | None:
+    """x @ W with a constant matrix W; None where it is something else."""
     given = call.arguments(("input", "other"))
-    other: Any = given.get("other", given.get("mat2", given.get("tensor2")))
+    x: Any = given["input"]
+    weight: Any = given.get("other", given.get("mat2", given.get("tensor2")))
     # `x @ y` from the right, `__rmatmul__`, has its arguments the other way round.
     if "rmatmul" in getattr(call.function, "__name__", ""):
-        return product_of_matrices(other, given["input"], is_constant)
-    return product_of_matrices(given["input"], other, is_constant)
+        x, weight = weight, x
+    if x.ndim < 2 or weight.ndim != 2 or is_constant(x) or not is_constant(weight):
+        return None
+    return functional.linear(x, weight.t())
 
 
-def _shifted(call: Call, is_constant: Constant) -> Any:
+def _shifted(call: Call, is_constant: Constant) -> Tensor:
+    """β·shift + α·x @ W, as `addmm` and `baddbmm` compute it."""
     given = call.arguments(("input", "first", "second"))
-    first: Any = given.get("mat1", given.get("batch1", given.get("first")))
-    second: Any = given.get("mat2", given.get("batch2", given.get("second")))
-    scales = {name: given.get(name, 1) for name in ("beta", "alpha")}
-    return shifted_product(given["input"], first, second, is_constant, **scales)
+    shift: Any = given["input"]
+    x: Any = given.get("mat1", given.get("batch1", given.get("first")))
+    weight: Any = given.get("mat2", given.get("batch2", given.get("second")))
+    beta = given.get("beta", 1)
+    alpha = given.get("alpha", 1)
+    is_layer = weight.ndim == 2 and is_constant(weight) and is_constant(shift) and not is_constant(x)
+    if is_layer and shift.numel() == weight.shape[1] and shift.shape[-1] == weight.shape[1]:
+        scaled = weight if alpha == 1 else alpha * weight
+        bias = shift.reshape(-1)
+        return functional.linear(x, scaled.t(), bias if beta == 1 else beta * bias)
+    product = torch.matmul(x, weight)
+    product = product if alpha == 1 else alpha * product
+    if beta == 0:  # PyTorch then ignores the first argument, whatever is in it
+        return product
+    return (shift if beta == 1 else beta * shift) + product
 
 
-def _linear(call: Call, is_constant: Constant) -> Any:
+def _linear(call: Call, is_constant: Constant) -> Tensor | None:
+    """`linear` whose weights depend on the input: a product of two activations; None where they do not."""
     given = call.arguments(("input", "weight", "bias"))
-    return linear_with_computed_weights(given["input"], given["weight"], given.get("bias"), is_constant)
+    bias = given.get("bias")
+    if is_constant(given["weight"]) and (bias is None or is_constant(bias)):
+        return None
+    product = torch.matmul(given["input"], given["weight"].mT)
+    return product if bias is None else product + bias
 
 
 def _einsum(call: Call, is_constant: Constant) -> Any:
@@ -271,17 +259,19 @@ def _embedding_bag(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
     return words.amax(dim=1) if given["mode"] == "max" else getattr(words, given["mode"])(dim=1)
 
 
-def _layers(name: str, call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
-    return recurrent.layers(name, *call.args)
-
-
-def _cell(name: str, call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
-    return recurrent.cell(name, *call.args)
+def _recurrent(
+    run: Callable[..., Any],
+    name: str,
+    call: Call,
+    is_constant: Constant,  # noqa: ARG001
+) -> Any:
+    return run(name, *call.args)
 
 
 _RECURRENT: dict[str, Written] = {
-    **{name: partial(_layers, name) for name in recurrent.STEPS},
-    **{f"{name}_cell": partial(_cell, name) for name in recurrent.STEPS},
+    f"{name}{ending}": partial(_recurrent, run, name)
+    for name in recurrent.STEPS
+    for ending, run in (("", recurrent.layers), ("_cell", recurrent.cell))
 }
 WRITTEN_OUT: Mapping[str, Written] = MappingProxyType(
     {
