@@ -1,26 +1,26 @@
-"""Which explainer to trust on a table, measured on anomalies injected into its ordinary rows."""
+"""Which explainer to trust on a table: fitted to some of its ordinary rows, measured on others made odd."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tellwhy.core.arrays import spread_evenly, take_rows
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import generator, integer, validate_value
 from tellwhy.core.registry import cards
 from tellwhy.core.score import Floats, Integers
-from tellwhy.data.table import TableLike
+from tellwhy.data.table import Table, TableLike
 from tellwhy.evaluation import compare
 from tellwhy.kinds.request import Request
-from tellwhy.kinds.table_cells import fit_table
-from tellwhy.kinds.table_model import encode_selection
-from tellwhy.kinds.table_rows import read_reference, read_source, select
-from tellwhy.results.notice import Notice, say_all
+from tellwhy.kinds.table import check_rows, read_rows
+from tellwhy.kinds.table_model import choose_ordinary, fit
+from tellwhy.kinds.table_rows import read_reference, read_source
+from tellwhy.results.notice import Notice, as_notices, say_all
 
 COMPARED_ROWS = 100
 # Every method explains every changed row: these numbers keep that below a minute, however large the table is.
@@ -78,30 +78,50 @@ def compare_table(
     True
     """
     validate_value("compare_table", "n_rows", n_rows, integer(2))
-    request = Request(**settings)
-    source = read_source(data)
-    told = source
-    if reference is not None:  # only ordinary rows are changed: those of the reference
-        source, request = read_reference(source, read_source(reference), request)
-    selection = replace(select(source, request), is_clean=reference is not None or request.normal is not None)
-    selection, encoder = encode_selection(selection, request)
-    rng = generator(request.random_state)
-    learned, held_out = _split(len(selection.reference), n_rows, rng)
-    fitted = fit_table(selection.learning_from(learned), encoder, request.detector, rng)
-    used = list(encoder.columns_)  # columns that the encoder left out are no truth to be found
-    ordinary = _take_least_odd(selection.reference[used].iloc[held_out], fitted.score.value, n_rows)
+    table = read_source(data)
+    rows = _choose_ordinary(table, reference, Request(**settings))
+    learned, held_out = _split(len(rows.table.frame), n_rows, generator(rows.request.random_state))
+    model = fit(_take(rows.table, learned), rows.request, clean=rows.are_clean)
+    batch = check_rows(model, read_rows(model, _take(rows.table, held_out), rows.request))
+    fitted = batch.fitted
+    used = list(model.encoder.columns_)  # columns that the encoder left out are no truth to be found
+    ordinary = _take_least_odd(fitted.selection.frame[used], fitted.scores(), n_rows)
     background = take_rows(fitted.ordinary_rows()[used], spread_evenly(len(fitted.sample), BACKGROUND_ROWS))
-    table = compare(
-        [_make_affordable(card.cls, fitted.score, request.random_state) for card in cards("explainer")],
+    measured = compare(
+        [_make_affordable(card.cls, fitted.score, rows.request.random_state) for card in cards("explainer")],
         fitted.score,
         ordinary,
         n_features=n_features,
         background=background,
-        random_state=request.random_state,
+        random_state=rows.request.random_state,
     )
     cheaper = Notice("fewer_coalitions", {"methods": sorted(SAMPLING), "n": COALITIONS})
-    said = [*told.said, *encoder.said_, cheaper]
-    return TableComparison(table, told.source, fitted.words, len(ordinary), said, recommend(table))
+    said = [*table.said, *as_notices(model.encoder.said_), cheaper]
+    return TableComparison(measured, table.source, model.words, len(ordinary), said, recommend(measured))
+
+
+class _Ordinary(NamedTuple):
+    """Rows to learn from and to change, what is asked of them, and whether somebody vouches for them."""
+
+    table: Table
+    request: Request
+    are_clean: bool
+
+
+def _choose_ordinary(table: Table, reference: Any, request: Request) -> _Ordinary:
+    """The rows of a reference, those that `normal` names, or all."""
+    if request.by:
+        raise InvalidParameter("Methods are compared on the whole table: leave out by.")
+    if reference is not None:
+        return _Ordinary(*read_reference(table, read_source(reference), request), True)
+    if request.normal is None:
+        return _Ordinary(table, request, False)
+    return _Ordinary(choose_ordinary(table, request.normal), request, True)
+
+
+def _take(table: Table, rows: Integers) -> Table:
+    """Some rows as a table of their own."""
+    return replace(table, frame=table.frame.iloc[rows].reset_index(drop=True), fingerprint="")
 
 
 def _make_affordable(explainer: Any, score: object, seed: int) -> Any:
@@ -122,9 +142,9 @@ def _split(n: int, n_rows: int, rng: np.random.Generator) -> tuple[Integers, Int
     return np.sort(order[n_held_out:][:LEARNED_ROWS]), np.sort(order[:n_held_out])
 
 
-def _take_least_odd(rows: pd.DataFrame, value: Callable[[Any], Floats], n_rows: int) -> pd.DataFrame:
+def _take_least_odd(rows: pd.DataFrame, scores: Floats, n_rows: int) -> pd.DataFrame:
     """Return the rows that score lowest: what is injected should be the only odd thing about them."""
-    order = np.argsort(value(rows), kind="stable")[:n_rows]
+    order = np.argsort(scores, kind="stable")[:n_rows]
     return rows.iloc[np.sort(order)]
 
 

@@ -214,7 +214,7 @@ def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: 
     request = Request(**settings)
     table = read_source(data)
     if request.normal is not None:
-        table = _choose_ordinary(table, request.normal)
+        table = choose_ordinary(table, request.normal)
         clean = True
     return fit(table, request, clean=clean)
 
@@ -232,7 +232,8 @@ def fit(table: Table, request: Request, *, clean: bool) -> TableModel:
     return replace(model, seen={**model.seen, **look_at_columns(read.frame, others)})
 
 
-def _choose_ordinary(table: Table, normal: str) -> Table:
+def choose_ordinary(table: Table, normal: str) -> Table:
+    """The rows that a marker 'COLUMN=VALUE' names."""
     column, value = split_marker(table, normal)
     if value is None:
         raise InvalidInput(f"normal must be 'COLUMN=VALUE'. Got {normal!r}, which names a column alone.")

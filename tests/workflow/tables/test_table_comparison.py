@@ -20,7 +20,7 @@ def test_rows_to_change_are_not_learned_from():
 
 def test_the_least_odd_rows_are_changed():
     rows = pd.DataFrame({"a": [5.0, 1.0, 4.0, 0.0, 9.0]})
-    found = _take_least_odd(rows, lambda frame: frame["a"].to_numpy(), 3)
+    found = _take_least_odd(rows, rows["a"].to_numpy(), 3)
     assert found.index.tolist() == [1, 2, 3]
 
 
