@@ -33,6 +33,7 @@ EXAMPLES = [
     replace(TSH, facts={**NUMBER, "where": "role = intern"}),
     replace(TSH, facts={**NUMBER, "where": "role = intern", "times": 0.01}),
     replace(TSH, facts={**NUMBER, "in_class": True}),
+    replace(TSH, facts={**NUMBER, "in_class": True, "beside": 2.5}),
     Reason("born", "2031-05-01", ["1950-01-01", "2004-12-31"], 0.5, facts={"column": "date"}),
     Reason("paid", "invoice", ["card", "cash", "transfer"], 0.5, facts={"column": "category"}),
     Reason("paid", "cash", ["card", "cash"], 0.5, facts={"column": "category", "of_rows": 0.062}),
@@ -252,6 +253,7 @@ MEDIA_SAID = [
     Notice("empty_text"),
     Notice("all_words_new"),
     Notice("nodes_in_classes", NODES),
+    Notice("beside_neighbours", {"columns": ["height", "rain"]}),
     Notice("nodes_in_classes", {**NODES, "what": "grid", "sizes": [90], "n_alarms": 1}),
     Notice("no_shared_classes"),
 ]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from tellwhy import checks as quality
@@ -21,9 +20,11 @@ from tellwhy.core.progress import stage
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, describe_column
 from tellwhy.data.graph_files import compute_grid_fingerprint
+from tellwhy.data.graphs import Graph
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD
 from tellwhy.explainers import LatentClassDTD
+from tellwhy.kinds.beside_neighbours import NeighbourLaw, learn_law
 from tellwhy.kinds.drawn_nodes import choose_plane, make_picture, sum_by_owner
 from tellwhy.kinds.graph_input import (
     GraphRequest,
@@ -34,6 +35,7 @@ from tellwhy.kinds.graph_input import (
     read_nodes,
 )
 from tellwhy.kinds.model import change_settings, kind
+from tellwhy.kinds.node_reasons import find_kind_of_cells, find_reasons, verify_reasons
 from tellwhy.kinds.table_result import average_shares
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.evidence import Evidence
@@ -44,7 +46,7 @@ from tellwhy.storage import clock
 from tellwhy.storage.model_file import SavedAsFile
 from tellwhy.verdicts.alarms import FALSE_DISCOVERIES, Calibration, Ranking, rank_rows
 from tellwhy.verdicts.findings import add_findings, make_finding_reasons, tell_findings
-from tellwhy.verdicts.reasons import compute_shares, group_anomalies, list_reasons, make_typical
+from tellwhy.verdicts.reasons import compute_shares, group_anomalies, make_typical
 
 SUMMARY_ROWS = 200_000
 CHANGEABLE = ("edges", "id_column", "top", "alarms", "contamination", "fdr")
@@ -64,6 +66,8 @@ class GraphModel(SavedAsFile):
         How rows become numbers, and what these are divided by: their spread within the classes.
     classes
         The latent classes, with the nodes that they were learned from.
+    law
+        What nodes should have by their neighbours; None where the classes alone tell.
     usual, usual_in_class
         What is usual in each column: of all nodes, and of those of each class.
     is_clean
@@ -84,10 +88,20 @@ class GraphModel(SavedAsFile):
     usual_in_class: tuple[Mapping[str, Typical], ...]
     is_clean: bool
     versions: Mapping[str, str]
+    law: NeighbourLaw | None = None
 
     def ordinary(self) -> Floats:
         """Scores of the nodes that it was fitted to."""
-        return np.asarray(self.classes.outlierness()[self.classes.labels_ >= 0])
+        labels = self.classes.labels_
+        if self.law is None:
+            return np.asarray(self.classes.outlierness()[labels >= 0])
+        return self.measure(self.classes.training_X_, self.classes.graph_, labels)[labels >= 0].sum(axis=1)
+
+    def measure(self, X: NDArray[Any], graph: Graph, labels: NDArray[Any]) -> Floats:
+        """Return the part of each column in the score of each node."""
+        if self.law is None:
+            raise AssertionError("the classes alone tell")
+        return self.law.measure(X, graph, labels, self.classes.centres_)
 
     def _require(self) -> Iterator[Fit]:
         yield "request", isinstance(self.request, GraphRequest), True
@@ -95,6 +109,8 @@ class GraphModel(SavedAsFile):
         yield "classes", isinstance(self.classes, LCCAD), True
         yield "scale", self.scale.shape, (self.classes.n_features_in_,)
         yield "scale", bool((self.scale > 0).all()), True
+        yield "law", isinstance(self.law, NeighbourLaw | None), True
+        yield "law", self.law is None or len(self.law.ways) == len(self.scale), True
         yield "usual_in_class", len(self.usual_in_class), self.classes.n_classes
         told = [typical for usual in (self.usual, *self.usual_in_class) for typical in usual.values()]
         yield "usual", all(isinstance(typical, Typical) for typical in told), True
@@ -226,6 +242,8 @@ class GraphKind:
         if batch.is_own:
             return model.ordinary()
         rows, _ = model.classes.checked(batch.data.X, batch.data.graph)
+        if model.law is not None:
+            return model.measure(rows, batch.data.graph, batch.labels)[batch.present].sum(axis=1)
         return np.asarray(model.classes.scores_.own(rows, batch.labels, is_training=False)[batch.present])
 
     def explain(self, model: GraphModel, batch: Nodes, scores: Floats) -> Result:
@@ -254,6 +272,7 @@ def learn(nodes: NodeData, request: GraphRequest, *, clean: bool = False) -> Gra
     stage("fitting latent classes")
     classes, scale = fit_latent_classes(nodes, request)
     labels = classes.labels_
+    law = learn_law(classes.training_X_, classes.graph_, classes)
     return GraphModel(
         source=nodes.source,
         fingerprint=nodes.fingerprint,
@@ -267,6 +286,7 @@ def learn(nodes: NodeData, request: GraphRequest, *, clean: bool = False) -> Gra
         ),
         is_clean=clean,
         versions=versions(),
+        law=law,
     )
 
 
@@ -284,8 +304,28 @@ def _explain_nodes(
     pulls = not is_drawn and len(batch.data.X) <= SUMMARY_ROWS
     explainer = LatentClassDTD(model.classes, neighbour_pull=pulls)
     if batch.is_own:
-        return explainer.explain(nodes=chosen)
-    return explainer.explain(batch.data.X, batch.data.graph, nodes=chosen)
+        found = explainer.explain(nodes=chosen)
+    else:
+        found = explainer.explain(batch.data.X, batch.data.graph, nodes=chosen)
+    return found if model.law is None else _put_law(found, model, batch, chosen)
+
+
+def _put_law(found: Explanation, model: GraphModel, batch: Nodes, chosen: Integers) -> Explanation:
+    """Explain by what nodes are off their class and their neighbours, in place of their class alone."""
+    values = model.measure(batch.data.X, batch.data.graph, batch.labels)[chosen]
+    scores = values.sum(axis=1)
+    # What would be there in any class is the node's own; the rest is there because of its place.
+    intrinsic = np.minimum(found.extras["intrinsic"], scores)
+    share = np.divide(scores - intrinsic, scores, out=np.zeros(len(scores)), where=scores > 0)
+    parts = {"intrinsic": intrinsic, "context": scores - intrinsic, "context_share": share}
+    explains = "squared distance from what its class and its neighbours let expect, in spreads"
+    return replace(
+        found,
+        values=values,
+        scores=scores,
+        extras=found.extras | parts,
+        params={**found.params, "explains": explains},
+    )
 
 
 def _make_result(model: GraphModel, batch: Nodes, ranking: Ranking, told: Explanation) -> Result:
@@ -294,7 +334,10 @@ def _make_result(model: GraphModel, batch: Nodes, ranking: Ranking, told: Explan
     by_row = nodes.found.by_row(chosen)
     raised = (ranking.scores - ranking.model_scores)[ranking.positions]
     explanation = add_findings(_sum_over_codes(told, nodes), raised, by_row)
-    reasons = _find_reasons(explanation, model)
+    reasons = find_reasons(explanation, model, nodes, chosen)
+    plain = [i for i in range(len(chosen)) if not by_row[i]]
+    for i in plain:
+        reasons[i] = verify_reasons(reasons[i], explanation[i], ranking.threshold)
     for i, node in enumerate(chosen):
         if by_row[i]:
             cells = nodes.written.iloc[int(node)]
@@ -306,7 +349,7 @@ def _make_result(model: GraphModel, batch: Nodes, ranking: Ranking, told: Explan
         source=nodes.source,
         settings=_list_settings(model, batch.request, ranking.alarms.rule),
         done=_tell_done(batch, model, explanation, ranking),
-        notices=[*nodes.said, *_collect_notices(model)],
+        notices=[*nodes.said, *_collect_notices(model, list(nodes.frame.columns), nodes.owner)],
         columns=list(nodes.frame.columns),
         scores=ranking.scores,
         rows=nodes.rows[batch.present],
@@ -386,38 +429,13 @@ def _sum_over_codes(explanation: Explanation, nodes: NodeData) -> Explanation:
     )
 
 
-def _find_reasons(explanation: Explanation, model: GraphModel) -> list[list[Reason]]:
-    """Reasons of each explained node, beside what is usual in its class."""
-    found: list[list[Reason]] = [[] for _ in range(len(explanation))]
-    classes = np.asarray(explanation.extras["class"])
-    for k in np.unique(classes):
-        usual = model.usual_in_class[k]
-        places = np.flatnonzero(classes == k)
-        for place, told in zip(places, list_reasons(explanation[places], usual), strict=True):
-            found[place] = [_place_in_class(reason) for reason in told]
-    return found
-
-
-def _place_in_class(reason: Reason) -> Reason:
-    return replace(reason, facts={**reason.facts, "in_class": True})
-
-
 def _describe_typical(nodes: NodeData, members: Integers) -> dict[str, Typical]:
     """What is usual in each column, among some of the nodes."""
     some = nodes.frame.iloc[members[spread_evenly(len(members), SUMMARY_ROWS)]]
     return {
-        name: make_typical(name, describe_column(some[name], _find_kind(some[name]))) for name in some.columns
+        name: make_typical(name, describe_column(some[name], find_kind_of_cells(some[name])))
+        for name in some.columns
     }
-
-
-def _find_kind(series: pd.Series) -> str:
-    from pandas.api import types
-
-    if types.is_bool_dtype(series):
-        return "boolean"
-    if types.is_datetime64_any_dtype(series):
-        return "date"
-    return "number" if types.is_numeric_dtype(series) else "category"
 
 
 def _list_settings(model: GraphModel, request: GraphRequest, rule: str) -> dict[str, Any]:
@@ -449,5 +467,8 @@ def _tell_done(batch: Nodes, model: GraphModel, explanation: Explanation, rankin
     return Notice("nodes_in_classes", facts)
 
 
-def _collect_notices(model: GraphModel) -> list[Notice]:
+def _collect_notices(model: GraphModel, columns: Sequence[str], owner: Integers) -> list[Notice]:
+    if model.law is not None:
+        asked = {int(owner[j]) for j in model.law.list_columns()}
+        return [Notice("beside_neighbours", {"columns": [columns[place] for place in sorted(asked)]})]
     return [] if model.classes.n_classes > 1 else [Notice("no_shared_classes")]

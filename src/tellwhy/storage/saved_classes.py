@@ -104,6 +104,7 @@ PLACES: Mapping[str, str] = {
     "TableModel": "tellwhy.kinds.table_model",
     "Request": "tellwhy.kinds.request",
     "GraphModel": "tellwhy.kinds.graph",
+    "NeighbourLaw": "tellwhy.kinds.beside_neighbours",
     "GraphRequest": "tellwhy.kinds.graph_input",
     "InsightModel": "tellwhy.kinds.insight",
     "InsightRequest": "tellwhy.kinds.insight",

@@ -8,8 +8,8 @@ import pytest
 
 from tellwhy.data.graphs import grid
 from tellwhy.detectors.lccad.theta import take_middle_part
-from tellwhy.kinds.graph import _find_kind
 from tellwhy.kinds.graph_input import GraphRequest, read_nodes
+from tellwhy.kinds.node_reasons import find_kind_of_cells
 from tellwhy.results.node_picture import as_arrays, read_picture
 from tellwhy.results.store import load_result, save_result
 from tellwhy.workflow import explain_graph
@@ -47,7 +47,7 @@ def test_the_summary_counts_nodes_classes_and_rows_above(found):
         f"(class 0: {sizes[0]:.0%}, class 1: {sizes[1]:.0%}). 1 node is above the threshold (at most "
         "10 % false alarms expected) for the class they are in. "
         f"The {len(run.explanation)} highest scores were explained by LatentClassDTD; {share:.0%} of them is there "
-        "only because of the context: in another class, the same values would be ordinary."
+        "only because of the context: elsewhere, the same values would be ordinary."
     )
     assert sorted(np.round(sizes, 1)) == [0.3, 0.7]
 
@@ -235,4 +235,6 @@ class TestNodes:
             "number": pd.Series([1.5, 2.0]),
             "category": pd.Series(["a", "b"]),
         }
-        assert {name: _find_kind(series) for name, series in kinds.items()} == {name: name for name in kinds}
+        assert {name: find_kind_of_cells(series) for name, series in kinds.items()} == {
+            name: name for name in kinds
+        }

@@ -263,8 +263,14 @@ def _note_nodes_in_classes(n: Notice) -> str:
         f"that neighbours tend to share ({parts}). {n.facts['n_alarms']:,} {verb} above the threshold "
         f"({n.facts['rule']}) for the class they are in. The {n.facts['n_explained']} highest scores were "
         f"explained by LatentClassDTD; {n.facts['context_share']:.0%} of them is there only because of the "
-        "context: in another class, the same values would be ordinary."
+        "context: elsewhere, the same values would be ordinary."
     )
+
+
+@notes("beside_neighbours")
+def _note_beside_neighbours(n: Notice) -> str:
+    names = ", ".join(n.facts["columns"])
+    return f"Neighbours tell more of {names} than classes do: nodes are compared with the middle of theirs."
 
 
 @notes("no_shared_classes")

@@ -65,7 +65,8 @@ def _tell_usual(r: Reason) -> str:
     if r.facts.get("is_varied"):
         return f"many different values{where}"
     in_class = " in its class" if r.facts.get("in_class") else ""
-    return f"usually {_list_usual(r)}{in_class}{where}"
+    beside = f", {write_number(r.facts['beside'])} beside it" if "beside" in r.facts else ""
+    return f"usually {_list_usual(r)}{in_class}{where}{beside}"
 
 
 def _list_usual(r: Reason) -> str:
