@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,45 +54,24 @@ def explain_all(explainers: Sequence[Explains] | Mapping[str, Explains], X: Any)
         if isinstance(explainer, NetworkExplainer):
             explainer.check()
     found: dict[int, Any] = {}
-    for group in _groups(listed):
-        together = [e for e in (listed[k] for k in group.members) if isinstance(e, NetworkExplainer)]
-        explained = explain_together(together, X) if together else [listed[group.members[0]].explain(X)]
-        found.update(zip(group.members, explained, strict=True))
+    for places in _groups(listed):
+        together = [e for e in (listed[k] for k in places) if isinstance(e, NetworkExplainer)]
+        explained = explain_together(together, X) if together else [listed[places[0]].explain(X)]
+        found.update(zip(places, explained, strict=True))
     results = [found[k] for k in range(len(listed))]
     return dict(zip(explainers, results, strict=True)) if isinstance(explainers, Mapping) else results
 
 
-@dataclass
-class _Group:
-    """Explainers that share a forward pass.
-
-    `key` is what they have in common (model, device, batch size; None for one that stays alone), `choices`
-    what they ask of the pass, and `members` their places in the list.
-    """
-
-    key: tuple[Any, ...] | None
-    choices: frozenset[object]
-    members: list[int]
-
-
-def _groups(explainers: list[Any]) -> list[_Group]:
-    """Explainers that can share a forward pass."""
-    groups: list[_Group] = []
+def _groups(explainers: list[Any]) -> list[list[int]]:
+    """Places in the list of explainers that share a forward pass."""
+    groups: dict[Any, list[int]] = {}
     for k, explainer in enumerate(explainers):
-        if not isinstance(explainer, NetworkExplainer) or not explainer.goes_down_only:
-            groups.append(_Group(None, frozenset(), [k]))
-            continue
-        key = (id(explainer.model), str(explainer.device), explainer.rows_at_once)
-        choices = frozenset().union(*(way.method.forward_choices for way in explainer.passes()))
-        for group in groups:
-            # The pass can be run in one way only.
-            if group.key == key and len(group.choices | choices) <= 1:
-                group.choices |= choices
-                group.members.append(k)
-                break
-        else:
-            groups.append(_Group(key, choices, [k]))
-    return groups
+        key: Any = k
+        if isinstance(explainer, NetworkExplainer) and explainer.goes_down_only:
+            asked = explainer.passes()[0].method.forward_choices
+            key = (id(explainer.model), str(explainer.device), explainer.rows_at_once, asked)
+        groups.setdefault(key, []).append(k)
+    return list(groups.values())
 
 
 _WORDS = {

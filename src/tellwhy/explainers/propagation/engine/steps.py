@@ -10,7 +10,7 @@ no layers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -329,12 +329,12 @@ class Method:
         return frozenset({"scale"} | gates | weights)
 
     @property
-    def forward_choices(self) -> frozenset[object]:
+    def forward_choices(self) -> Hashable:
         """What the forward pass has to know: methods with the same choices share one."""
         if not self.follows_rules:
-            return frozenset([self.references or self.carries])
+            return self.references or self.carries
         named = tuple(sorted(self.operations.items()))
-        return frozenset([(self.batch_norm, named, self.attention, self.gates, self.own)])
+        return self.batch_norm, named, self.attention, self.gates, self.own
 
     @property
     def needs_layer_inputs(self) -> bool:
