@@ -6,11 +6,14 @@ activation
     A tensor that depends on the explained input. Everything else (parameters, masks, …) is a constant.
 operation
     One PyTorch function applied to activations. Its record is an `Operation`; its kind says what it does to
-    relevance (`operations.kinds`).
+    relevance (`kinds`).
 call
     The function and the arguments of one operation, as PyTorch reported them before it was carried out.
 layer
     An operation that is a linear map with weights and a bias: fully connected, convolution, batch norm.
+difference
+    What an activation differs by from that of a reference, which goes through the network first
+    (`differences`).
 relevance, R
     The share of the explained output that an activation is responsible for.
 contribution, c
@@ -20,12 +23,11 @@ rule
 composite
     Which layer gets which rule.
 method
-    What travels backwards (a gradient, contributions or relevance), and by which composite and settings.
+    What travels backwards (a gradient, contributions, relevance or multipliers of differences), and by which
+    composite and settings.
 step
     An operation as autograd sees it, if its plain derivative does not serve all methods: the way up is the
     operation's own, the way down is what the current method says.
-way
-    How an operation is run: as it is, or in a step.
 program
     All that is done for a batch, up and down, as one graph of PyTorch's operators (`program`).
 pass

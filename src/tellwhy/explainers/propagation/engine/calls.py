@@ -58,7 +58,7 @@ class Operation:
     name
         PyTorch's name of the function.
     kind
-        What it does to relevance, see `operations.kinds`; "unknown" where there is no rule.
+        What it does to relevance, see `kinds`; "unknown" where there is no rule.
     path
         Name of the module that called it, as in `model.named_modules()`; "" for the model itself.
     first

@@ -46,7 +46,7 @@ class Origin:
         What went into the operation; kept only where a batch norm may be merged with it, or where it may be a
         softmax.
     role
-        What it is to the operations that use it: see `operations.roles`.
+        What it is to the operations that use it: see the module.
     parents
         The activations that went into the operation, as far as they still exist.
     ancestors

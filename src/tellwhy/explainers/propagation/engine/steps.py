@@ -321,7 +321,7 @@ class Method:
 
     @property
     def constant_roles(self) -> frozenset[str]:
-        """Roles of activations that get no relevance in a product: see `operations.roles`."""
+        """Roles of activations that get no relevance in a product: see `origins`."""
         if not self.follows_rules:
             return frozenset()
         gates = {"gate"} if self.gates == "signal" else set()
@@ -413,7 +413,7 @@ class Current:
     """The method whose backward pass is running, and whether it is the last one through these operations.
 
     Steps are made once, in the forward pass, and gone through by one method after the other: all of them look
-    here to see which one it is. `histories` are there where the explanation is to be differentiated.
+    here to see which one it is.
     """
 
     method: Method
