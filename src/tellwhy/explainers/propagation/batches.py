@@ -36,7 +36,7 @@ from tellwhy.scoring.network_passes import (
 )
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.propagation.base import NetworkExplainer
+    from tellwhy.explainers.propagation.base import NetworkExplainer, Pass
 
 
 # What hands on all relevance whatever its numbers are; products, softmax, norms and constants may not.
@@ -317,6 +317,21 @@ def batches(rows: Inputs, size: int, label: str) -> Iterator[tuple[Inputs, slice
     for start in track(starts, len(starts), label):
         part = slice(start, start + size)
         yield rows.rows(part), part
+
+
+def forwards(
+    explainer: NetworkExplainer, X: Any, way: Pass, label: str, *, target: Any = None, **asked: Any
+) -> Iterator[tuple[Forward, Callable[[Tensor], Tensor], slice]]:
+    """Forward passes of all batches, what picks the score of each row, and which rows they are.
+
+    Scores are those of the explainer's target, or of another one.
+    """
+    model, rows = explainer.prepare(X)
+    target = check_target(explainer.target if target is None else target, len(rows))
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        for batch, part in batches(rows, explainer.rows_at_once, label):
+            forward = run_forward(model, batch, [way.method], **asked)
+            yield forward, partial(pick_scores, target=of_rows(target, part)), part
 
 
 def finish(

@@ -5,27 +5,23 @@ Relevance that was found behind a network is carried back through it, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats
-from tellwhy.explainers.propagation.batches import batches
+from tellwhy.explainers.propagation.batches import forwards
 from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.passes import (
     Forward,
     choose_rules,
     run_backward,
-    run_forward,
     values_of,
 )
-from tellwhy.scoring.network_passes import check_target, of_rows, pick_scores, untouched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +49,7 @@ def _counted(explainer: NetworkExplainer, X: Any) -> list[Operation]:
     """Operations of the first batch, with what arrived and was handed on in all batches."""
     way = _only_way(explainer)
     total: list[Operation] = []
-    for forward, pick, _ in _forwards(explainer, X, way, f"the ledger of {_name(explainer)}", ledger=True):
+    for forward, pick, _ in forwards(explainer, X, way, f"the ledger of {_name(explainer)}", ledger=True):
         run_backward(forward, way.method, pick, way.seed)
         # A layer that was merged with a batch norm has handed its relevance to that one's line.
         counted = [operation for operation in forward.capture.operations if not operation.merged]
@@ -62,18 +58,6 @@ def _counted(explainer: NetworkExplainer, X: Any) -> list[Operation]:
             before.handed_on += now.handed_on
         total = total or counted
     return total
-
-
-def _forwards(
-    explainer: NetworkExplainer, X: Any, way: Pass, label: str, **asked: Any
-) -> Iterator[tuple[Forward, Callable[[Tensor], Tensor], slice]]:
-    """Forward passes of all batches, what picks the score of each row, and which rows they are."""
-    model, rows = explainer.prepare(X)
-    target = check_target(explainer.target, len(rows))
-    with untouched(rows.tensors[0].device), torch.enable_grad():
-        for batch, part in batches(rows, explainer.rows_at_once, label):
-            forward = run_forward(model, batch, [way.method], **asked)
-            yield forward, partial(pick_scores, target=of_rows(target, part)), part
 
 
 def _name(explainer: NetworkExplainer) -> str:
@@ -99,7 +83,7 @@ def latent_relevance(explainer: NetworkExplainer, X: Any, at: Sequence[str]) -> 
     found: dict[str, list[np.ndarray]] = {name: [] for name in at}
     label = f"latent relevance by {_name(explainer)}"
     n_rows = 0
-    for forward, pick, _ in _forwards(explainer, X, way, label, places=at):
+    for forward, pick, _ in forwards(explainer, X, way, label, places=at):
         n_rows += len(forward.inputs)
         run_backward(forward, way.method, pick, way.seed)
         _check_places(forward, at)
@@ -162,7 +146,7 @@ def relevance_from_outputs(explainer: NetworkExplainer, X: Any, relevance: Float
     method = replace(way.method, carries="relevance", multiply=False)
     found = []
     label = "relevance through the network"
-    for forward, _, part in _forwards(explainer, X, replace(way, method=method), label):
+    for forward, _, part in forwards(explainer, X, replace(way, method=method), label):
         choose_rules(forward.capture, method)
         given = torch.as_tensor(relevance[part]).to(forward.outputs)
         if given.numel() != forward.outputs.numel():

@@ -21,7 +21,7 @@ from torch.nn import Module
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, one_of
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
-from tellwhy.explainers.propagation.batches import batches, share_forward
+from tellwhy.explainers.propagation.batches import forwards, share_forward
 from tellwhy.explainers.propagation.composites import Composite
 from tellwhy.explainers.propagation.engine.calls import Operation
 from tellwhy.explainers.propagation.engine.layers import LinearMap
@@ -31,7 +31,7 @@ from tellwhy.explainers.propagation.programs import Work
 from tellwhy.explainers.propagation.results import Result
 from tellwhy.explainers.propagation.rules import Rule, quotient, z
 from tellwhy.scoring.network_inputs import Inputs
-from tellwhy.scoring.network_passes import Device, Target, untouched
+from tellwhy.scoring.network_passes import Device, Target
 from tellwhy.storage.folders import new_file
 
 KINDS = ("relu", "relu_centred", "linear")
@@ -255,14 +255,11 @@ class PatternNet(NetworkExplainer):
 
             return Rule("look", function)
 
-        method = Method("contribution", _ByLayer(make=look))
-        model, rows = self.prepare(X)
-        with untouched(rows.tensors[0].device), torch.enable_grad():
-            label = f"learning patterns for {type(self).__name__}"
-            for batch, _ in batches(rows, self.rows_at_once, label):
-                forward = run_forward(model, batch, [method])
-                _check_followed(forward.capture.operations)
-                run_backward(forward, method, lambda outputs: outputs.flatten(1).sum(1), torch.ones_like)
+        way = Pass(Method("contribution", _ByLayer(make=look)))
+        label = f"learning patterns for {type(self).__name__}"
+        for forward, pick, _ in forwards(self, X, way, label, target=lambda out: out.flatten(1).sum(1)):
+            _check_followed(forward.capture.operations)
+            run_backward(forward, way.method, pick, way.seed)
 
     def passes(self) -> list[Pass]:
         """One way down, with patterns in place of weights."""
