@@ -62,6 +62,14 @@ def with_maps(X):
     return torch.nn.Sequential(*parts).double().eval()
 
 
+def behind_itself(X):
+    """The usual network, whose first layer gives its rows as they are."""
+    import torch
+
+    network = CASES["network explainer"].fit(X)
+    return torch.nn.Sequential(torch.nn.Identity(), *network).eval()
+
+
 def pictures(scale):
     return scale * np.random.default_rng(0).normal(size=(12, 1, 12, 12))
 
@@ -82,6 +90,16 @@ OWN_CASES = {
         ordinary=lambda: pictures(1.0),
         odd=lambda: pictures(2.0),
         has_columns=False,
+    ),
+    "GuidedGradCAM": replace(
+        CASES["network explainer"],
+        fit=with_maps,
+        ordinary=lambda: pictures(1.0),
+        odd=lambda: pictures(2.0),
+        has_columns=False,
+    ),
+    "LayerAttribution": replace(
+        CASES["network explainer"], fit=behind_itself, settings={"layer": "0"}, keeps_rows=False
     ),
     "LinearShapley": replace(
         CASES["explainer"],

@@ -398,6 +398,22 @@ METHODS = (
         citation="Selvaraju et al., ICCV (2017)",
     ),
     _make_card(
+        "explainers.propagation.guided_grad_cam:GuidedGradCAM",
+        "network explainer",
+        needs="a torch.nn.Module of pictures",
+        cost="two forward and two backward passes",
+        exactness=_SIGNAL,
+        citation="Selvaraju, Cogswell, Das, Vedantam, Parikh, Batra, ICCV (2017)",
+    ),
+    _make_card(
+        "explainers.propagation.layer_attribution:LayerAttribution",
+        "network explainer",
+        needs="a torch.nn.Module, and the name of one of its modules",
+        cost="n_steps forward and backward passes; for ablation one forward pass a unit",
+        exactness="conductance and integrated gradients add up but for the residual, which is stated",
+        citation="Dhamdhere, Sundararajan, Yan, International Conference on Learning Representations (2019)",
+    ),
+    _make_card(
         "explainers.propagation.gradient:Gradient",
         "network explainer",
         needs=_NETWORK,

@@ -70,6 +70,8 @@ if TYPE_CHECKING:
         InputTimesGradient as InputTimesGradient,
         SmoothGrad as SmoothGrad,
     )
+    from tellwhy.explainers.propagation.guided_grad_cam import GuidedGradCAM as GuidedGradCAM
+    from tellwhy.explainers.propagation.layer_attribution import LayerAttribution as LayerAttribution
     from tellwhy.explainers.propagation.lrp import LRP as LRP
     from tellwhy.explainers.propagation.patterns import (
         PatternAttribution as PatternAttribution,

@@ -63,6 +63,12 @@ _KNOWN: dict[str, Known] = {
     "guided_backpropagation": Known("GuidedBackprop"),
     "deconvolution": Known("DeconvNet"),
     "deconv": Known("DeconvNet"),
+    "guided_gradcam": Known("GuidedGradCAM"),
+    "layer_conductance": Known("LayerAttribution", {"method": "conductance"}),
+    "layer_integrated_gradients": Known("LayerAttribution", {"method": "integrated_gradients"}),
+    "layer_activation": Known("LayerAttribution", {"method": "activation"}),
+    "layer_gradient_x_activation": Known("LayerAttribution", {"method": "activation_times_gradient"}),
+    "layer_feature_ablation": Known("LayerAttribution", {"method": "ablation"}),
     "tree_shap": Known("TreeShapley"),
     "tree_explainer": Known("TreeShapley"),
     "linear_shap": Known("LinearShapley"),
@@ -107,7 +113,15 @@ KNOWN = {simplify_name(name): known for name, known in _KNOWN.items()}
 _NOISE = (
     "goes around a method: tellwhy.explain(model, X, Noise(Gradient(model){more})), from tellwhy.explainers"
 )
+_NEURON = (
+    "asks for a unit of a layer: tellwhy.explain(UpToLayer(model, 'name'), X, method, target=unit), from "
+    "tellwhy.scoring"
+)
 _ANSWERS = {
+    "neuron_conductance": _NEURON,
+    "neuron_gradient": _NEURON,
+    "neuron_integrated_gradients": _NEURON,
+    "neuron_deep_lift": _NEURON,
     "noise_tunnel": _NOISE.format(more=""),
     "var_grad": _NOISE.format(more=", statistic='variance'"),
     "permutation_importance": "tells of a whole model, not of rows: "

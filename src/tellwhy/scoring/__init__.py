@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tellwhy.scoring.network_output import NetworkOutput as NetworkOutput
     from tellwhy.scoring.one_class import KernelScore as KernelScore
     from tellwhy.scoring.predictions import PredictionScore as PredictionScore, as_prediction as as_prediction
+    from tellwhy.scoring.up_to_layer import UpToLayer as UpToLayer
 
 _PLACES = {
     "CentreScore": "distance_scores",
@@ -34,6 +35,7 @@ _PLACES = {
     "ProjectionScore": "mixture_scores",
     "ScaledMixture": "mixture_scores",
     "PredictionScore": "predictions",
+    "UpToLayer": "up_to_layer",
     "as_class_scores": "class_scores",
     "as_prediction": "predictions",
 }

@@ -37,9 +37,11 @@ def model_and_rows(name):
     torch = pytest.importorskip("torch")
     role = next(c.role for c in list_explainers() if c.name == name)
     if role == "network explainer":
-        if name == "GradCAM":
+        if name in ("GradCAM", "GuidedGradCAM"):
             return of_pictures(torch), np.random.default_rng(1).random((3, 1, 8, 8)).astype(np.float32), {}
         network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2)).eval()
+        if name == "LayerAttribution":
+            return network, np.abs(X[:3]).astype(np.float32), {"layer": "0"}
         is_learned = name.startswith("Pattern") or name in ("DeepLiftShap", "GradientShap")
         further = {"background": X.astype(np.float32)} if is_learned else {}
         return network, np.abs(X[:3]).astype(np.float32), further

@@ -2,5 +2,5 @@
 
 - `patch_model.PatchModel`: which patches are drawn, and the detector that is fitted to them.
 - `patch_score`: O = Σ_t o_t over the patches, in threads or on a device.
-- `layer_features`, `up_to_layer`: activations of a frozen network in the place of pixels.
+- `layer_features`: activations of a frozen network in the place of pixels.
 """

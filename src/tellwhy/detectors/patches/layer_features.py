@@ -61,8 +61,8 @@ class LayerFeatures:
     def network(self) -> Any:
         """The network up to the layer, in evaluation mode, on the device."""
         require("torch", "features of a network")
-        from tellwhy.detectors.patches.up_to_layer import UpToLayer
         from tellwhy.scoring.network_passes import placed, put_in_evaluation_mode
+        from tellwhy.scoring.up_to_layer import UpToLayer
 
         evaluated = put_in_evaluation_mode(self.module)
         return UpToLayer(placed(evaluated, choose_device(self.device)).model, self.layer)

@@ -36,6 +36,8 @@ from tellwhy.explainers.propagation.gradient import (  # noqa: E402  # noqa: E40
     InputTimesGradient,
     SmoothGrad,
 )
+from tellwhy.explainers.propagation.guided_grad_cam import GuidedGradCAM  # noqa: E402
+from tellwhy.explainers.propagation.layer_attribution import LayerAttribution  # noqa: E402
 from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
 from tellwhy.explainers.propagation.patterns import PatternAttribution, PatternNet  # noqa: E402
 from tellwhy.explainers.propagation.results import TensorExplanation  # noqa: E402
@@ -56,8 +58,10 @@ __all__ = [
     "Gradient",
     "GradientShap",
     "GuidedBackprop",
+    "GuidedGradCAM",
     "Handover",
     "InputTimesGradient",
+    "LayerAttribution",
     "Operation",
     "PatternAttribution",
     "PatternNet",

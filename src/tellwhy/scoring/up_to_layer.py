@@ -19,6 +19,15 @@ class _Reached(Exception):
 class UpToLayer(Module):
     """The activations of a named layer as the output of a network; nothing after the layer is computed.
 
+    Every method that explains an output of a network then explains a neuron: its number is the `target`.
+
+    Parameters
+    ----------
+    network
+        A `torch.nn.Module`. It is not changed.
+    layer
+        Name of the module, as in `network.named_modules()`.
+
     Examples
     --------
     >>> import torch
@@ -37,8 +46,8 @@ class UpToLayer(Module):
         self.layer = layer
         self.training = network.training
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the activations of the layer."""
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
+        """Return the activations of the layer, for what the network is applied to."""
         found: list[Any] = []
         wanted = self.network.get_submodule(self.layer)
         thread = threading.get_ident()
@@ -50,7 +59,7 @@ class UpToLayer(Module):
 
         handle = register_module_forward_hook(keep)  # of the process: nothing is attached to the network
         try:
-            self.network(x)
+            self.network(*inputs, **named)
         except _Reached:
             pass
         finally:
