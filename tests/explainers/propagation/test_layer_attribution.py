@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tellwhy  # noqa: E402
-from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel  # noqa: E402
 from tellwhy.explainers import (  # noqa: E402
     GradCAM,
     Gradient,
@@ -14,6 +14,7 @@ from tellwhy.explainers import (  # noqa: E402
     GuidedGradCAM,
     IntegratedGradients,
     LayerAttribution,
+    explain_all,
 )
 from tellwhy.scoring import UpToLayer  # noqa: E402
 
@@ -136,6 +137,11 @@ def test_what_does_not_fit_is_said():
         LayerAttribution(NETWORK, layer="third").explain(X)
     with pytest.raises(InvalidParameter, match="baseline has shape"):
         LayerAttribution(NETWORK, layer="first", baseline=np.zeros(5)).explain(X)
+
+
+def test_it_shares_no_pass_with_others():
+    with pytest.raises(UnsupportedModel, match="by itself"):
+        explain_all([LayerAttribution(NETWORK, layer="first"), Gradient(NETWORK)], X)
 
 
 def test_guided_grad_cam_is_a_product():

@@ -18,13 +18,15 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_hook
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.params import Rule, Rules, instance_of, integer, one_of
 from tellwhy.core.progress import shown, track
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine.steps import Method
+from tellwhy.explainers.propagation.programs import Work
+from tellwhy.explainers.propagation.results import Result
 from tellwhy.scoring.network_inputs import Inputs
 from tellwhy.scoring.network_passes import (
     CheckedTarget,
@@ -189,6 +191,20 @@ class LayerAttribution(NetworkExplainer):
                     parts.append(self._explain_some(way))
         return self._put_together(parts, target)
 
+    def explain_batch(
+        self,
+        model: Module,  # noqa: ARG002
+        rows: Inputs,  # noqa: ARG002
+        target: Any,  # noqa: ARG002
+        *,
+        rng: np.random.Generator,  # noqa: ARG002
+        down: Work,  # noqa: ARG002
+    ) -> Result:
+        """Refuse: units of a layer have another shape than the rows, whose ways down others share."""
+        raise UnsupportedModel(
+            "LayerAttribution explains by the units of a layer: call its explain(X), by itself."
+        )
+
     def _explain_some(self, way: _Way) -> _Part:
         """Values and base values of some rows."""
         run = way.at(way.rows.tensors)
@@ -285,10 +301,20 @@ class _Way:
     def _run(self, inputs: Any, change: Callable[[Tensor], Tensor], seen: list[Tensor]) -> Run:
         watch = TrailingSoftmax()
         with at_layer(self.module, change), watch:
-            given = self.rows.apply(self.model, [t.clone() for t in inputs])
+            given = self._apply(inputs)
         outputs, softmax = watch.left_out(tensor_of(self.model, given))
         chosen = choose_outputs(outputs, self.target)
         return Run(pick_scores(outputs, self.target), chosen, seen[0], softmax)
+
+    def _apply(self, inputs: Any) -> Any:
+        try:
+            return self.rows.apply(self.model, [t.clone() for t in inputs])
+        except TellwhyError:
+            raise
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"{type(self.model).__name__} cannot be applied to {self.rows.words} (rows first): {error}"
+            ) from error
 
     def with_units(self, units: Tensor) -> Tensor:
         """Explained numbers where the layer's output is another one."""
