@@ -398,7 +398,7 @@ METHODS = (
         citation="Selvaraju et al., ICCV (2017)",
     ),
     _make_card(
-        "explainers.propagation.guided_grad_cam:GuidedGradCAM",
+        "explainers.propagation.grad_cam:GuidedGradCAM",
         "network explainer",
         needs="a torch.nn.Module of pictures",
         cost="two forward and two backward passes",

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
         Localisation as Localisation,
         choose_by_injection as choose_by_injection,
     )
+    from tellwhy.evaluation.permutation import (
+        PermutationImportance as PermutationImportance,
+        permutation_importance as permutation_importance,
+    )
     from tellwhy.evaluation.quality import (
         Infidelity as Infidelity,
         complexity as complexity,
@@ -61,6 +65,8 @@ _PLACES = {
     "KeepTop": "fidelity",
     "Localisation": "localisation",
     "PatchFlipping": "images",
+    "PermutationImportance": "permutation",
+    "permutation_importance": "permutation",
     "Randomisation": "randomisation",
     "RegionFlipping": "region_flipping",
     "Removal": "removal",

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         coverage as coverage,
         explain_all as explain_all,
     )
-    from tellwhy.explainers.propagation.grad_cam import GradCAM as GradCAM
+    from tellwhy.explainers.propagation.grad_cam import GradCAM as GradCAM, GuidedGradCAM as GuidedGradCAM
     from tellwhy.explainers.propagation.gradient import (
         DeconvNet as DeconvNet,
         Gradient as Gradient,
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
         InputTimesGradient as InputTimesGradient,
         SmoothGrad as SmoothGrad,
     )
-    from tellwhy.explainers.propagation.guided_grad_cam import GuidedGradCAM as GuidedGradCAM
     from tellwhy.explainers.propagation.layer_attribution import LayerAttribution as LayerAttribution
     from tellwhy.explainers.propagation.lrp import LRP as LRP
     from tellwhy.explainers.propagation.patterns import (

@@ -125,7 +125,7 @@ _ANSWERS = {
     "noise_tunnel": _NOISE.format(more=""),
     "var_grad": _NOISE.format(more=", statistic='variance'"),
     "permutation_importance": "tells of a whole model, not of rows: "
-    "sklearn.inspection.permutation_importance(model, X, y), or the mean of |values| of an explanation",
+    "tellwhy.evaluation.permutation_importance(model, X, y), or the mean of |values| of an explanation",
     "partial_dependence": "is a plot of an explanation here: tellwhy.plot.scatter(explanation, column)",
     "counterfactual": "comes with every explanation of an anomaly: explanation.extras['nearest_normal']",
     "anchors": "is LocalInsight here, which asks for the cells that suffice: method='LocalInsight'",

@@ -28,7 +28,7 @@ from tellwhy.explainers.propagation.explain_all import (  # noqa: E402
     coverage,
     explain_all,
 )
-from tellwhy.explainers.propagation.grad_cam import GradCAM  # noqa: E402
+from tellwhy.explainers.propagation.grad_cam import GradCAM, GuidedGradCAM  # noqa: E402
 from tellwhy.explainers.propagation.gradient import (  # noqa: E402  # noqa: E402
     DeconvNet,
     Gradient,
@@ -36,7 +36,6 @@ from tellwhy.explainers.propagation.gradient import (  # noqa: E402  # noqa: E40
     InputTimesGradient,
     SmoothGrad,
 )
-from tellwhy.explainers.propagation.guided_grad_cam import GuidedGradCAM  # noqa: E402
 from tellwhy.explainers.propagation.layer_attribution import LayerAttribution  # noqa: E402
 from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
 from tellwhy.explainers.propagation.patterns import PatternAttribution, PatternNet  # noqa: E402
