@@ -98,10 +98,10 @@ def permutation_importance(
     """Mix up one column after the other, and tell how much the model's loss grows.
 
     The loss of each row with its cell from another row, less its loss as it is, is averaged over `n_repeats`
-    mixtures; intervals come from the spread, over the rows, of what each row adds to that. They say what other rows from the same
-    source would give, for this very model. Columns that say the same stand in for each other: put them into
-    one group. Breiman, Machine Learning 45 (2001); Fisher, Rudin, Dominici, Journal of Machine Learning
-    Research 20 (2019).
+    mixtures; intervals come from the spread, over the rows, of what each row adds to that. They say what
+    other rows from the same source would give, for this very model. Columns that say the same stand in for
+    each other: put them into one group. Breiman, Machine Learning 45 (2001); Fisher, Rudin, Dominici, Journal
+    of Machine Learning Research 20 (2019).
 
     Parameters
     ----------
