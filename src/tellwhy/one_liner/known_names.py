@@ -63,7 +63,6 @@ _KNOWN: dict[str, Known] = {
     "guided_backpropagation": Known("GuidedBackprop"),
     "deconvolution": Known("DeconvNet"),
     "deconv": Known("DeconvNet"),
-    "guided_gradcam": Known("GuidedGradCAM"),
     "layer_conductance": Known("LayerAttribution", {"method": "conductance"}),
     "layer_integrated_gradients": Known("LayerAttribution", {"method": "integrated_gradients"}),
     "layer_activation": Known("LayerAttribution", {"method": "activation"}),
