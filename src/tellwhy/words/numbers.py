@@ -9,6 +9,7 @@ from typing import Any
 
 LONGEST_CELL = 60
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+LARGE = {"trillion": 1e12, "billion": 1e9, "million": 1e6}
 PARTS_OF_DAY = ("night", "morning", "afternoon", "evening")  # six hours each, from midnight on
 
 
@@ -42,6 +43,8 @@ def write_number(value: float) -> str:
     --------
     >>> [write_number(v) for v in (0.0, 145.0, 1234567.0, 0.00123456, 1.5e-9)]
     ['0', '145', '1234567', '0.001235', '1.5e-09']
+    >>> write_number(644_500_000.0), write_number(-1_375_700_123.0)
+    ('644.5 million', '-1.376 billion')
     """
     if value == 0:
         return "0"
@@ -51,7 +54,16 @@ def write_number(value: float) -> str:
         digits = max(0, 3 - math.floor(math.log10(abs(value))))
         text = f"{value:.{digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
+    if 1e7 <= abs(value) < 1e15:
+        return _write_large(value)
     return f"{value:.4g}"
+
+
+def _write_large(value: float) -> str:
+    """Millions, billions and trillions in four significant digits."""
+    rounded = float(f"{value:.4g}")
+    word = next(word for word, unit in LARGE.items() if abs(rounded) >= unit)
+    return f"{rounded / LARGE[word]:.4g} {word}"
 
 
 def write_clock(hours: float) -> str:

@@ -100,6 +100,22 @@ def share(part: float) -> str:
     return f"{text}{THIN}%"
 
 
+SMALLEST_P = 1e-300  # a p-value below is 0 in a computer's arithmetic
+
+
+def write_p(p_value: float | None) -> str:
+    """A p-value with two digits.
+
+    Examples
+    --------
+    >>> write_p(0.0123), write_p(0.0), write_p(4.4e-14)
+    ('0.012', '< 10⁻³⁰⁰', '4.4 × 10⁻¹⁴')
+    """
+    if p_value is None:
+        return NOTHING
+    return "< 10⁻³⁰⁰" if p_value < SMALLEST_P else number(p_value, 2)
+
+
 def percentile(value: float | None, decimals: int = 2) -> str:
     """Write a percentile, never rounded up: 99.996 is not 100.
 

@@ -45,10 +45,10 @@ def test_rows_are_ranked_with_their_reasons_one_a_line(shown: Shown) -> None:
     head, *lines = shown()
     assert head == "# id why: column = value (what is usual) · share of the score how sure"
     assert lines == [
-        "1 A1 a = 1 (usually 2–3) · 50 % not verified, p = 1.0e+00",
+        "1 A1 a = 1 (usually 2–3) · 50 % not verified, p = 1",
         "b = 1 (usually 2–3) · 50 %",
         "would look normal with a = 3.5 instead of 145 and b = y instead of x",
-        "2 row 4 no column stands out below the line, p = 1.0e-04",
+        "2 row 4 no column stands out below the line, p = 1 × 10⁻⁴",
         "no small change makes it look normal: 4 columns would have to differ",
     ]
 

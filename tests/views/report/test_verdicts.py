@@ -11,12 +11,12 @@ from zoo.anomalies import moved
 
 from tellwhy.results.notice import Notice
 from tellwhy.results.result import AlarmRule, Finding, Headline, Run
-from tellwhy.views.page.anomalies import place_words, write_p
+from tellwhy.views.page.anomalies import place_words
 from tellwhy.views.page.overview import list_findings
 from tellwhy.views.page.page import make_evidence, render
 from tellwhy.views.page.scores import make_columns
 from tellwhy.views.page.shell import Limits
-from tellwhy.words.wording import THIN
+from tellwhy.words.wording import THIN, write_p
 
 
 @pytest.fixture(scope="module")

@@ -218,7 +218,7 @@ def test_numbers_and_cells_in_words():
         "3",
         "-0.1235",
         "12346",
-        "1e+12",
+        "1 trillion",
         "1e-05",
     ]
     assert make_plain_cell(pd.NaT) is None

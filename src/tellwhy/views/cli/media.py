@@ -24,6 +24,7 @@ from tellwhy.views.page.shell import write_page
 from tellwhy.views.tell import tell as tell_result
 from tellwhy.words import tell
 from tellwhy.words.english.events import write_how_sure
+from tellwhy.words.wording import write_p
 
 WHAT = {
     "events": "event",
@@ -190,7 +191,7 @@ def show(run: Result) -> None:
     table.add_column("p-value", justify="right")
     table.add_column("where · share of the relevance", overflow="fold")
     for rank, item in enumerate(run.anomalies, start=1):
-        p_value = "" if item.p_value is None else screen.write_p(item.p_value)
+        p_value = "" if item.p_value is None else write_p(item.p_value)
         where = "\n".join(escape(f"{tell.reason_phrase(r)} · {r.share:.0%}") for r in item.reasons)
         mark = "" if item.is_alarm or run.threshold is None else " [dim](below the threshold)[/]"
         note = f"\n{escape(item.note)}" if item.note else ""

@@ -198,22 +198,13 @@ def _name_of(anomaly: Anomaly, *, named: bool) -> str:
 def _write_how_sure(anomaly: Anomaly) -> str:
     """How the reasons are known, and how improbable the row is where a model found it."""
     from tellwhy.words import tell
+    from tellwhy.words.wording import write_p
 
-    p_value = write_p(anomaly.p_value) if anomaly.known_by != "rule" else ""
-    return f"{tell.known(anomaly)}, p = {p_value}" if p_value else tell.known(anomaly)
-
-
-def write_p(p_value: float | None) -> str:
-    """A p-value in the width of a column; what is too small for a computer's arithmetic is no zero.
-
-    Examples
-    --------
-    >>> write_p(0.0123), write_p(0.0)
-    ('1.2e-02', '<1e-300')
-    """
-    if p_value is None:
-        return ""
-    return "<1e-300" if p_value < 1e-300 else f"{p_value:.1e}"
+    known = tell.known(anomaly)
+    if anomaly.known_by == "rule" or anomaly.p_value is None:
+        return known
+    p_value = write_p(anomaly.p_value)
+    return f"{known}, p {p_value}" if p_value.startswith("<") else f"{known}, p = {p_value}"
 
 
 def write_reasons(anomaly: Anomaly) -> str:

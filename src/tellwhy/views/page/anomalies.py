@@ -145,7 +145,6 @@ def _list_categories(usual: Typical, value: object) -> list[Category]:
 
 
 LEAST_LEFT_OVER = 0.05  # share of a score; less of it is not worth a word
-SMALLEST_P = 1e-300  # a p-value below is 0 in a computer's arithmetic
 
 
 def place_words(anomaly: Anomaly) -> str:
@@ -153,19 +152,6 @@ def place_words(anomaly: Anomaly) -> str:
     if anomaly.line is None:
         return f"row {anomaly.row}"
     return f"line {anomaly.line}" + (f" of {anomaly.file}" if anomaly.file else "")
-
-
-def write_p(p_value: float | None) -> str:
-    """A p-value with two digits.
-
-    Examples
-    --------
-    >>> write_p(0.0123), write_p(0.0), write_p(4.4e-14)
-    ('0.012', '< 10⁻³⁰⁰', '4.4 × 10⁻¹⁴')
-    """
-    if p_value is None:
-        return wording.NOTHING
-    return "< 10⁻³⁰⁰" if p_value < SMALLEST_P else wording.number(p_value, 2)
 
 
 def write_sureness(anomaly: Anomaly) -> str:
@@ -236,7 +222,7 @@ def _make_line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
         reasons=[clip(_keep_together(reason.text), 200) for reason in anomaly.reasons[: limits.reasons]],
         main=wording.shorten(anomaly.reasons[0].feature) if anomaly.reasons else "",
         place=clip(place_words(anomaly), 40),
-        p_value=write_p(anomaly.p_value),
+        p_value=wording.write_p(anomaly.p_value),
         raw_p="" if anomaly.p_value is None else f"{anomaly.p_value:.9g}",
         sureness=write_sureness(anomaly),
         is_known=anomaly.known_by != "unverified",

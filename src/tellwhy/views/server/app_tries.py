@@ -106,7 +106,7 @@ def show_what_if(session: Session, row: int, changes: Mapping[str, str], *, with
     before = session.judged_alone(row).anomalies[0] if known is None else known
     figures = [
         Compared("score", wording.number(before.score), wording.number(one.score)),
-        Compared("p-value", ranked.write_p(before.p_value), ranked.write_p(one.p_value)),
+        Compared("p-value", wording.write_p(before.p_value), wording.write_p(one.p_value)),
     ]
     told = _told(one)
     is_odd = one.score > session.result.line
