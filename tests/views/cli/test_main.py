@@ -313,7 +313,7 @@ def test_missing_cells(data, frame):
     holes.loc[[4, 9], "items"] = np.nan
     holes.to_csv("holes.csv", index=False)
     imputed = run("explain", "holes.csv", "--out", "imputed")
-    assert "missing numbers by the median: 'items' (2)" in " ".join(imputed.stderr.split())
+    assert "missing numbers with the median: 'items' (2)" in " ".join(imputed.stderr.split())
     assert "'items'" in refused("explain", "holes.csv", "--missing", "error")
     run("explain", "holes.csv", "--missing", "drop", "--out", "dropped")
     loaded = load_run(data.parent / "dropped")
