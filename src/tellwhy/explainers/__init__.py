@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tellwhy.explainers.perturbation.prediction_difference import (
         PredictionDifference as PredictionDifference,
     )
+    from tellwhy.explainers.propagation.base import explain_all as explain_all
     from tellwhy.explainers.propagation.deep_lift import (
         DeepLift as DeepLift,
         DeepLiftShap as DeepLiftShap,
@@ -58,10 +59,6 @@ if TYPE_CHECKING:
     )
     from tellwhy.explainers.propagation.deep_taylor import DeepTaylor as DeepTaylor
     from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop as ExcitationBackprop
-    from tellwhy.explainers.propagation.explain_all import (
-        coverage as coverage,
-        explain_all as explain_all,
-    )
     from tellwhy.explainers.propagation.grad_cam import GradCAM as GradCAM, GuidedGradCAM as GuidedGradCAM
     from tellwhy.explainers.propagation.gradient import (
         DeconvNet as DeconvNet,
@@ -71,6 +68,7 @@ if TYPE_CHECKING:
         SmoothGrad as SmoothGrad,
     )
     from tellwhy.explainers.propagation.layer_attribution import LayerAttribution as LayerAttribution
+    from tellwhy.explainers.propagation.ledger import coverage as coverage
     from tellwhy.explainers.propagation.lrp import LRP as LRP
     from tellwhy.explainers.propagation.patterns import (
         PatternAttribution as PatternAttribution,
@@ -97,8 +95,8 @@ _PLACES = {
     "Priors": "surrogate.chains",
     "ScoreExplainer": "base",
     "SupportExplanation": "decomposition.one_class_dtd",
-    "coverage": "propagation.explain_all",
-    "explain_all": "propagation.explain_all",
+    "coverage": "propagation.ledger",
+    "explain_all": "propagation.base",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)

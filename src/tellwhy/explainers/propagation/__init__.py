@@ -8,6 +8,7 @@ from tellwhy.core.optional import require
 
 require("torch", "explaining networks")
 
+from tellwhy.explainers.propagation.base import explain_all  # noqa: E402
 from tellwhy.explainers.propagation.composites import (  # noqa: E402
     COMPOSITES,
     Composite,
@@ -24,12 +25,8 @@ from tellwhy.explainers.propagation.deep_taylor import DeepTaylor  # noqa: E402
 from tellwhy.explainers.propagation.engine.calls import Operation  # noqa: E402
 from tellwhy.explainers.propagation.engine.kinds import KINDS  # noqa: E402
 from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop  # noqa: E402
-from tellwhy.explainers.propagation.explain_all import (  # noqa: E402
-    coverage,
-    explain_all,
-)
 from tellwhy.explainers.propagation.grad_cam import GradCAM, GuidedGradCAM  # noqa: E402
-from tellwhy.explainers.propagation.gradient import (  # noqa: E402  # noqa: E402
+from tellwhy.explainers.propagation.gradient import (  # noqa: E402
     DeconvNet,
     Gradient,
     GuidedBackprop,
@@ -37,6 +34,7 @@ from tellwhy.explainers.propagation.gradient import (  # noqa: E402  # noqa: E40
     SmoothGrad,
 )
 from tellwhy.explainers.propagation.layer_attribution import LayerAttribution  # noqa: E402
+from tellwhy.explainers.propagation.ledger import coverage  # noqa: E402
 from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
 from tellwhy.explainers.propagation.patterns import PatternAttribution, PatternNet  # noqa: E402
 from tellwhy.explainers.propagation.results import TensorExplanation  # noqa: E402

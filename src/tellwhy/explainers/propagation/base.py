@@ -1,4 +1,4 @@
-"""What every explainer of networks shares: its settings, checking them, and the form of the result."""
+"""What explainers of networks share: settings, checking them, the form of the result, and forward passes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.fx import Graph
 from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.explainer import Explains
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.explanation_parts import Extras
 from tellwhy.core.old_names import TakesOldNames
@@ -330,6 +331,60 @@ class RelevanceExplainer(NetworkExplainer):
     def method(self, composite: Composite, **choices: Any) -> Method:
         """Method of a composite, with this explainer's kinds of operations."""
         return relevance_method(composite, operations=self.operations, **choices)
+
+
+def explain_all(explainers: Sequence[Explains] | Mapping[str, Explains], X: Any) -> Any:
+    """Explain X by several explainers; those of the same model share its forward pass.
+
+    Gradients of one model, device and batch size go down one pass, one after the other, so that memory does
+    not grow with their number; so do relevance methods, of one treatment of batch norm. Methods that look at
+    other rows than X (SmoothGrad, IntegratedGradients) run on their own.
+
+    Parameters
+    ----------
+    explainers
+        A list of explainers, or a dict of them by any names.
+    X
+        What each explainer's `explain` takes.
+
+    Returns
+    -------
+    A list of explanations in the same order, or a dict by the same names.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tellwhy.explainers import LRP, Gradient, explain_all
+    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)).eval()
+    >>> found = explain_all({"gradient": Gradient(model), "LRP": LRP(model)}, torch.ones(5, 3))
+    >>> found["LRP"].method, found["gradient"].values.shape
+    ('LRP', (5, 3))
+    """
+    listed = list(explainers.values()) if isinstance(explainers, Mapping) else list(explainers)
+    for explainer in listed:
+        if not isinstance(explainer, Explains):
+            raise InvalidInput(f"explain_all takes explainers. Got {explainer!r}, which has no `explain`.")
+        if isinstance(explainer, NetworkExplainer):
+            explainer.check()
+    found: dict[int, Any] = {}
+    for places in _groups(listed):
+        together = [e for e in (listed[k] for k in places) if isinstance(e, NetworkExplainer)]
+        explained = explain_together(together, X) if together else [listed[places[0]].explain(X)]
+        found.update(zip(places, explained, strict=True))
+    results = [found[k] for k in range(len(listed))]
+    return dict(zip(explainers, results, strict=True)) if isinstance(explainers, Mapping) else results
+
+
+def _groups(explainers: list[Any]) -> list[list[int]]:
+    """Places in the list of explainers that share a forward pass."""
+    groups: dict[Any, list[int]] = {}
+    for k, explainer in enumerate(explainers):
+        key: Any = k
+        if isinstance(explainer, NetworkExplainer) and explainer.goes_down_only:
+            asked = explainer.passes()[0].method.forward_choices
+            key = (id(explainer.model), str(explainer.device), explainer.rows_at_once, asked)
+        groups.setdefault(key, []).append(k)
+    return list(groups.values())
 
 
 def _plain(value: Any) -> Any:

@@ -128,7 +128,6 @@ class LayerAttribution(NetworkExplainer):
     """
 
     kind = "attribution"
-    shares_forward = False
     _parameters: ClassVar[dict[str, Rules]] = {
         **NETWORK_PARAMETERS,
         "layer": instance_of(str, words="a module's name"),

@@ -1,6 +1,7 @@
 """Where relevance went: the ledger of what operations absorbed, and what arrived inside the network.
 
-Relevance that was found behind a network is carried back through it, too.
+Relevance that was found behind a network is carried back through it, too; `coverage` lists operations and
+their rules.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Floats
@@ -20,8 +22,10 @@ from tellwhy.explainers.propagation.engine.passes import (
     Forward,
     choose_rules,
     run_backward,
+    run_forward,
     values_of,
 )
+from tellwhy.scoring.network_passes import untouched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +96,7 @@ def latent_relevance(explainer: NetworkExplainer, X: Any, at: Sequence[str]) -> 
     return {name: _joined(name, parts, n_rows) for name, parts in found.items()}
 
 
-def _check_names(model: torch.nn.Module, wanted: Sequence[str]) -> None:
+def _check_names(model: Module, wanted: Sequence[str]) -> None:
     modules = dict(model.named_modules())
     for name in wanted:
         path = name.partition(":")[0]
@@ -159,3 +163,61 @@ def relevance_from_outputs(explainer: NetworkExplainer, X: Any, relevance: Float
         handed = torch.autograd.grad(forward.outputs, leaves, given, allow_unused=True)
         found.append(values_of(forward, method, handed)[0].double().cpu().numpy())
     return np.concatenate(found)
+
+
+_WORDS = {
+    "mixing": "shares in proportion (derivative)",
+    "addition": "shares in proportion (derivative)",
+    "pooling": "shares in proportion (derivative)",
+    "normalisation": "standard deviation as a constant",
+    "copying": "to the copied element",
+    "rectifier": "passes on",
+    "elementwise": "passes on: c·f(z)/z",
+    "product": "the same share to each factor",
+    "softmax": "by its derivative",
+    "attention": "softmax by its derivative, halves to the factors of both products",
+    "unknown": "unknown",
+    "layer": "derivative",
+    "own": "by a function of your own",
+}
+
+
+def coverage(model: Module, x: Any, *, explainer: NetworkExplainer | None = None) -> pd.DataFrame:
+    """List every operation that the model does on x, its kind and its rule ("unknown" where there is none).
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module` in evaluation mode.
+    x
+        Rows to run the model on; one is enough.
+    explainer
+        An explainer of the model whose rules are listed; by default `LRP(model)`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).eval()
+    >>> coverage(model, torch.zeros(1, 2))[["path", "operation", "kind"]]
+      path operation         kind
+    0    0    linear        layer
+    1    1      tanh  elementwise
+    2    2    linear        layer
+    """
+    import pandas as pd
+
+    from tellwhy.explainers.propagation.lrp import LRP
+
+    explainer = explainer or LRP(model)
+    network, rows = explainer.prepare(x)
+    # Operations without a rule are listed here, where explaining would stop at the first of them.
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        forward = run_forward(network, rows, [way.method for way in explainer.passes()], tolerant=True)
+    lines = [(o.index, o.path, o.name, o.kind, _rule(o), o.shape) for o in forward.capture.operations]
+    return pd.DataFrame(lines, columns=["index", "path", "operation", "kind", "rule", "shape"])
+
+
+def _rule(operation: Operation) -> str:
+    if operation.merged:
+        return "merged with the batch norm after it"
+    return _WORDS[operation.kind] if operation.rule is None else str(operation.rule)
