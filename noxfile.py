@@ -24,16 +24,19 @@ EXTRAS = (
     "ray",
 )
 OLDEST = (  # the lower bounds of pyproject.toml
-    "numpy==2.1.*",
+    "numpy==2.1.0",
     "scipy==1.14.1",
-    "scikit-learn==1.7.*",
-    "numba==0.61.*",
+    "scikit-learn==1.7.0",
+    "numba==0.61.0",
+    "joblib==1.3.2",
+    "threadpoolctl==3.1.0",
     "pandas==2.2.3",
-    "narwhals==1.20.*",
-    "pyarrow==18.*",
-    "plotly==6.0.*",
-    "typer==0.12.*",
-    "rich==13.7.*",
+    "narwhals==1.20.1",
+    "pyarrow==17.0.0",
+    "plotly==6.0.0",
+    "jinja2==3.1.0",
+    "typer==0.16.1",
+    "rich==13.7.1",
 )
 TRIAL = """
 import numpy as np, tellwhy

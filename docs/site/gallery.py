@@ -77,6 +77,14 @@ def list_examples(root: Path) -> list[Example]:
     return sorted(found, key=lambda each: (AREAS.index(each.area), each.title))
 
 
+def list_areas(root: Path) -> list[dict[str, list[str]]]:
+    """The part of the navigation below "Gallery"."""
+    shown: dict[str, list[str]] = {}
+    for each in list_examples(root):
+        shown.setdefault(each.area[0].upper() + each.area[1:], []).append(f"gallery/{each.name}.md")
+    return [{area: pages} for area, pages in shown.items()]
+
+
 def page_of(file: str) -> str | None:
     """The page that shows a file of the repository, if it is an example."""
     if file.startswith(f"{FOLDER}/") and file.endswith(".py"):

@@ -39,10 +39,12 @@ FILLED = re.compile(r"<!-- (commands|methods|names of (\S+)) -->")
 
 
 def on_config(config: Any) -> Any:
-    """Put the pages of results below their heading, chapter by chapter."""
+    """Put the pages of results and of the gallery below their headings."""
     for entry in config["nav"]:
         if "Results" in entry:
             entry["Results"] = ["results/index.md", *results.list_chapters(ROOT)]
+        if "Gallery" in entry:
+            entry["Gallery"] = ["gallery/index.md", *gallery.list_areas(ROOT)]
     return config
 
 
@@ -105,7 +107,10 @@ def _turn(link: re.Match[str], page: str) -> str:
     shown = gallery.page_of(file)
     if shown:
         return f"{words}({relpath(shown, _parent(page))})"
-    return f"{words.strip('[]')} (`{file}` in the repository)" if (ROOT / file).exists() else link[0]
+    if not (ROOT / file).exists():
+        return link[0]
+    said = words.strip("[]`")
+    return f"`{file}`" if file.endswith(said) else f"{said} (`{file}` in the repository)"
 
 
 def _folder_of(page: str) -> str:
