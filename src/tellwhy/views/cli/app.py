@@ -43,7 +43,7 @@ def app_command(
     ] = None,
     view: Annotated[
         str,
-        typer.Option(metavar="QUERY", help="What is shown at first, as the page writes it below its list."),
+        typer.Option(metavar="QUERY", help="What to show first, as the page writes it below its list."),
     ] = "",
     port: Annotated[int, typer.Option(metavar="N", help="0: any port that is free.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -54,8 +54,8 @@ def app_command(
 ) -> None:
     """Open a page in the browser to go through what was found: sort, compare, decide, try.
 
-    It is served from this machine to this machine alone, needs no network, and lets only a browser in that
-    was given the address with its token. Ctrl-C ends it. What is decided is kept beside the run.
+    It is served from this machine to this machine alone and needs no network. Only a browser that was given
+    the address with its token may open it. Ctrl-C ends it. Decisions are kept beside the run.
 
     Examples
     --------

@@ -82,7 +82,7 @@ def fit_command(
     --------
     - `tellwhy fit january.csv --save orders.tellwhy`
     - `tellwhy fit good/ --clean --save parts.tellwhy`
-    - `tellwhy fit may.csv --time second --save pump.tellwhy`: events of the weeks to come
+    - `tellwhy fit may.csv --time second --save pump.tellwhy`: to find events in the weeks to come
     - `tellwhy fit may.csv --time second --window 40 --save pump.tellwhy`: stretches that look like no other
     """
     from tellwhy.kinds.mark_file import carry_marks
@@ -271,13 +271,14 @@ def mark_command(
     ],
     *,
     row: Annotated[
-        str | None, typer.Option(metavar="ID|N", help="The row by its id, or by its number, as the run says.")
+        str | None, typer.Option(metavar="ID|N", help="The row: its id, or its number, as the run shows it.")
     ] = None,
     line: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The row by its line in the file, as the run says.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="The row: its line in the file, as the run shows it."),
     ] = None,
     benign: Annotated[
-        str | None, typer.Option(metavar="WHY", help="It is harmless, and why: 'known supplier'.")
+        str | None, typer.Option(metavar="WHY", help="Why it is harmless: 'known supplier'.")
     ] = None,
     forget: Annotated[
         str | None,
@@ -296,7 +297,7 @@ def mark_command(
 
     Marks go by what made the row odd: another row that is odd for the same cause is held back by the next
     run, which says how many it held back. A row that is odd for something else, or more than twice as far
-    off, is raised. They stand beside the model, in FILE.marks.jsonl: who, when, why and what they cover. The
+    off, is raised. Marks are kept beside the model, in FILE.marks.jsonl: who, when, why and what they cover. The
     file only grows; fitting the model again keeps them.
 
     Examples

@@ -36,11 +36,11 @@ LogJson = Annotated[
 ]
 LogData = Annotated[
     bool,
-    typer.Option("--log-data", help="Let the log hold arguments and messages too.", rich_help_panel=PANEL),
+    typer.Option("--log-data", help="Write arguments and messages to the log, too.", rich_help_panel=PANEL),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(min=0.001, metavar="SECONDS", help="Stop after so long.", rich_help_panel=PANEL),
+    typer.Option(min=0.001, metavar="SECONDS", help="Stop after this many seconds.", rich_help_panel=PANEL),
 ]
 
 

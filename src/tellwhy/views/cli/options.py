@@ -98,7 +98,9 @@ Classes = Annotated[
 Neighbours = Annotated[
     int | None, typer.Option(help="With --grid: neighbours of a node, 4 or 8; in a volume also 6 or 26.")
 ]
-Missing = Annotated[str, typer.Option(help="Missing cells: impute (by the median), drop (the row) or error.")]
+Missing = Annotated[
+    str, typer.Option(help="Missing cells: impute (with the median), drop (the row) or error.")
+]
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 Force = Annotated[

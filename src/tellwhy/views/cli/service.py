@@ -27,14 +27,15 @@ def mcp_command(
         Path, typer.Option(metavar="FOLDER", help="The folder whose files may be read, and nothing else.")
     ] = Path("."),
     write: Annotated[
-        bool, typer.Option("--write", help="Models may be saved below the folder; by default nothing may.")
+        bool,
+        typer.Option("--write", help="Allow models to be saved below the folder; by default nothing may be."),
     ] = False,
     port: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=65535,
-            help="Speak HTTP at this port of this machine; by default through stdin, stdout.",
+            help="Speak HTTP on this port of this machine; by default, over stdin and stdout.",
         ),
     ] = None,
 ) -> None:
@@ -61,10 +62,12 @@ def serve_command(
         typer.Argument(metavar="[NAME=]FILE...", help="Models of `tellwhy fit`, named as their files."),
     ] = None,
     *,
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes; one that dies is replaced.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, max=64, help="Requests in work in each process.")] = 2,
+    threads: Annotated[
+        int, typer.Option(min=1, max=64, help="Requests that each process works on at a time.")
+    ] = 2,
     api_key_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keys of who may call, kept as hashes.")
     ] = None,
@@ -72,7 +75,7 @@ def serve_command(
         str | None, typer.Option(metavar="NAME", help="Add a key to the file, print it once, and stop.")
     ] = None,
     open_to_all: Annotated[
-        bool, typer.Option("--open", help="Listen at another address without keys all the same.")
+        bool, typer.Option("--open", help="Listen on another address even without keys.")
     ] = False,
     deadline: Annotated[float, typer.Option(min=0.01, help="Seconds that a request may take.")] = 30.0,
     max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request.")] = 100_000,

@@ -288,7 +288,9 @@ def diff_command(
     date: options.Date = None,
     text: options.Text = None,
     by: options.By = None,
-    level: Annotated[float, typer.Option(help="Chance of calling anything drifted when nothing is.")] = 0.01,
+    level: Annotated[
+        float, typer.Option(help="Chance of saying that something drifted although nothing did.")
+    ] = 0.01,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page (.html).")] = None,
     force: options.Force = False,
     json: options.Json = False,
