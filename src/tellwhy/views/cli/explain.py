@@ -346,7 +346,7 @@ def explain_command(
     - `tellwhy explain sensor.csv --time timestamp`: what happened, when, in which channel
     - `tellwhy explain week.csv --time timestamp --model pump.tellwhy`: the same, beside earlier weeks
     - `tellwhy explain cube.npz --grid`, `tellwhy explain s.csv --time at --classes 2`: odd in their context
-    - `tellwhy explain new/ --model good.tellwhy`: with a model of pictures; the same works for series and texts
+    - `tellwhy explain new/ --model good.tellwhy`: with a model of pictures; series and texts work alike
     - `tellwhy explain photo.png`, `tellwhy explain new/ --reference good/`: odd pictures, and where they are
     - `tellwhy explain sensor.csv --time timestamp --window 40`: odd stretches, and in which channels
     - `tellwhy explain posts.jsonl --text body`: odd texts, and the words that make them so

@@ -297,8 +297,8 @@ def mark_command(
 
     Marks go by what made the row odd: another row that is odd for the same cause is held back by the next
     run, which says how many it held back. A row that is odd for something else, or more than twice as far
-    off, is raised. Marks are kept beside the model, in FILE.marks.jsonl: who, when, why and what they cover. The
-    file only grows; fitting the model again keeps them.
+    off, is raised. Marks are kept beside the model, in FILE.marks.jsonl: who, when, why and what they cover.
+    The file only grows; fitting the model again keeps them.
 
     Examples
     --------
