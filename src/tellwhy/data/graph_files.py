@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.data.graphs import Graph, as_graph, from_edges, knn_graph
 from tellwhy.data.reading.bytes import file_fingerprint
 from tellwhy.data.sources import read_table
 from tellwhy.data.table import Table
@@ -109,6 +111,88 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             ".npz file, as numpy.savez writes it, with one array per feature, or an .npy file with a "
             "single one."
         ) from error
+
+
+NEAREST = 6
+PLACES = ("longitude", "latitude")  # of GeoJSON
+_EARTH = {"lat": 90.0, "lon": 180.0, "lng": 180.0}  # how columns of degrees begin, and how far these go
+
+
+@dataclass(frozen=True)
+class Near:
+    """Columns that say where rows are, and how many of the nearest are neighbours."""
+
+    columns: tuple[str, ...]
+    k: int
+
+
+def read_near(edges: str | os.PathLike[str] | None, names: Sequence[str]) -> Near | None:
+    """Read `near`, `near:X,Y` or `near:X,Y:10`; None for the name of a file.
+
+    Examples
+    --------
+    >>> read_near("near:east,north:4", ["east", "north", "rent"])
+    Near(columns=('east', 'north'), k=4)
+    >>> read_near("edges.csv", ["east"])
+    """
+    told = str(edges).split(":")
+    if told[0] != "near" or edges is None:
+        return None
+    columns = tuple(part.strip() for part in told[1].split(",")) if len(told) > 1 else PLACES
+    absent = [name for name in columns if name not in names]
+    if absent or len(told) > 3 or not (told[2:] or ["1"])[0].isdigit() or (told[2:] or ["1"])[0] == "0":
+        wrong = f"there is no column {absent[0]!r}" if absent else f"got {edges}"
+        raise InvalidInput(
+            "Edges to the nearest rows are asked for by near:COLUMN,COLUMN or near:COLUMN,COLUMN:NUMBER; "
+            f"{wrong}. The columns are {', '.join(map(repr, list(names)[:12]))}."
+        )
+    return Near(columns, int(told[2]) if len(told) > 2 else NEAREST)
+
+
+def join_nearest(table: Table, near: Near) -> Graph:
+    """Join each row with the nearest ones; rows without a place have no neighbours.
+
+    Columns called latitude and longitude are degrees on the globe.
+    """
+    frame = table.frame[list(near.columns)]
+    places = frame.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
+    there = np.flatnonzero(np.isfinite(places).all(axis=1))
+    if len(there) <= near.k:
+        raise InvalidInput(
+            f"{table.source} has {len(there):,} rows with numbers in {' and '.join(near.columns)}; expected "
+            f"more than the {near.k} neighbours of each."
+        )
+    pairs = knn_graph(_place_on_globe(places[there], near.columns), near.k).edges()
+    return from_edges(there[pairs], len(places))
+
+
+def _place_on_globe(places: NDArray[np.float64], columns: Sequence[str]) -> NDArray[np.float64]:
+    """Points of the globe in space, where columns are latitude and longitude; else the places as they are."""
+    starts = [name.lower().rpartition(".")[2][:3] for name in columns]
+    if len(columns) != 2 or sorted({"lng": "lon"}.get(start, start) for start in starts) != ["lat", "lon"]:
+        return places
+    if any((np.abs(axis) > _EARTH[start]).any() for axis, start in zip(places.T, starts, strict=True)):
+        return places
+    angles = np.radians(places)
+    latitude = angles[:, starts.index("lat")]
+    longitude = angles[:, 1 - starts.index("lat")]
+    across = np.cos(latitude)
+    return np.column_stack([across * np.cos(longitude), across * np.sin(longitude), np.sin(latitude)])
+
+
+def read_graph(edges: Any, ids: Sequence[str] | None, n_rows: int) -> Graph:
+    """Read a graph of networkx, whose nodes are named as rows are, or what `as_graph` takes."""
+    if ids is None or not (hasattr(edges, "nodes") and hasattr(edges, "edges")):
+        return as_graph(edges, n_rows)
+    place = {name: row for row, name in enumerate(ids)}
+    strange = [node for node in edges.nodes if str(node) not in place]
+    if strange:
+        raise InvalidInput(
+            f"The graph has the node {strange[0]!r}, which no row of the data has as its id "
+            f"({len(strange):,} such nodes in all)."
+        )
+    pairs = [sorted((place[str(edge[0])], place[str(edge[1])])) for edge in edges.edges]
+    return from_edges(sorted({tuple(pair) for pair in pairs if pair[0] != pair[1]}), n_rows)
 
 
 def read_edges(path: str | os.PathLike[str], ids: Sequence[str] | None, n_rows: int) -> NDArray[np.int64]:

@@ -32,6 +32,7 @@ from tellwhy.kinds.graph_input import (
     NodeData,
     drop_visits,
     fit_latent_classes,
+    name_edges,
     read_nodes,
 )
 from tellwhy.kinds.model import change_settings, kind
@@ -188,7 +189,7 @@ def explain_graph(
     judging = GraphKind()
     stage("reading nodes")
     if reference is None:
-        nodes = read_nodes(data, request)
+        nodes = read_nodes(data, request, edges=settings.get("edges"))
         model = learn(nodes, request)
         batch = _take_own(model, nodes, request)
     else:
@@ -209,27 +210,28 @@ class GraphKind:
         """Learn the classes that neighbours share."""
         request = GraphRequest.of(settings)
         stage("reading nodes")
-        return learn(read_nodes(source, request), request, clean=clean)
+        return learn(read_nodes(source, request, edges=settings.get("edges")), request, clean=clean)
 
     def read(self, model: GraphModel, source: Any, settings: Mapping[str, Any]) -> Nodes:
         """Read other nodes as the model's own were, and find the class that each is in."""
         kept = model.request
         asked = change_settings(kept, settings, CHANGEABLE)
         if asked.get("edges") is not None:
-            asked["edges"] = str(asked["edges"])
+            asked["edges"] = name_edges(asked["edges"])
         request = replace(kept, **asked)
         stage("reading nodes")
         is_grid = request.time is None and request.edges is None
         data = source if is_grid else read_source(source)
         fingerprint = data.fingerprint if isinstance(data, Table) else compute_grid_fingerprint(data)
         if fingerprint == model.fingerprint and "edges" not in asked:
-            return _take_own(model, read_nodes(data, request), request)
-        if kept.edges is not None and not settings.get("edges"):
+            return _take_own(model, read_nodes(data, request, edges=model.classes.graph_), request)
+        has_places = str(kept.edges).split(":")[0] == "near"
+        if kept.edges is not None and not has_places and settings.get("edges") is None:
             raise InvalidParameter(
                 f"The model was fitted to the edges of other rows ({kept.edges}). Name those of these rows: "
                 "edges=FILE, --edges FILE."
             )
-        nodes = read_nodes(data, request, model)
+        nodes = read_nodes(data, request, model, settings.get("edges"))
         nodes = replace(nodes, X=nodes.X / model.scale.astype(nodes.X.dtype))
         return Nodes(nodes, request, model.classes.predict(nodes.X, nodes.graph), is_own=False)
 

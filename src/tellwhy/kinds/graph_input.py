@@ -40,7 +40,7 @@ from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.reading import Role
 from tellwhy.data.columns.roles import ReadColumns, read_columns
-from tellwhy.data.graph_files import read_edges, read_grid
+from tellwhy.data.graph_files import join_nearest, read_edges, read_graph, read_grid, read_near
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD, suggest_lccad
@@ -62,7 +62,9 @@ class GraphRequest:
     time
         Column by which rows are ordered: each is the neighbour of the next.
     edges
-        File with the two ends of each edge, as 0-based row numbers, or names in `id_column`.
+        File with the two ends of each edge, as 0-based row numbers, or names in `id_column`; a networkx graph
+        or a matrix of scipy; or `"near:X,Y"`: each row and the six nearest by these columns, which are then
+        no features (`"near:X,Y:10"`: the ten nearest; `"near"` takes the places of GeoJSON).
     id_column
         Column that names rows; it is no feature.
     neighbours
@@ -102,10 +104,10 @@ class GraphRequest:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> GraphRequest:
-        """Check settings once; the file of edges is kept by its name."""
+        """Check settings once; the file of edges is kept by its name, a graph by that of its class."""
         asked = dict(settings)
         if asked.get("edges") is not None:
-            asked["edges"] = str(asked["edges"])
+            asked["edges"] = name_edges(asked["edges"])
         return cls(**asked)
 
     def __post_init__(self) -> None:
@@ -113,6 +115,18 @@ class GraphRequest:
 
     def _require(self) -> Iterator[Fit]:
         yield "top", self.top >= 1, True  # what else may be in it was checked when it was made
+
+
+def name_edges(edges: Any) -> str:
+    """What a request keeps of edges: the name of their file, or of the class of a graph.
+
+    Examples
+    --------
+    >>> from scipy.sparse import eye_array
+    >>> name_edges("friends.csv"), name_edges(eye_array(3))
+    ('friends.csv', 'a dia_array')
+    """
+    return str(edges) if isinstance(edges, (str, Path)) else f"a {type(edges).__name__}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,17 +190,21 @@ class NodeData:
 
 
 def read_nodes(
-    data: str | Path | TableLike, request: GraphRequest, learned: Learned | None = None
+    data: str | Path | TableLike,
+    request: GraphRequest,
+    learned: Learned | None = None,
+    edges: Any = None,
 ) -> NodeData:
-    """Read a grid from an .npz file, or rows from a table with a time column or a file of edges.
+    """Read a grid from an .npz file, or rows from a table with a time column, or with edges.
 
-    With a model, columns are read and become numbers as those of its own nodes did.
+    With a model, columns are read and become numbers as those of its own nodes did. Edges that are no file
+    are given beside the request.
     """
     if request.time is not None and request.edges is not None:
         raise InvalidInput("Give either time or edges: rows are a sequence, or have edges of their own.")
     if request.time is None and request.edges is None:
         return _read_grid_nodes(data, request, learned)
-    return _read_table_nodes(read_source(data), request, learned)
+    return _read_table_nodes(read_source(data), request, learned, edges)
 
 
 def _read_grid_nodes(path: Any, request: GraphRequest, learned: Learned | None) -> NodeData:
@@ -259,8 +277,9 @@ def _place(shape: tuple[int, ...], node: int) -> str:
     return "(" + ", ".join(str(int(i)) for i in np.unravel_index(node, shape)) + ")"
 
 
-def _read_table_nodes(table: Table, request: GraphRequest, learned: Learned | None) -> NodeData:
-    chosen = _choose_features(table, request)
+def _read_table_nodes(table: Table, request: GraphRequest, learned: Learned | None, edges: Any) -> NodeData:
+    near = read_near(request.edges, list(map(str, table.frame.columns)))
+    chosen = [name for name in _choose_features(table, request) if near is None or name not in near.columns]
     stamps = Stamps(np.arange(len(table.frame)), None)
     if request.time is not None:
         stamps = read_stamps(table, request.time)
@@ -288,7 +307,11 @@ def _read_table_nodes(table: Table, request: GraphRequest, learned: Learned | No
         said += encoder.said_
     X = np.asarray(encoder.transform(frame))
     graph: Graph = chain(len(X))
-    if request.edges is not None:
+    if near is not None:
+        graph = join_nearest(table, near)
+    elif request.edges is not None and not isinstance(edges, (str, Path, type(None))):
+        graph = read_graph(edges, ids, len(X))
+    elif request.edges is not None:
         graph = from_edges(read_edges(request.edges, ids, len(X)), len(X))
     return NodeData(
         kind="time" if request.time is not None else "edges",

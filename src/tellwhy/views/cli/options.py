@@ -84,8 +84,12 @@ Window = Annotated[
     typer.Option(min=2, metavar="N", help="With --time: find stretches of N readings unlike any other."),
 ]
 Edges = Annotated[
-    Path | None,
-    typer.Option(help="Table of pairs of neighbouring rows: row numbers, or names from --id."),
+    str | None,
+    typer.Option(
+        metavar="FILE|near:X,Y",
+        help="Table of pairs of neighbouring rows, row numbers or names from --id; or near:X,Y: the six "
+        "nearest by these columns (near: by the places of GeoJSON).",
+    ),
 ]
 Classes = Annotated[
     int | None,
