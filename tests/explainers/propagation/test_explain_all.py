@@ -77,12 +77,15 @@ def test_shared_forward_changes_nothing(name):
     else:
         model, x = build(name)
     model = Counted(model).eval()
-    explainers = every_kind(model, rectifiers=name not in ("unet", "various"))
+    rectifiers = name not in ("unet", "various")
+    explainers = every_kind(model, rectifiers=rectifiers)
     for explainer in explainers.values():
         explainer.batch_size = 3
     together = explain_all(explainers, x)
-    # Two batches, for gradients and for relevance; changed views are verified by a plain pass.
-    assert model.count == (8 if name == "in_place" else 4)
+    # Two batches, for gradients, rectified ones and relevance. Changed views are verified by a plain pass, and a
+    # gradient that meets a change of what autograd keeps runs once more.
+    further = {"in_place": 4, "residual": 1}.get(name, 0)
+    assert model.count == 2 * (2 + rectifiers) + further
     assert list(together) == list(explainers)
     for label, explainer in explainers.items():
         alone = explainer.explain(x)
@@ -90,6 +93,16 @@ def test_shared_forward_changes_nothing(name):
         np.testing.assert_allclose(together[label].values / size, alone.values / size, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(together[label].scores, alone.scores)
         assert together[label].params == alone.params
+
+
+def test_a_gradient_beside_one_that_is_rectified_stays_the_gradient():
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU6(), nn.Linear(6, 2)).double().eval()
+    model[0].weight.data.mul_(20)  # so that some units are above the bound
+    x = torch.randn(5, 4, dtype=torch.float64)
+    alone = Gradient(model, target=0).explain(x).values
+    for others in ([GuidedBackprop(model, target=0)], [LRP(model, target=0, rule="flat")]):
+        found = explain_all([Gradient(model, target=0), *others], x)
+        np.testing.assert_array_equal(found[0].values, alone)
 
 
 def test_treatments_of_batch_norm_need_their_own_pass():

@@ -337,8 +337,8 @@ def explain_all(explainers: Sequence[Explains] | Mapping[str, Explains], X: Any)
     """Explain X by several explainers; those of the same model share its forward pass.
 
     Gradients of one model, device and batch size go down one pass, one after the other, so that memory does
-    not grow with their number; so do relevance methods, of one treatment of batch norm. Methods that look at
-    other rows than X (SmoothGrad, IntegratedGradients) run on their own.
+    not grow with their number; so do rectified gradients, and relevance methods of one treatment of batch
+    norm. Methods that look at other rows than X (SmoothGrad, IntegratedGradients) run on their own.
 
     Parameters
     ----------

@@ -332,7 +332,7 @@ class Method:
     def forward_choices(self) -> Hashable:
         """What the forward pass has to know: methods with the same choices share one."""
         if not self.follows_rules:
-            return self.references or self.carries
+            return self.carries, self.is_gradient, self.references
         named = tuple(sorted(self.operations.items()))
         return self.batch_norm, named, self.attention, self.gates, self.own
 
