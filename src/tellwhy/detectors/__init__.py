@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from tellwhy.detectors.networks.vae import VAE as VAE
     from tellwhy.detectors.patches.patch_model import PatchModel as PatchModel
     from tellwhy.detectors.pca_detector import PCADetector as PCADetector
+    from tellwhy.detectors.pyod_adapter import as_pyod as as_pyod
 
 _PLACES = {
     **places(__name__),
     "LCCAD": "lccad.lccad",
     "PatchModel": "patches.patch_model",
+    "as_pyod": "pyod_adapter",
     "load": "base",
     "suggest_lccad": "lccad.suggest",
 }

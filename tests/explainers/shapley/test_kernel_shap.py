@@ -7,7 +7,7 @@ from oracles.shapley_oracles import shapley_by_definition
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.mixture import GaussianMixture
 
-from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.explainers import KernelShap, TreeShapley
 from tellwhy.scoring import FunctionScore, PredictionScore, as_score
 
@@ -191,3 +191,43 @@ def test_interactions_need_all_sets_and_single_columns():
         KernelShap(lambda rows: rows.sum(axis=1), interactions=True).fit(wide).explain(wide)
     with pytest.raises(InvalidParameter, match="Leave either out"):
         KernelShap(MODEL, interactions=True, groups=[[0, 1]]).fit(X).explain(ODD)
+
+
+def chance(rows):
+    return 1 / (1 + np.exp(-2 * rows[:, 0] - rows[:, 1] * rows[:, 2]))
+
+
+@pytest.mark.parametrize("link", ["logit", "log"])
+def test_a_link_makes_another_number_of_the_mean(link):
+    function = {"logit": lambda p: np.log(p / (1 - p)), "log": np.log}[link]
+    background = np.random.default_rng(0).normal(size=(20, 3))
+    row = np.array([[1.0, -1.0, 0.5]])
+
+    def worth(S):
+        inside = np.array([i in S for i in range(3)])
+        return float(function(chance(np.where(inside, row[0], background)).mean()))
+
+    found = KernelShap(PredictionScore(chance), link=link).fit(background).explain(row)
+    np.testing.assert_allclose(found.values[0], shapley_by_definition(worth, 3), atol=1e-12)
+    assert found.base_values[0] == pytest.approx(worth(frozenset()))
+    assert found.scores[0] == pytest.approx(function(chance(row))[0])
+    assert found.params["explains"].startswith(f"{link} of the mean")
+
+
+def test_errors_on_the_scale_of_a_link_cover_drawn_reference_rows(monkeypatch):
+    monkeypatch.setattr("tellwhy.explainers.shapley.kernel_shap._MOST_SCORED", 2**8)
+    background = np.random.default_rng(1).normal(size=(800, 3))
+    row = np.array([[1.0, -1.0, 0.5]])
+    truth = KernelShap(PredictionScore(chance), baseline=background, link="logit").explain(row).values
+    gaps = []
+    for seed in range(40):
+        found = (
+            KernelShap(PredictionScore(chance), link="logit", random_state=seed).fit(background).explain(row)
+        )
+        gaps.append((found.values - truth)[0] / found.stderr[0])
+    assert 0.75 < np.sqrt(np.mean(np.square(gaps))) < 1.3
+
+
+def test_a_link_refuses_what_has_no_place_on_its_scale():
+    with pytest.raises(InvalidInput, match="between 0 and 1"):
+        KernelShap(lambda rows: rows[:, 0], link="logit").fit(X).explain(X[:2])

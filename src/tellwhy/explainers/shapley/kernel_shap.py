@@ -32,6 +32,7 @@ from tellwhy.explainers.rows import (
     find_players,
     groups_rule,
 )
+from tellwhy.explainers.shapley.links import LINKS, apply_link
 from tellwhy.explainers.shapley.shapley_values import (
     Coalitions,
     Mask,
@@ -126,11 +127,12 @@ def weigh_equally(rows: Floats) -> References:
 
 
 class Explained(NamedTuple):
-    """Explained rows, their scores, and who plays."""
+    """Explained rows, their scores, who plays, and on which scale."""
 
     X: Floats
     full: Floats
     players: Players
+    link: str = "identity"
 
 
 class Played(NamedTuple):
@@ -161,19 +163,23 @@ def play(
     n, d = table.X.shape
     inside = coalitions.members[:, table.players.of_column]
     no_errors = None if drawn is None else np.empty((n, table.players.n))
+    slope = LINKS[table.link].slope  # the error of a function of a mean is its slope times the mean's
     found = Played(np.empty(n), np.empty((n, len(inside))), no_errors)
     batches = cut_batches(n, 16 * references.rows.shape[1] * d * (len(inside) + 1), _BATCH_BYTES)
     for rows in track(batches, len(batches), "explaining with reference rows"):
         own = np.arange(rows.start, rows.stop)
         b = references.of(rows)
         nothing = _scored(scores, np.broadcast_to(b, (len(own), *b.shape[1:])), own)
-        found.empty[rows] = nothing @ references.weights
+        means = nothing @ references.weights
+        found.empty[rows] = apply_link(table.link, means)
+        nothing *= slope(means)[:, None]
         sums = np.zeros((*nothing.shape, table.players.n))
         for some in cut_batches(len(inside), 16 * len(own) * b[0].size, _BATCH_BYTES):
             each = _scored(scores, _mixed(inside[some], table.X[rows], b), own)  # (rows, sets, r)
-            found.worth[rows, some] = each @ references.weights
+            means = each @ references.weights
+            found.worth[rows, some] = apply_link(table.link, means)
             if drawn is not None:
-                sums += drawn.summed(each, some)
+                sums += drawn.summed(each * slope(means)[..., None], some)
         if drawn is not None and found.errors is not None:
             found.errors[rows] = drawn.of_rows(sums, nothing, table.full[rows])
     return found
@@ -226,6 +232,9 @@ class KernelShap(BackgroundExplainer):
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
         Columns that play together, as in `AnomalyShapley`.
+    link
+        What is explained: the mean of the model's numbers ("identity"), or its "logit" or "log", on whose
+        scale values then add up, as for the probability of a classifier.
     interactions
         Whether to compute the Shapley interactions of pairs of columns too, of up to 12 columns, from the
         same scores: `extras["interactions"]` (rows, columns, columns), as in `TreeShapley`.
@@ -252,6 +261,7 @@ class KernelShap(BackgroundExplainer):
         "baseline": (one_of("auto", "sample", "kmeans", "neighbours"), rows_rule),
         "n_coalitions": (one_of("auto"), integer(2)),
         "groups": groups_rule,
+        "link": one_of(*LINKS),
         "interactions": boolean,
         "random_state": seed,
         **BATCH_PARAMETERS,
@@ -264,12 +274,14 @@ class KernelShap(BackgroundExplainer):
         baseline: ArrayLike | str = "auto",
         n_coalitions: int | str = "auto",
         groups: Groups | None = None,
+        link: str = "identity",
         interactions: bool = False,
         random_state: Seed = 0,
         batch_size: int | None = None,
         n_jobs: int | None = None,
     ):
         super().__init__(model)
+        self.link = link
         self.interactions = interactions
         self.batch_size = batch_size
         self.n_jobs = n_jobs
@@ -304,12 +316,12 @@ class KernelShap(BackgroundExplainer):
             rows, max(N_SAMPLED, _MOST_SCORED // (len(coalitions.members) + 1))
         )
         scores = RowScores(rows.score, rows.X, rows.own)
-        full = scores.value(rows.X, np.arange(len(rows.X)))
+        full = apply_link(self.link, scores.value(rows.X, np.arange(len(rows.X))))
         n_used = references.rows.shape[1]
         drawn = (
             ReferenceErrors.of(coalitions, n_used, len(self.rows_)) if self._choice() == "sample" else None
         )
-        played = play(scores, Explained(rows.X, full, players), references, coalitions, drawn)
+        played = play(scores, Explained(rows.X, full, players, self.link), references, coalitions, drawn)
         shared = coalitions.share(played.worth, played.empty, full)
         stderr = _together(shared.stderr, played.errors)
         return Attribution(
@@ -322,6 +334,7 @@ class KernelShap(BackgroundExplainer):
                 "baseline": self._words(n_used),
                 "groups": self._tell_groups(players),
                 "reference_rows": n_used,
+                **self._tell_link(),
                 "coalitions": coalitions.words(),
                 "coalitions_used": len(coalitions.members),
                 "stderr_covers": _tell_what_errors_cover(shared.stderr, played.errors),
@@ -341,6 +354,12 @@ class KernelShap(BackgroundExplainer):
                 "too many. Explain up to 12 columns at once, or raise n_coalitions to 2**columns."
             )
         return coalitions
+
+    def _tell_link(self) -> dict[str, Any]:
+        """What is explained, where a link function makes another number of it."""
+        if self.link == "identity":
+            return {}
+        return {"explains": f"{self.link} of the mean of the {self.score.describes}"}
 
     def _tell_groups(self, players: Players) -> Any:
         """Groups, as an explanation is saved with them."""
