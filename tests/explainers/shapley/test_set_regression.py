@@ -58,6 +58,24 @@ def test_values_and_errors_are_those_of_bayes_with_a_vague_prior_of_single_playe
     np.testing.assert_allclose(errors[0] / errors[0, 0], spread / spread[0], rtol=1e-3)
 
 
+def test_with_a_prior_of_single_players_too_they_are_those_of_bayes():
+    rng = np.random.default_rng(5)
+    sampled = Sampled.of(SIGNS[:5] > 0, rng.uniform(0.5, 2.0, size=5))  # fewer sets than players
+    seen = rng.normal(size=(6, 1))
+    fit = Fit.of(sampled, Products(REACH), 0.1, 3.0)
+    design = np.hstack([sampled.signs, columns(sampled.signs)])
+    prior = np.concatenate([np.full(P, 3.0), products()[1]])
+    covariance = design * prior @ design.T + np.diag(0.1 * sampled.noise + 1e-8)
+    gain = prior[:, None] * design.T @ np.linalg.inv(covariance)
+    of_all = np.vstack([2.0 * np.eye(P), of_values()])
+    values, errors = fit.values(seen)
+    np.testing.assert_allclose(values[0], (gain @ seen[:, 0]) @ of_all, rtol=1e-6)
+    spread = np.sqrt(np.diag(of_all.T @ (np.diag(prior) - gain @ (design * prior)) @ of_all))
+    np.testing.assert_allclose(errors[0] / errors[0, 0], spread / spread[0], rtol=1e-6)
+    likely = 6 * np.log(fit.solve(seen).scale[0]) + np.linalg.slogdet(covariance)[1]
+    assert fit.unlikeliness(seen)[0] == pytest.approx(likely, rel=1e-8)
+
+
 def test_the_likeliest_prior_is_that_of_the_marginal_likelihood():
     rng = np.random.default_rng(2)
     signs = rng.choice([-1.0, 1.0], size=(30, P))

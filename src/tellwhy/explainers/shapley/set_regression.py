@@ -27,6 +27,7 @@ from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats
 
 REACHES = (1.0, 3.0, 8.0)  # Σθ: up to about so many players do something together
+BREADTHS = (0.3, 3.0, 30.0, 300.0)  # variances of single players, over that of products, where sets are few
 NOISES = (1e-3, 0.1, 3.0, 100.0)  # variance of what is left, over that of products
 DOUBT = 4.0  # observations that what is left by single players counts for in the scale of the rest
 UNLIKELY = 0.02  # chance of a prior, beside the likeliest, below which it is left out
@@ -142,17 +143,22 @@ class Fit:
     spread: Floats  # (m + 1, p)
     log_size: float
     noise: float
+    freedom: int
 
     @classmethod
-    def of(cls, sampled: Sampled, products: Products, noise: float) -> Fit:
-        """Factor what the values of games are regressed with."""
+    def of(cls, sampled: Sampled, products: Products, noise: float, breadth: float = np.inf) -> Fit:
+        """Factor what the values of games are regressed with.
+
+        `breadth` is the variance, beforehand, of what a single player does, over that of products; without
+        bound it is left to the data alone.
+        """
         signs = sampled.signs
         covariance = products.between(signs, signs)
         diagonal = np.arange(len(signs))
         covariance[diagonal, diagonal] += noise * sampled.noise + _FIRM
         factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
         spread = cho_solve(factor, signs, check_finite=False)
-        normal = signs.T @ spread
+        normal = signs.T @ spread + np.eye(signs.shape[1]) / breadth
         try:
             inner = cho_factor(normal, lower=True)
         except LinAlgError:  # so few sets that some players always came together: their sum is known
@@ -160,22 +166,23 @@ class Fit:
             inner = cho_factor(normal + _APART * usual * np.eye(len(normal)), lower=True)
         inverse = cho_solve(inner, np.eye(len(normal)))
         log_size = 2.0 * float(np.log(np.diag(factor[0])).sum() + np.log(np.diag(inner[0])).sum())
-        return cls(sampled, products, factor, np.asarray(inverse), spread, log_size, noise)
+        is_free = np.isinf(breadth)
+        log_size += 0.0 if is_free else len(normal) * float(np.log(breadth))
+        freedom = len(signs) - (len(normal) if is_free else 0)
+        return cls(sampled, products, factor, np.asarray(inverse), spread, log_size, noise, freedom)
 
     def solve(self, seen: Floats) -> Solved:
         """Regress games whose odd parts were seen, (m + 1, n)."""
         alone = self.inverse @ (self.spread.T @ seen)
         left = cho_solve(self.factor, seen - self.sampled.signs @ alone, check_finite=False)
-        freedom = len(seen) - len(alone)
         plain = seen - self.sampled.signs @ np.linalg.lstsq(self.sampled.signs, seen, rcond=None)[0]
-        usual = (plain**2).sum(axis=0) / freedom / (1.0 + self.noise)
+        usual = (plain**2).sum(axis=0) / max(len(seen) - len(alone), 1) / (1.0 + self.noise)
         found = np.maximum((seen * left).sum(axis=0), 0.0) + DOUBT * usual
-        return Solved(alone, left, np.maximum(found, np.finfo(float).tiny) / (freedom + DOUBT))
+        return Solved(alone, left, np.maximum(found, np.finfo(float).tiny) / (self.freedom + DOUBT))
 
     def unlikeliness(self, seen: Floats) -> Floats:
         """−2 log likelihood of each game, but for a constant."""
-        freedom = len(seen) - len(self.inverse)
-        return np.asarray(freedom * np.log(self.solve(seen).scale) + self.log_size)
+        return np.asarray(self.freedom * np.log(self.solve(seen).scale) + self.log_size)
 
     def values(self, seen: Floats) -> tuple[Floats, Floats]:
         """Players' values and their standard deviations, (n, p) each."""
@@ -188,7 +195,7 @@ class Fit:
         variance += np.einsum("ip,ij,jp->p", open_ways, self.inverse, open_ways)
         # few sets tell the scale roughly, so that 1.96 errors must be the quantile of Student's law; and the
         # same sets have chosen the prior
-        wider = stdtrit(len(seen) - len(solved.alone), _LEVEL) / ndtri(_LEVEL)
+        wider = stdtrit(self.freedom, _LEVEL) / ndtri(_LEVEL)
         wider *= np.sqrt(1.0 + len(solved.alone) / len(seen))
         errors = wider * np.sqrt(np.maximum(variance, 0.0) * solved.scale[:, None])
         return np.asarray((2.0 * solved.alone + shared.T @ solved.left).T), errors
@@ -241,7 +248,9 @@ def regress(sampled: Sampled, seen: Floats, reaches: Floats | None) -> tuple[Flo
 def _regress_alike(sampled: Sampled, seen: Floats, reach: Floats) -> tuple[Floats, Floats]:
     """Mean of the regressions with all priors, by how likely each makes what was seen."""
     few, places = sampled.some(max(FEW, 3 * len(reach)))
-    choices = [(_find_products(reach, total), noise) for total in REACHES for noise in NOISES]
+    # hardly more pairs than players: what single players do needs a prior, too
+    breadths = BREADTHS if len(sampled.signs) <= 2 * len(reach) else (np.inf,)
+    choices = [(_find_products(reach, r), v, b) for r in REACHES for v in NOISES for b in breadths]
     doubts = np.array([Fit.of(few, *choice).unlikeliness(seen[places]) for choice in choices])
     chances = np.exp(-0.5 * (doubts - doubts.min(axis=0)))
     chances[chances < UNLIKELY] = 0.0
