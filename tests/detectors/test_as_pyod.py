@@ -50,11 +50,6 @@ def test_ensembles_make_copies_of_them():
     assert again.fit(ROWS).detector_.n_neighbors == 7
 
 
-def test_labels_of_a_detector_are_pyods():
-    own = KernelDensity(contamination=0.05).fit(ROWS)
-    np.testing.assert_array_equal(own.labels_, (own.training_scores_ > own.threshold_).astype(int))
-
-
 def test_what_is_no_detector_is_refused():
     with pytest.raises(InvalidInput, match="as_pyod takes a detector"):
         as_pyod(KernelDensity)

@@ -98,19 +98,6 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         """
         return self.training_scores_
 
-    @property
-    def labels_(self) -> Any:
-        """1 for the training rows above the threshold and 0 for the others, by PyOD's name.
-
-        Examples
-        --------
-        >>> from tellwhy.detectors import KernelDensity
-        >>> X = np.append(np.random.default_rng(0).normal(size=(60, 2)), [[9.0, 9.0]], axis=0)
-        >>> int(KernelDensity(contamination=0.01).fit(X).labels_.sum())
-        1
-        """
-        return (self.training_scores_ > self.threshold_).astype(int)
-
     def set_threshold(self, *, contamination: float | None = None, value: float | None = None) -> Detector:
         """Move the threshold of a fitted detector.
 

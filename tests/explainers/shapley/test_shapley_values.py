@@ -153,6 +153,15 @@ def test_small_sizes_are_drawn_more_often_but_not_again_and_again():
     assert count_by_size(6, 31) == [6, 15, 10]
 
 
+def test_where_pairs_are_few_all_single_players_are_among_them():
+    for n_pairs in (40, 49, 120):
+        counts = count_by_size(40, n_pairs)
+        assert counts[0] == 40
+        assert sum(counts) == n_pairs
+    assert count_by_size(40, 39)[0] < 20
+    assert count_by_size(40, 200)[0] < 40
+
+
 def test_every_player_is_drawn_as_often_as_any_other():
     members = np.concatenate([draw_distinct(12, 3, 60, np.random.default_rng(seed)) for seed in range(300)])
     np.testing.assert_allclose(members.mean(axis=0), 0.25, atol=0.012)

@@ -26,6 +26,7 @@ Mask = NDArray[np.bool_]
 
 
 LARGEST_ENUMERATED = 12  # players: 4094 sets
+FEW_PAIRS = 3  # pairs for each player, up to which all single players are among them
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def sample_coalitions(p: int, n: int, rng: np.random.Generator) -> Coalitions:
 
     How many sets there are of each size goes by the root of the kernel's weight of the size: between the
     kernel itself, which asks for the smallest sets again and again, and as many of each. Sizes with fewer
-    sets are there as a whole. A set weighs as much as the sets of its size do in the kernel, over how many of
+    sets are there as a whole; so are single players, which tell sums apart, where pairs are few. A set weighs as much as the sets of its size do in the kernel, over how many of
     them were drawn.
     """
     counts = count_by_size(p, (n + 1) // 2)
@@ -134,7 +135,10 @@ def count_by_size(p: int, n_pairs: int) -> list[int]:
         wanted[-1] /= np.sqrt(2.0)
     counts = np.zeros(half)
     is_open = np.ones(half, dtype=bool)
-    while is_open.any():
+    if p <= n_pairs <= FEW_PAIRS * p:
+        counts[0] = p
+        is_open[0] = False
+    while is_open.any() and counts.sum() < n_pairs:
         share = wanted * (n_pairs - counts.sum()) / wanted[is_open].sum()
         is_full = is_open & (share >= there)
         if not is_full.any():
