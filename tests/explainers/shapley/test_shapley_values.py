@@ -154,7 +154,7 @@ def test_small_sizes_are_drawn_more_often_but_not_again_and_again():
 
 
 def test_where_pairs_are_few_all_single_players_are_among_them():
-    for n_pairs in (40, 49, 120):
+    for n_pairs in (40, 49, 80):
         counts = count_by_size(40, n_pairs)
         assert counts[0] == 40
         assert sum(counts) == n_pairs

@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 
 LARGEST_ENUMERATED = 12  # players: 4094 sets
-FEW_PAIRS = 3  # pairs for each player, up to which all single players are among them
+FEW_PAIRS = 2  # pairs for each player, up to which all single players are among them
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def sample_coalitions(p: int, n: int, rng: np.random.Generator) -> Coalitions:
 
     How many sets there are of each size goes by the root of the kernel's weight of the size: between the
     kernel itself, which asks for the smallest sets again and again, and as many of each. Sizes with fewer
-    sets are there as a whole; so are single players, which tell sums apart, where pairs are few. A set weighs as much as the sets of its size do in the kernel, over how many of
-    them were drawn.
+    sets are there as a whole; so are single players, which tell sums apart, where pairs are few. A set weighs
+    as much as the sets of its size do in the kernel, over how many of them were drawn.
     """
     counts = count_by_size(p, (n + 1) // 2)
     mass = compute_size_chances(p)[: len(counts)]
