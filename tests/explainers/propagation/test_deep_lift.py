@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import tellwhy  # noqa: E402
-from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged  # noqa: E402
+from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged, UnsupportedModel  # noqa: E402
 from tellwhy.explainers import DeepLift, DeepLiftShap, GradientShap, IntegratedGradients  # noqa: E402
 from tellwhy.explainers.propagation import programs  # noqa: E402
 
@@ -221,6 +221,37 @@ def test_nothing_of_the_network_changes():
     DeepLift(model).explain(drawn(2, 1, 8, 8))
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(weight.grad is None and weight.requires_grad for weight in model.parameters())
+
+
+class Squeezed(nn.Module):
+    """Drops every axis of length one: of a single row that of the rows, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.maps, self.head = nn.Conv2d(1, 4, 3), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.maps(x)).mean((2, 3), keepdim=True).squeeze())
+
+
+def test_a_network_that_drops_axes_is_given_a_reference_for_each_row():
+    model, x = made(Squeezed), drawn(3, 1, 5, 5)
+    found = DeepLift(model, target=1, baseline=0.4).explain(x)
+    np.testing.assert_allclose(found.residual, 0, atol=1e-12)
+    np.testing.assert_allclose(found.scores, model(x)[:, 1].detach())
+
+
+class Turns(nn.Module):
+    """Does something else where its input is large."""
+
+    def forward(self, x):
+        return (x.tanh() if float(x.detach().mean()) > 1 else x.sigmoid().exp()).sum(dim=1, keepdim=True)
+
+
+def test_a_network_that_goes_other_ways_is_refused():
+    assert DeepLift(Turns().eval(), baseline=3.0).explain(2 + drawn(2, 4).abs()).values.all()
+    with pytest.raises(UnsupportedModel, match="other operations on the reference"):
+        DeepLift(Turns().eval()).explain(2 + drawn(2, 4).abs())
 
 
 class Unknown(nn.Module):

@@ -42,13 +42,14 @@ FURTHER = dict.fromkeys(("exp2", "log2", "tan", "asinh", "sinc", "nan_to_num", "
 class State(NamedTuple):
     """What went into an operation and came out, and where the maxima of windows were."""
 
+    name: str
     inputs: list[Tensor]
     out: Tensor
     places: Tensor | None = None
 
 
 class NotAlike(Exception):
-    """An operation on the references has another shape than on the rows."""
+    """The references went through other operations than the rows, or with tensors of other shapes."""
 
 
 class Compared:
@@ -66,9 +67,11 @@ class Compared:
             with torch.no_grad():
                 places = run(given)[1] if call.name in MAXIMA else None
             out = call.run(given)
-            self.noted.append(State([t.detach() for t in given], out.detach(), places))
+            self.noted.append(State(call.name, [t.detach() for t in given], out.detach(), places))
             return out
-        reference = next(self._read)
+        reference = next(self._read, None)
+        if reference is None or reference.name != call.name:
+            raise NotAlike
         if not all(map(_fits, given, reference.inputs)):
             raise NotAlike
         is_of_elements = operation.kind in ("elementwise", "rectifier")

@@ -104,19 +104,35 @@ def compared_forward(model: Module, inputs: Inputs, method: Method) -> Forward:
     """Run the model on references, and then on the rows that are compared with them."""
     assert method.references is not None
     references = replace(inputs, tensors=method.references(inputs))
+    try:
+        return _compared(model, inputs, references, method)
+    except (NotAlike, InvalidInput) as error:
+        if len(references) == len(inputs):
+            raise _not_alike(model, error) from None
+    # One for all rows does not do where the network drops an axis of length one, or joins rows with another
+    # axis: there each row has one of its own.
+    of_each = tuple(t.expand(len(inputs), *t.shape[1:]) for t in references.tensors)
+    try:
+        return _compared(model, inputs, replace(references, tensors=of_each), method)
+    except NotAlike as error:
+        raise _not_alike(model, error) from None
+
+
+def _compared(model: Module, inputs: Inputs, references: Inputs, method: Method) -> Forward:
     below = captured_forward(model, references, Capture([method], ModulePaths(model)))
     assert below.capture.compared is not None
     compared = Compared(below.capture.compared.noted)
-    try:
-        forward = captured_forward(model, inputs, Capture([method], ModulePaths(model), compared=compared))
-    except NotAlike:  # the network does not keep rows apart along an axis: a reference beside each row
-        of_each = replace(method, references=lambda rows: _beside(references, len(rows)))
-        return compared_forward(model, inputs, of_each)
+    forward = captured_forward(model, inputs, Capture([method], ModulePaths(model), compared=compared))
     return replace(forward, compared=(references, below.outputs.detach()))
 
 
-def _beside(references: Inputs, n: int) -> tuple[Tensor, ...]:
-    return tuple(t.expand(n, *t.shape[1:]) for t in references.tensors)
+def _not_alike(model: Module, error: Exception) -> Exception:
+    if isinstance(error, TellwhyError):
+        return error
+    return UnsupportedModel(
+        f"{type(model).__name__} does other operations on the reference than on the rows, which DeepLift "
+        "compares one by one. Use IntegratedGradients or GradientShap."
+    )
 
 
 def plain_forward(model: Module, inputs: Inputs, methods: Sequence[Method]) -> Forward | None:
