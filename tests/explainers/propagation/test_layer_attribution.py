@@ -135,7 +135,7 @@ def test_neurons_are_outputs():
 def test_what_does_not_fit_is_said():
     with pytest.raises(InvalidInput, match="no module 'third'"):
         LayerAttribution(NETWORK, layer="third").explain(X)
-    with pytest.raises(InvalidParameter, match="baseline has shape"):
+    with pytest.raises(InvalidParameter, match="baseline must be a number"):
         LayerAttribution(NETWORK, layer="first", baseline=np.zeros(5)).explain(X)
 
 

@@ -233,13 +233,14 @@ class LayerAttribution(NetworkExplainer):
             )
         found = []
         for each, like in zip(several, rows.tensors, strict=True):
-            values = torch.as_tensor(each, device=like.device).to(like.dtype)
             try:
+                values = torch.as_tensor(each, device=like.device).to(like.dtype)
                 found.append(values.expand(like.shape))
-            except RuntimeError as error:
+            except (RuntimeError, TypeError, ValueError) as error:
+                got = f"shape {np.shape(each)}" if isinstance(each, (np.ndarray, Tensor)) else repr(each)
                 raise InvalidParameter(
-                    f"baseline has shape {tuple(values.shape)}; expected a number, or an array like one "
-                    f"input, of shape {tuple(like.shape[1:])}."
+                    f"baseline must be a number, or an array like one input, of shape {tuple(like.shape[1:])}. "
+                    f"Got {got} instead."
                 ) from error
         return found
 
