@@ -239,8 +239,8 @@ class LayerAttribution(NetworkExplainer):
             except (RuntimeError, TypeError, ValueError) as error:
                 got = f"shape {np.shape(each)}" if isinstance(each, (np.ndarray, Tensor)) else repr(each)
                 raise InvalidParameter(
-                    f"baseline must be a number, or an array like one input, of shape {tuple(like.shape[1:])}. "
-                    f"Got {got} instead."
+                    "baseline must be a number, or an array like one input, of shape "
+                    f"{tuple(like.shape[1:])}. Got {got} instead."
                 ) from error
         return found
 
