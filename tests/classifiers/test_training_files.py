@@ -9,6 +9,7 @@ from tellwhy.classifiers.svm.threads.row_batches import deal_out_features
 from tellwhy.classifiers.svm.training import files as libsvm_format
 from tellwhy.classifiers.svm.training.files import ColumnScaling, read_rows, survey
 from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.kinds.label_columns import read_text_columns
 
 
 @pytest.fixture
@@ -268,3 +269,20 @@ def test_packed_files_that_are_damaged_are_refused(tmp_path):
     path.write_bytes(content)
     with pytest.raises(UnreadableFile, match="cannot be read"):
         survey(path)
+
+
+def test_labels_that_differ_by_zeros_stay_apart(tmp_path):
+    """01 and 1 are two names, also beside a cell without one."""
+    names = ["01", "1", "2", "01"] * 5
+    path = tmp_path / "codes.csv"
+    path.write_text("code,a\n" + "".join(f"{label},{i}\n" for i, label in enumerate(names)))
+    assert read_rows(path, label="code").y.tolist() == names
+    texts = tmp_path / "texts.csv"
+    rows = [f"{label},word {i} of" for i, label in enumerate(names)]
+    texts.write_text("\n".join(["code,body", *rows, "NA,a word"]) + "\n")
+    found = read_text_columns(texts, "body", "code")
+    assert found.rows.tolist() == list(range(20))
+    assert found.labels.tolist() == names
+    plain = tmp_path / "plain.csv"
+    plain.write_text("code,a\n" + "".join(f"{i % 3},{i}\n" for i in range(9)))
+    assert read_rows(plain, label="code").y.dtype.kind == "i"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score import Integers
 from tellwhy.data import Table
+from tellwhy.data.spellings import keep_spellings
 from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.notice import Notice
 
@@ -49,7 +50,9 @@ def read_text_columns(
     lost = int((~kept).sum())
     said = (Notice("texts_left_out", {"n": lost, "has_labels": len(asked) == 2}),) if lost else ()
     texts = [str(cell) for cell in frame[text].to_numpy()[kept]]
-    labels = _make_labels(frame[label].to_numpy()[kept]) if len(asked) == 2 else None
+    labels = None
+    if len(asked) == 2 and label is not None:
+        labels = _make_labels(keep_spellings(table, label).to_numpy()[kept])
     return TextColumns(
         texts,
         labels,

@@ -64,6 +64,14 @@ def read_delimited(
     return frame, [*survey.said, *dialect.said, *said]
 
 
+def read_as_text(source: ByteSource, column: str) -> pd.Series:
+    """Return the cells of a column as they are written, trimmed; None where they are missing."""
+    survey = survey_text(source, None)
+    dialect = detect_dialect(source, survey.encoding)
+    table = _parse(source, survey, dialect, as_text=[column])
+    return pd.Series(pc.utf8_trim_whitespace(table.column(column)).to_pylist(), dtype=object)
+
+
 def _read_cells(
     table: pa.Table, dialect: Dialect, guessed: TextSurvey | None
 ) -> tuple[pa.Table, list[Notice]]:

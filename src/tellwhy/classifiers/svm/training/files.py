@@ -366,8 +366,10 @@ def _as_labels(y: Any, path: Path) -> Any:
 
 def _read_table(path: Path, label: str | None) -> WholeFile:
     from tellwhy.data import read_table
+    from tellwhy.data.spellings import keep_spellings
 
-    table = read_table(path).frame
+    whole = read_table(path)
+    table = whole.frame
     if label is None or label not in table.columns:
         listed = ", ".join(map(str, table.columns[:12])) + ("" if len(table.columns) <= 12 else ", …")
         got = "none" if label is None else repr(label)
@@ -385,7 +387,7 @@ def _read_table(path: Path, label: str | None) -> WholeFile:
             "train on one column of texts with --text."
         )
     numbers = rows.to_numpy(dtype=np.float64)
-    labels = table[label].to_numpy()
+    labels = keep_spellings(whole, label).to_numpy()
     names = [str(name) for name in rows.columns]
     check_finite(numbers, names, what=str(path))
     return WholeFile(sparse.csr_array(numbers), _as_labels(labels, path), names)
