@@ -70,6 +70,11 @@ def choose_c(
     n_jobs
         Threads; None: one per core.
 
+    Returns
+    -------
+    ChosenC
+        The C that was chosen, and how each one did.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

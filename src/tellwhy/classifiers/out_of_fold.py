@@ -88,6 +88,11 @@ def label_out_of_fold(
     seed
         Of the folds.
 
+    Returns
+    -------
+    OutOfFold
+        The labels, and how likely each row's own label is.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -232,6 +232,11 @@ def fidelity(
     random_state
         Seed of the bootstraps, the random features and the crafted inputs.
 
+    Returns
+    -------
+    Fidelity
+        Rates of decisions for the class after changes to the top features, and to as many random ones.
+
     Examples
     --------
     >>> from tellwhy.explainers import DMMMEN
@@ -357,6 +362,11 @@ def adversarial(
     random_state
         Seed of the crafted inputs.
 
+    Returns
+    -------
+    Vulnerabilities
+        Inputs made from the insight, and what the model says of them.
+
     Examples
     --------
     >>> from tellwhy.explainers import DMMMEN
@@ -430,6 +440,11 @@ def keep_top(
     segments
         Segment of each cell, shaped like the rows; by default `extras["segments"]`, else every cell is its
         own.
+
+    Returns
+    -------
+    KeepTop
+        What is left of the decisions when only the top segments or features are kept.
 
     Examples
     --------

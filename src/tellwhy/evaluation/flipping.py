@@ -395,6 +395,11 @@ def flipping(
     order
         'most_relevant_first' (a good explanation has a small area) or 'least_relevant_first' (a large one).
 
+    Returns
+    -------
+    Flipping
+        Scores of each row as its features are taken away in turn, with their mean curve and areas.
+
     References
     ----------
     Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198, Algorithm 4.

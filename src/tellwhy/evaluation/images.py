@@ -64,6 +64,11 @@ def patch_flipping(explanation: Explanation, model: object, *, n_steps: int = 20
     n_steps
         Steps in which all cells are taken away.
 
+    Returns
+    -------
+    PatchFlipping
+        Curves and areas, per input.
+
     Examples
     --------
     >>> from tellwhy.detectors import KernelDensity, PatchModel
@@ -163,6 +168,11 @@ def pixel_auroc(maps: Sequence[ArrayLike], masks: Sequence[ArrayLike]) -> float:
     masks
         True where a pixel is odd; pictures without an odd pixel count as ordinary.
 
+    Returns
+    -------
+    float
+        The area: ½ where scores say nothing, 1 where all marked pixels come first.
+
     Examples
     --------
     >>> pixel_auroc([np.array([[0.1, 0.9], [0.2, 0.3]])], [np.array([[False, True], [False, False]])])
@@ -177,6 +187,11 @@ def au_pro(maps: Sequence[ArrayLike], masks: Sequence[ArrayLike], *, limit: floa
 
     For each threshold, the share of every odd region that is above it, averaged over regions: a small defect
     counts as much as a large one (Bergmann, Fauser, Sattlegger, Steger, CVPR 2019).
+
+    Returns
+    -------
+    float
+        The area as a share of what it can be: from 0 to 1.
 
     Examples
     --------

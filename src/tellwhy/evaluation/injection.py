@@ -114,6 +114,11 @@ def inject_anomalies(
     binary
         Mask of the columns to flip; "auto": those that hold nothing but 0 and 1, both of them.
 
+    Returns
+    -------
+    Injected
+        The changed rows, and which cells of them were changed.
+
     References
     ----------
     The protocol of Takeishi and Kawahara, "On anomaly interpretation via Shapley values" (2020).

@@ -88,6 +88,11 @@ def localisation(explanation: Explanation, truth: ArrayLike, *, k: int = 3) -> L
     k
         How many top features count as a hit.
 
+    Returns
+    -------
+    Localisation
+        How well the explanation points at those features, row by row.
+
     Examples
     --------
     >>> e = Explanation(values=[[3.0, 1.0, 0.0], [1.0, 1.0, 0.0]], scores=[4.0, 2.0], method="Example")
@@ -224,6 +229,11 @@ def choose_by_injection(
         Seed of the rows, cells and moves.
     n_rows
         How many rows to change.
+
+    Returns
+    -------
+    Choice
+        What was tried and chosen.
 
     Examples
     --------

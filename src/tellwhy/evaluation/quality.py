@@ -87,6 +87,11 @@ def infidelity(
     random_state
         Seed of the changes.
 
+    Returns
+    -------
+    Infidelity
+        Errors of the predicted changes and the changes themselves, per row.
+
     Examples
     --------
     >>> import numpy as np
@@ -147,6 +152,11 @@ def max_sensitivity(
         Changed versions of each row.
     random_state
         Seed of the changes.
+
+    Returns
+    -------
+    ndarray
+        One number per row: the largest relative change.
     """
     for name, value in {"radius": radius, "n_samples": n_samples, "random_state": random_state}.items():
         validate_value("max_sensitivity", name, value, _ACCEPTED[name])
@@ -182,6 +192,11 @@ def _measure_lengths_of(values: Floats) -> _Flat:
 def sparseness(explanation: Explanation) -> Floats:
     """Gini index of the sizes of each row's values: 0 where all are alike, towards 1 where one is everything.
 
+    Returns
+    -------
+    ndarray
+        One number per row.
+
     Examples
     --------
     >>> import numpy as np
@@ -199,6 +214,11 @@ def sparseness(explanation: Explanation) -> Floats:
 
 def complexity(explanation: Explanation) -> Floats:
     """Entropy of the sizes of each row's values as shares, in nats: the log of how many cells it speaks of.
+
+    Returns
+    -------
+    ndarray
+        One number per row.
 
     Examples
     --------
@@ -226,6 +246,11 @@ def pointing_game(explanation: Explanation, truth: Any) -> Floats:
         Channels of pictures are added up first where `truth` has no axis for them.
     truth
         Marks (n, *shape) that are true where the reason is known to be; every row has some.
+
+    Returns
+    -------
+    ndarray
+        1 or 0 for each row.
     """
     values = explanation.values
     marks = np.asarray(truth).astype(bool)

@@ -186,6 +186,11 @@ def parameter_randomisation(
     random_state
         Seed of the parameters.
 
+    Returns
+    -------
+    Randomisation
+        How similar the explanations stay, layer after layer.
+
     References
     ----------
     Adebayo, Gilmer, Muelly, Goodfellow, Hardt, Kim, NeurIPS (2018).

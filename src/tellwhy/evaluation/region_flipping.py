@@ -344,6 +344,11 @@ def region_flipping(
     random_state
         Seed of the random orders and of the noise.
 
+    Returns
+    -------
+    RegionFlipping
+        Curves and areas, per input.
+
     References
     ----------
     Samek, Binder, Montavon, Lapuschkin, Müller, IEEE TNNLS 28 (2017).

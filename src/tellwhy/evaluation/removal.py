@@ -144,6 +144,11 @@ def irof(
     n_steps
         Points of the curve after the first one, at equal shares of the segments.
 
+    Returns
+    -------
+    Removal
+        Curves and areas, per row.
+
     References
     ----------
     Rieger, Hansen, ICLR Workshop (2020).
@@ -214,6 +219,11 @@ def road(
         the picture's mean.
     noise
         Standard deviation of the noise, relative to that of each picture.
+
+    Returns
+    -------
+    Removal
+        Curves and areas, per row.
 
     References
     ----------

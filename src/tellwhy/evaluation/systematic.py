@@ -192,6 +192,11 @@ def box_ratios(explanation: Explanation, boxes: ArrayLike, classes: Any = None) 
     classes
         Class of each picture; by default the output that was explained.
 
+    Returns
+    -------
+    BoxRatios
+        How the relevance of each picture is shared between the inside and the outside of its box.
+
     Examples
     --------
     >>> values = np.zeros((1, 4, 4))
@@ -257,6 +262,11 @@ def strategies(
         Groups of each class; by default as many as the eigenvalues of the graph tell.
     random_state
         Seed of the clustering.
+
+    Returns
+    -------
+    Strategies
+        The groups, class by class, and those that stand apart.
 
     Examples
     --------

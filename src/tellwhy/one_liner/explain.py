@@ -111,6 +111,11 @@ def explain(
         Parameters of the explainer, and further ones of its `explain`, such as `against` of
         `LinearRelevance`.
 
+    Returns
+    -------
+    Explanation
+        Values for each row, with what they add up to and how they were found; of several inputs one each.
+
     Examples
     --------
     >>> import numpy as np, tellwhy
@@ -456,6 +461,11 @@ def _by_pieces(chosen: Card | None, question: _Question) -> Explanation:
 
 def methods() -> pd.DataFrame:
     """Return the table of explainers: name, family, needs, cost, exactness, citation.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One line for each method.
 
     Examples
     --------

@@ -109,6 +109,11 @@ def as_score(obj: Any) -> ScoreFunction:
         A fitted model, a score function (returned as it is; the output of one made elsewhere is checked), or
         a function of rows.
 
+    Returns
+    -------
+    ScoreFunction
+        The score: `value(X)` is high for anomalous rows.
+
     Examples
     --------
     >>> import numpy as np

@@ -45,6 +45,11 @@ def as_class_scores(model: object) -> ScoreFunction:
         A fitted model or a function. It is not changed: a network in training mode is evaluated as if in
         evaluation mode, by a copy that shares its weights.
 
+    Returns
+    -------
+    ClassScores
+        The outputs of a classifier, class by class.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression

@@ -356,6 +356,11 @@ def as_prediction(model: Any, *, target: Any = None, output: str = "auto") -> Sc
         Of a classifier: "margin" (its decision_function, or the sum of its trees; the log-odds where it has
         neither), "probability", or "auto": the margin where it has one.
 
+    Returns
+    -------
+    PredictionScore
+        The chosen output of each row, as a score.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression

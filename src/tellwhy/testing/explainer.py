@@ -53,6 +53,11 @@ def check_explainer(
     generate_only
         Return the checks instead of running them.
 
+    Returns
+    -------
+    iterator or None
+        With `generate_only` pairs of a name and a check; else nothing.
+
     Examples
     --------
     >>> from tellwhy.explainers import OneClassDTD, PatchDTD

@@ -44,6 +44,11 @@ def scatter(explanation: Explanation, column: str | int, *, color: str | int | N
         Another column, whose cells colour the points. 'auto': the one that explains most of the spread among
         rows with nearly equal cells, so that what two columns do together is seen. None: one colour.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> X = np.random.default_rng(0).normal(size=(200, 3))

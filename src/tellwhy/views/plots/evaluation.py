@@ -39,6 +39,11 @@ def flipping(results: Flipping | Iterable[Flipping] | Mapping[str, Flipping | Ar
         A result of `tellwhy.evaluation.flipping`, several of them, or a mapping from a name to such a result
         or to its mean curve. Results of `region_flipping` are drawn by `plot.region_flipping`.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> figure = flipping({"OneClassDTD": [1.0, 0.2, 0.0], "RandomAttribution": [1.0, 0.6, 0.0]})
@@ -85,6 +90,11 @@ def region_flipping(
     results
         A result of `tellwhy.evaluation.region_flipping`, several of them, or a mapping from names to them.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> from tellwhy.evaluation import RegionFlipping
@@ -129,6 +139,11 @@ def randomisation(
     results
         A result of `tellwhy.evaluation.parameter_randomisation`, several of them, or a mapping from names to
         them.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
 
     Examples
     --------

@@ -48,6 +48,11 @@ def insights(
     columns
         Panels side by side.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> from tellwhy.explainers import DMMMEN

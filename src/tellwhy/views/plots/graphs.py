@@ -56,6 +56,11 @@ def node_maps(
     at
         Which slice along the first axis of a volume; by default the one that holds the highest score.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> from tellwhy.data.graphs import grid
@@ -171,6 +176,11 @@ def cross_plot(explanation: Explanation, x: int = 0, y: int = 1, *, odd: float =
     odd
         Share of the nodes that is ringed.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> e = Explanation(
@@ -244,6 +254,11 @@ def time_line(
         The most features to draw, the most relevant first.
     odd
         Share of the nodes that is marked.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
 
     Examples
     --------

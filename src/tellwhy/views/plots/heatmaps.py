@@ -53,6 +53,11 @@ def heatmap(explanation: Explanation, max_rows: int = 40, max_features: int = 20
     max_features
         The most features of a table to draw, those with the largest mean absolute value.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> import numpy as np
@@ -139,6 +144,11 @@ def text(explanation: Explanation, row: int = 0, *, words: Sequence[str] | None 
         Which of the explained texts, counted from 0.
     words
         The words, one per feature; by default those in the explained data, or the names of the features.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
 
     Examples
     --------
@@ -247,6 +257,11 @@ def overlay(
         The picture, where `explanation.data` does not hold it.
     opacity
         How much the colours of the largest contributions hide the picture, 0 to 1.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
 
     Examples
     --------

@@ -36,6 +36,11 @@ def series(
     channels
         Names of the channels. Of more than twelve, those with most relevance are drawn.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> e = Explanation(values=np.ones((1, 5, 2)), scores=[9.0], method="Example", data=np.zeros((1, 5, 2)))
@@ -96,6 +101,11 @@ def six_views(
         The picture, where `explanation.data` does not hold it.
     root
         Take the signed square root of values first.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
 
     Examples
     --------

@@ -48,6 +48,11 @@ def grid(explained: ExplanationGrid, *, how: str = "auto", root: bool = False) -
     root
         Take the signed square root of values first: small ones are seen better.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> from tellwhy.kinds.networks.grids import ExplanationGrid
@@ -164,6 +169,11 @@ def strategies(found: Strategies, explanation: Explanation) -> go.Figure:
     explanation
         What was grouped, with its data.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> from tellwhy.evaluation import strategies as grouped
@@ -218,6 +228,11 @@ def box_ratios(found: BoxRatios, *, names: Any = None) -> go.Figure:
         Of `tellwhy.evaluation.box_ratios`.
     names
         Of the classes, where these are numbers.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
 
     Examples
     --------

@@ -200,6 +200,11 @@ def bar(explanation: Explanation, row: int | None = None, max_features: int = 10
     max_features
         The most features to draw, largest first.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> e = Explanation(values=[[1.0, 2.0]], scores=[3.5], method="Example", feature_names=["TSH", "T3"])
@@ -314,6 +319,11 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     explained data are known and numeric. Of more than 2,000 rows, evenly spaced ones are drawn, and the title
     says so. Rows of a classifier of two classes are drawn in terms of the second, whichever was explained.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> e = Explanation(values=np.eye(3), scores=np.ones(3), method="Example", data=np.eye(3))
@@ -372,6 +382,11 @@ def _spread(x: Floats) -> Floats:
 
 def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Figure:
     """Draw the histogram of the explained scores, and the threshold where one is given.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
 
     Examples
     --------

@@ -43,6 +43,11 @@ def waterfall(explanation: Explanation, row: int = 0, max_features: int = 10) ->
     max_features
         The most features to draw, the largest on top; all others share one bar.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> e = Explanation(values=[[1.0, -0.5]], scores=[2.5], base_values=[2.0], method="Example")
@@ -139,6 +144,11 @@ def force(explanation: Explanation, row: int = 0, max_features: int = 12) -> go.
     max_features
         The most features to draw for themselves.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> e = Explanation(values=[[1.0, -0.5]], scores=[2.5], base_values=[2.0], method="Example")
@@ -222,6 +232,11 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
         The most features to draw; all others make the first step.
     max_rows
         The most rows to draw; of more, evenly spaced ones.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
 
     Examples
     --------

@@ -49,6 +49,11 @@ def visualise(
     root
         Take the signed square root of values first: small ones are seen better.
 
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure, to show or to write to a file.
+
     Examples
     --------
     >>> visualise(np.array([[0.0, 1.0], [-1.0, 0.5]]), how="graymap")[:, :, 0]
