@@ -365,7 +365,7 @@ def adversarial(
     Returns
     -------
     Vulnerabilities
-        Inputs made from the insight, and what the model says of them.
+        Inputs that show what the model is blind or gullible to.
 
     Examples
     --------

@@ -185,10 +185,30 @@ def test_a_product_is_what_two_columns_do_together():
     )
 
 
-def test_interactions_need_all_sets_and_single_columns():
-    wide = np.zeros((2, 14))
-    with pytest.raises(InvalidParameter, match="all sets of columns"):
-        KernelShap(lambda rows: rows.sum(axis=1), interactions=True).fit(wide).explain(wide)
+def test_interactions_of_drawn_sets_are_those_of_the_function_within_their_errors():
+    rng = np.random.default_rng(0)
+    weights = np.triu(rng.normal(size=(16, 16)), 1) * (rng.random((16, 16)) < 0.2)
+    row = rng.normal(size=(1, 16))
+
+    def function(rows):
+        pairs = np.einsum("ni,ij,nj->n", rows, weights, rows)
+        return rows.sum(axis=1) + pairs + 0.5 * rows[:, 0] * rows[:, 3] * rows[:, 5] * rows[:, 7]
+
+    exact = (weights + weights.T) / 2 * row.T * row
+    four = 0.5 * row[0, [0, 3, 5, 7]].prod()
+    for i in (0, 3, 5, 7):
+        for j in (0, 3, 5, 7):
+            exact[i, j] += four / 3 / 2 if i != j else 0.0
+    explainer = KernelShap(PredictionScore(function), baseline=np.zeros((1, 16)), interactions=True)
+    found = explainer.explain(row)
+    pairs, errors = found.extras["interactions"][0], found.extras["interactions_stderr"][0]
+    upper = np.triu_indices(16, 1)
+    assert np.abs(pairs - exact)[upper].max() < 0.05 * np.abs(exact[upper]).max()
+    assert np.mean(np.abs(pairs - exact)[upper] <= 1.96 * errors[upper] + 1e-9) > 0.9
+    np.testing.assert_allclose(pairs.sum(axis=1), found.values[0], atol=1e-10)
+
+
+def test_interactions_are_of_single_columns():
     with pytest.raises(InvalidParameter, match="Leave either out"):
         KernelShap(MODEL, interactions=True, groups=[[0, 1]]).fit(X).explain(ODD)
 

@@ -8,6 +8,8 @@ What stands where:
 - `owen_values.OwenValues`: the same, over orders in which the columns of a group stay together.
 - `shapley_values`: which sets are tried, and the fit of Shapley values to the worth of all of them.
 - `set_regression`: Shapley values of drawn sets, and their standard errors.
+- `interactions`, `pair_regression`: what pairs of columns do together, of all sets and of drawn ones.
+- `links`: values of a function of the mean that a set is worth.
 - `neighbourhood`: units of columns, distances, and how γ is chosen.
 - `compensation`: |x̂*(∅) − x|, how far each column moves to the nearest minimum.
 """

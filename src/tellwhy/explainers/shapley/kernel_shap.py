@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import comb
 
 from tellwhy.core.arrays import draw_sample, list_columns
 from tellwhy.core.errors import InvalidParameter
@@ -32,9 +31,9 @@ from tellwhy.explainers.rows import (
     find_players,
     groups_rule,
 )
+from tellwhy.explainers.shapley.interactions import Outcome, Played, find_interactions
 from tellwhy.explainers.shapley.links import LINKS, apply_link
 from tellwhy.explainers.shapley.shapley_values import (
-    Coalitions,
     Mask,
     ShapleyValues,
     choose_coalitions,
@@ -135,23 +134,6 @@ class Explained(NamedTuple):
     link: str = "identity"
 
 
-class Played(NamedTuple):
-    """v(∅) of each row, v(S) of each row and coalition, and the errors of drawn reference rows, if any."""
-
-    empty: Floats
-    worth: Floats
-    errors: Floats | None
-
-
-class Outcome(NamedTuple):
-    """What was found of some rows: who played, what sets are worth, the scores, and the players' values."""
-
-    players: Players
-    played: Played
-    full: Floats
-    values: Floats
-
-
 def play(
     scores: RowScores,
     table: Explained,
@@ -236,8 +218,9 @@ class KernelShap(BackgroundExplainer):
         What is explained: the mean of the model's numbers ("identity"), or its "logit" or "log", on whose
         scale values then add up, as for the probability of a classifier.
     interactions
-        Whether to compute the Shapley interactions of pairs of columns too, of up to 12 columns, from the
-        same scores: `extras["interactions"]` (rows, columns, columns), as in `TreeShapley`.
+        Whether to compute the Shapley interactions of pairs of columns too, from the same scores:
+        `extras["interactions"]` (rows, columns, columns), as in `TreeShapley`. Where sets are drawn,
+        `extras["interactions_stderr"]` says how far they can be off.
     random_state
         Seed of the clusters, of the drawn reference rows and of the sampled sets.
     batch_size
@@ -347,13 +330,7 @@ class KernelShap(BackgroundExplainer):
 
     def _choose_sets(self, players: Players) -> Sets:
         """Return the sets of players that are tried."""
-        coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
-        if self.interactions and not coalitions.is_exact:
-            raise InvalidParameter(
-                f"interactions=True needs the scores of all sets of columns, and {players.n} columns have "
-                "too many. Explain up to 12 columns at once, or raise n_coalitions to 2**columns."
-            )
-        return coalitions
+        return choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
 
     def _tell_link(self) -> dict[str, Any]:
         """What is explained, where a link function makes another number of it."""
@@ -371,8 +348,10 @@ class KernelShap(BackgroundExplainer):
         if self.groups is not None:
             extras["group_values"] = found.players.group_values(found.values)
         if self.interactions:
-            pairs = find_interactions(sets, found.played, found.full, found.values)
+            pairs, errors = find_interactions(sets, found)
             extras["interactions"] = self._place_pairs(pairs, found.players)
+            if errors is not None:
+                extras["interactions_stderr"] = self._place_pairs(errors, found.players)
         return extras
 
     def _place_pairs(self, pairs: Floats, players: Players) -> Floats:
@@ -413,42 +392,6 @@ class KernelShap(BackgroundExplainer):
         # in their own order: the same rows give the same sums, whatever order they were drawn in
         drawn = np.sort(draw_sample(len(self.rows_), most, generator(self.random_state)))
         return weigh_equally(self.rows_[drawn][None])
-
-
-def find_interactions(coalitions: Coalitions, played: Played, full: Floats, values: Floats) -> Floats:
-    """Shapley interactions of pairs of players from the worth of all sets, shape (n, p, p).
-
-    I_ij = Σ_S |S|! (p − |S| − 2)!/(p − 1)! (v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)), over sets S
-    without i and j. Entries (i, j) and (j, i) hold half of it each, and the diagonal what a player does
-    alone, so that rows add up to the players' values. Grabisch, Roubens, International Journal of Game
-    Theory 28 (1999).
-    """
-    p = coalitions.n_players
-    found = np.zeros((len(full), p, p))
-    if p > 1:
-        nobody = np.zeros((1, p), dtype=bool)
-        members = np.concatenate([coalitions.members, nobody, ~nobody])
-        worth = np.column_stack([played.worth, played.empty, full])
-        sizes = members.sum(axis=1)
-        inside = members.astype(np.float64)
-        for shared, sign in ((2, 1.0), (1, -1.0), (0, 1.0)):  # how many of the pair a set holds
-            rest = sizes - shared
-            is_possible = (rest >= 0) & (rest <= p - 2)
-            weights = np.zeros(len(members))
-            weights[is_possible] = sign / ((p - 1) * comb(p - 2, rest[is_possible]))
-            weighed = worth * weights
-            if shared == 2:
-                found += np.einsum("ns,si,sj->nij", weighed, inside, inside, optimize=True)
-            elif shared == 0:
-                found += np.einsum("ns,si,sj->nij", weighed, 1 - inside, 1 - inside, optimize=True)
-            else:
-                one = np.einsum("ns,si,sj->nij", weighed, inside, 1 - inside, optimize=True)
-                found += one + one.transpose(0, 2, 1)
-        found /= 2.0
-    diagonal = np.arange(p)
-    found[:, diagonal, diagonal] = 0.0
-    found[:, diagonal, diagonal] = values - found.sum(axis=2)
-    return found
 
 
 def _centres(X: Floats, rng: np.random.Generator) -> References:

@@ -61,18 +61,19 @@ class Products:
         return np.asarray(np.tanh(self.reach))
 
     @cached_property
-    def _falling(self) -> float:
+    def falling(self) -> float:
+        """Π 1/cosh θ_i."""
         return float(np.exp(-np.log(np.cosh(self.reach)).sum()))
 
     @cached_property
     def unit(self) -> float:
         """Variance of the sum of all, before it is made 1."""
-        return float(np.sinh(self.reach.sum()) * self._falling - self.rho.sum())
+        return float(np.sinh(self.reach.sum()) * self.falling - self.rho.sum())
 
     def between(self, some: Floats, others: Floats) -> Floats:
         """Covariances of the sums at sets with signs (m, p) and (k, p), shape (m, k)."""
         together = np.sinh((some * self.reach) @ others.T)
-        together *= self._falling / self.unit
+        together *= self.falling / self.unit
         together -= (some * (self.rho / self.unit)) @ others.T
         return np.asarray(together)
 
@@ -80,7 +81,7 @@ class Products:
         """Covariances of players' values with the sums at some sets, (m, p): Σ_{T∋i} 2/|T| ρ_T χ_T(x)."""
         own = self.rho * signs
         found = -2.0 * own
-        for share, weight in zip(*_places(len(self.rho)), strict=True):
+        for share, weight in zip(*find_places(len(self.rho)), strict=True):
             for s in (share, -share):  # half the sum over both signs keeps the odd products alone
                 factors = 1.0 + s * own
                 found += weight * own * (factors.prod(axis=1, keepdims=True) / factors)
@@ -89,7 +90,7 @@ class Products:
     def of_values(self) -> Floats:
         """Variances of players' values: Σ_{T∋i} 4/|T|² ρ_T."""
         found = -4.0 * self.rho
-        places, weights = _places(len(self.rho))
+        places, weights = find_places(len(self.rho))
         twice = np.multiply.outer(places, places).ravel()
         share = np.multiply.outer(weights, weights).ravel()
         for sign in (1.0, -1.0):
@@ -98,7 +99,7 @@ class Products:
         return np.asarray(found / self.unit)
 
 
-def _places(p: int) -> tuple[Floats, Floats]:
+def find_places(p: int) -> tuple[Floats, Floats]:
     """Nodes and weights on [0, 1] that integrate polynomials of degree p exactly: ∫ s^(k−1) ds = 1/k."""
     nodes, weights = np.polynomial.legendre.leggauss(p // 2 + 1)
     return (nodes + 1.0) / 2.0, weights / 2.0
@@ -228,7 +229,8 @@ def _make_mean_one(sizes: Floats) -> Floats:
     return np.divide(sizes, means, out=np.ones_like(sizes), where=means > 0)
 
 
-def _find_products(reach: Floats, total: float) -> Products:
+def make_products(reach: Floats, total: float) -> Products:
+    """Return the prior for players that take part so much, of mean 1, with this sum of all θ."""
     return Products(np.minimum(reach * (total / len(reach)), MOST))
 
 
@@ -250,7 +252,7 @@ def _regress_alike(sampled: Sampled, seen: Floats, reach: Floats) -> tuple[Float
     few, places = sampled.some(max(FEW, 3 * len(reach)))
     # hardly more pairs than players: what single players do needs a prior, too
     breadths = BREADTHS if len(sampled.signs) <= 2 * len(reach) else (np.inf,)
-    choices = [(_find_products(reach, r), v, b) for r in REACHES for v in NOISES for b in breadths]
+    choices = [(make_products(reach, r), v, b) for r in REACHES for v in NOISES for b in breadths]
     doubts = np.array([Fit.of(few, *choice).unlikeliness(seen[places]) for choice in choices])
     chances = np.exp(-0.5 * (doubts - doubts.min(axis=0)))
     chances[chances < UNLIKELY] = 0.0

@@ -51,8 +51,8 @@ def visualise(
 
     Returns
     -------
-    plotly.graph_objects.Figure
-        The figure, to show or to write to a file.
+    ndarray
+        Red, green and blue of each pixel, (h, w, 3), from 0 to 255.
 
     Examples
     --------
