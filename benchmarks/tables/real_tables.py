@@ -36,6 +36,7 @@ from tellwhy.kinds.table_rows import read_source
 from tellwhy.results.result import MISSING
 
 OF_NUMBERS = ("decimal_slip", "sign_flip", "mixed_units", "swapped", "placeholder", "stuck", "broken_order")
+FAR = "far_value"
 JUDGEMENTS = Path(__file__).with_name("judgements.csv")
 ROWS = (30, 30_000)  # of the tables that are read
 MOST_PLANTED = 3000  # rows of a table in which errors are planted
@@ -96,7 +97,7 @@ def as_it_is(file: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{**about, "kind": "table", **size}]
     for number, each in enumerate(quality.findings):
         is_claim = each.kind in OF_NUMBERS and each.surprise > 0 and each.columns[0] in numbers
-        if is_claim or each.action == MISSING or (each.probabilities and each.surprise > 0):
+        if is_claim or each.form == FAR or each.action == MISSING or (each.probabilities and each.surprise > 0):
             found += [
                 {
                     **about,
@@ -105,6 +106,7 @@ def as_it_is(file: Path) -> list[dict[str, Any]]:
                     "row": int(row),
                     "of numbers": is_claim,
                     "finding": number,
+                    "far": each.form == FAR,
                     "removes": each.action == MISSING,
                     "p": each.probabilities[at] if each.probabilities else np.nan,
                     "text": each.text,
@@ -195,9 +197,11 @@ def measured(case: Planted) -> dict[str, Any]:
                 told.setdefault(int(row), set()).add((each.columns[0], each.kind))
     of_column = {row: {k for c, k in names if c == case.column} for row, names in told.items()}
     right = [row for row, kinds in of_column.items() if kinds]
-    named = [row for row in right if of_column[row] & case.causes]
+    storied = [row for row in right if of_column[row] - {"odd_cell"} or "odd_cell" in case.causes]
+    named = [row for row in storied if of_column[row] & case.causes]
     alarms = set(told) | alarms_among(case)
-    counts = {"n": len(wrong), "found": len(told), "column": len(right), "cause": len(named)}
+    counts = {"n": len(wrong), "found": len(told), "column": len(right)}
+    counts |= {"given a cause": len(storied), "cause": len(named)}
     return {**counts, "alarm": len(alarms & wrong), "sure": sure, **ranked(case, read)}
 
 
@@ -280,16 +284,19 @@ def rows_of_claims(claims: pd.DataFrame, cells: int) -> Iterator[dict[str, Any]]
         ("findings that set cells missing", once[once["removes"]]),
         ("cells of numbers set missing", claims[claims["removes"] & claims["of numbers"]]),
         ("claims on numbers, cells", claims[claims["of numbers"]]),
+        ("values told to be far from all others", claims[claims["far"]]),
         ("claims that make a row odd, findings", once[once["of numbers"] | once["p"].notna()]),
     ):
         n_read = int(some["judgement"].notna().sum())
         n_right = int((some["judgement"] == "true").sum())
+        n_right_or_unusual = int(some["judgement"].isin(["true", "unusual"]).sum())
         yield {
             "claims": name,
             "number": len(some),
             "read": n_read,
             "right": n_right,
             "right of those read": round(n_right / max(n_read, 1), 3),
+            "right or unusual": round(n_right_or_unusual / max(n_read, 1), 3),
             "not right, per 1,000 numbers": round(1000 * (len(some) - n_right) / max(cells, 1), 4),
             "tables": some.groupby(["package", "table"]).ngroups,
         }
@@ -314,12 +321,13 @@ def summed(found: pd.DataFrame) -> pd.DataFrame:
     """For each kind: shares found, in the right column, with the right cause; mean average precision."""
     rows = []
     for kind, some in [*found.groupby("kind", sort=False), ("all", found)]:
-        n, told, column = (max(int(some[name].sum()), 1) for name in ("n", "found", "column"))
+        counted = ("n", "found", "column", "given a cause")
+        n, told, column, storied = (max(int(some[name].sum()), 1) for name in counted)
         shares = {
             "found": told / n,
             "found or an alarm": some["alarm"].sum() / n,
             "right column": column / told,
-            "right cause": some["cause"].sum() / column,
+            "right cause": some["cause"].sum() / storied,
         }
         means = {f"AP {way}": some[way].mean() for way in WAYS}
         rows.append(
@@ -380,7 +388,8 @@ def publish_all(
     kinds = claims.groupby(["kind", "judgement"], dropna=False).size().reset_index(name="cells")
     text = (
         "Errors planted in about one row of a hundred of a column, one kind a copy: found by a claim, by a claim or as "
-        "an alarm, its column, its cause (of those in the right column), and average precision per cell."
+        "an alarm, its column, its cause (of those in the right column that were given one), and average precision "
+        "per cell."
     )
     sure = pd.DataFrame([each for some in errors["sure"] for each in some], columns=["p", "right"])
     read = claims[claims["p"].notna() & claims["judgement"].notna()]

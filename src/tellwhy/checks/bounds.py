@@ -149,5 +149,7 @@ def _fractions(seen: Facts, column: str) -> Iterator[Finding]:
     if n_counted < n / 2 and len(rows) > max(FEW_OF_OTHERS * n_counted, 1):
         return
     usual = {"n": n - len(rows)}
+    # A half among a few hundred whole numbers is told, and no alarm.
     surprise = math.log(n / len(rows))
+    surprise = surprise if surprise >= LEVEL else 0.0
     yield DECIMAL_SLIP.report(seen, column, rows, {}, usual, form="not_whole", surprise=surprise)

@@ -17,6 +17,7 @@ from tellwhy.checks.contest import Claim, Support, decide
 from tellwhy.checks.dates import find_future_dates, find_unread_cells
 from tellwhy.checks.dependencies import Dependency, learn_dependencies
 from tellwhy.checks.facts import Facts, HasKind, facts_of
+from tellwhy.checks.far_values import find_far_values
 from tellwhy.checks.filled import claim_filled
 from tellwhy.checks.gaps import find_empty_rows, find_gaps
 from tellwhy.checks.keyboard import Keyboard
@@ -26,7 +27,7 @@ from tellwhy.checks.labels import (
     find_rare_pairs,
     learn_scales,
 )
-from tellwhy.checks.mistakes import BROKEN_ORDER, PLACEHOLDER, RARE_LEVEL
+from tellwhy.checks.mistakes import BROKEN_ORDER, ODD_CELL, PLACEHOLDER, RARE_LEVEL
 from tellwhy.checks.orders import Order, find_broken_orders, learn_orders
 from tellwhy.checks.placeholders import find_placeholders
 from tellwhy.checks.relations import Relation, find_broken_relations, learn_relations
@@ -111,6 +112,7 @@ CHECKS: tuple[Check, ...] = (
     Check(find_out_of_bounds),
     Check(find_fractions),
     Check(find_broken_orders, learn_orders, Order),
+    Check(find_far_values),
     Check(find_wrong_cells),
     Check(find_levels, learn_scales, str),
     Check(find_changed_constants),
@@ -119,7 +121,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 # What these tell of a cell, a claim that was weighed tells better.
-_OF_ENDS = {BROKEN_ORDER.kind, RARE_LEVEL.kind}
+_OF_ENDS = {BROKEN_ORDER.kind, RARE_LEVEL.kind, ODD_CELL.kind}
 _OF_HABITS = {PLACEHOLDER.kind, "beyond_bound", "not_whole"}
 _MOST_COLUMNS = 3  # that err in one way; more do not err
 GROUP = "tellwhy.checks"  # of entry points of packages that bring checks of their own
@@ -224,9 +226,12 @@ def check_table(
 
 def _told_once(found: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
     """Findings without cells of which something likelier was told: −3 is below 0, but a flipped sign."""
-    told = {(each.columns[0], row) for each in before if each.probabilities for row in each.rows}
+    cells = [(each, each.columns[0], row) for each in before if each.columns for row in each.rows]
+    by_any = {(column, row) for each, column, row in cells if each.surprise > 0}
+    by_claim = {(column, row) for each, column, row in cells if each.probabilities}
     kept: list[Finding] = []
     for each in found:
+        told = by_any if each.form == "far_value" else by_claim
         new = [at for at, row in enumerate(each.rows) if (each.columns[0], row) not in told]
         if each.kind not in _OF_ENDS or len(new) == len(each.rows):
             kept.append(each)

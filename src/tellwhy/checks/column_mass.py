@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from tellwhy.checks.density import Density, learn_density
+from tellwhy.checks.outer_values import without_far
 from tellwhy.core.params import Fit, are_finite
 from tellwhy.core.score import Floats
 
@@ -233,10 +234,10 @@ def learn_column(values: Floats) -> ColumnMass:
 
 
 def _body(values: Floats, different: Floats, counts: np.ndarray) -> Floats:
-    """The values without those that very many rows have."""
+    """The values without those that very many rows have, and without few that are far from all others."""
     common = different[counts >= _COMMON * len(values)]
     body = values[~np.isin(values, common)]
-    return body if len(body) >= _FEWEST else values
+    return without_far(np.sort(body if len(body) >= _FEWEST else values))
 
 
 def _bent(values: Floats, bend: float) -> Floats:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from tellwhy.checks.copies import first_of_copies, hashed_cells
 from tellwhy.checks.mistakes import MISTAKES
+from tellwhy.checks.outer_values import without_far
 from tellwhy.checks.writing import Writing, write_column
 from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
@@ -157,7 +158,8 @@ class Facts:
         return bool(getattr(self.roles[column], "words", "") == WrittenTimes.words)
 
     def ends(self, column: str, rising: Floats) -> dict[str, float | str]:
-        """The least and the greatest of sorted values of a column."""
+        """The least and the greatest of sorted values of a column that are not far from all the others."""
+        rising = without_far(rising)
         return {"low": self.value(column, rising[0]), "high": self.value(column, rising[-1])}
 
     def cell(self, column: str, row: int) -> bool | float | str | None:

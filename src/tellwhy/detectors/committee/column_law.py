@@ -28,7 +28,7 @@ from tellwhy.scoring.surprise import (
 MOST_LEVELS = 20  # a column with at most that many values, in enough rows, is judged by how rare each is
 ROWS_PER_LEVEL = 20
 RARE = 0.001  # share of rows up to which one of few values is not a common one
-GROUP_SHARE = 0.02  # so many rows behind a gap are a group of rows, where they are as many
+GROUP_SHARE = 0.05  # so many rows behind a gap are a group of rows, where they are as many
 LEAST_GROUP = 20  # as this, and have as many
 GROUP_VALUES = 3  # different values as this
 PER_STEP = 1.0  # surprise of a rare value for each step that it is farther than the next one

@@ -203,6 +203,11 @@ def _tell_odd_cell(_f: Finding, subject: str) -> str:
     return f"{subject} is odd: several mistakes could have made it"
 
 
+@says("far_value", begins="subject")
+def _tell_far_value(f: Finding, subject: str) -> str:
+    return f"{subject} is far from all the others ({write_range(f.usual)})"
+
+
 # Cells of several columns
 
 
