@@ -187,6 +187,7 @@ EXAMPLES = [
     odd("swapped", ["height", "weight"], [4, 6], {}, {}, {"height": 71.0}, probabilities=[0.97, 0.93]),
     odd("odd_cell", ["note"], [4], {}, {}, {"note": "x?!"}, probabilities=[0.9712]),
     odd("odd_cell", ["note"], [4, 9], {}, {}, {"note": "x?!"}, probabilities=[0.9999, 0.55]),
+    odd("odd_cell", ["age"], [7], {}, {"low": 13.0, "high": 75.0}, {"age": 5555.0}, form="far_value"),
     odd(
         "broken_relation",
         ["total", "price", "pieces"],

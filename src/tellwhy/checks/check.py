@@ -27,7 +27,7 @@ from tellwhy.checks.labels import (
     find_rare_pairs,
     learn_scales,
 )
-from tellwhy.checks.mistakes import BROKEN_ORDER, ODD_CELL, PLACEHOLDER, RARE_LEVEL
+from tellwhy.checks.mistakes import BROKEN_ORDER, FAR, ODD_CELL, PLACEHOLDER, RARE_LEVEL
 from tellwhy.checks.orders import Order, find_broken_orders, learn_orders
 from tellwhy.checks.placeholders import find_placeholders
 from tellwhy.checks.relations import Relation, find_broken_relations, learn_relations
@@ -231,7 +231,7 @@ def _told_once(found: Sequence[Finding], before: Sequence[Finding]) -> list[Find
     by_claim = {(column, row) for each, column, row in cells if each.probabilities}
     kept: list[Finding] = []
     for each in found:
-        told = by_any if each.form == "far_value" else by_claim
+        told = by_any if each.form == FAR else by_claim
         new = [at for at, row in enumerate(each.rows) if (each.columns[0], row) not in told]
         if each.kind not in _OF_ENDS or len(new) == len(each.rows):
             kept.append(each)

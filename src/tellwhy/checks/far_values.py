@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from tellwhy.checks.facts import Facts
-from tellwhy.checks.mistakes import ODD_CELL
-from tellwhy.checks.outer_values import GAP, Far, far_values
+from tellwhy.checks.mistakes import FAR, ODD_CELL
+from tellwhy.checks.outer_values import GAP, MOST_FAR, Far, far_values
 from tellwhy.checks.restraint import are_next
 from tellwhy.results.result import Finding
 
@@ -21,6 +21,7 @@ _MOST_OF_COLUMNS = 0.25
 # that is one cell of n. Gaps twice as wide are 2^1.5 times as rare.
 _RATE = 0.02
 _FALL = 1.5
+_WIDEST = 1e4
 _SEVERAL = 3  # rows
 
 
@@ -35,7 +36,7 @@ def find_far_values(seen: Facts, known: Facts) -> list[Finding]:
         found += [
             (name, far)
             for far in far_values(seen.numbers[name].values, there.filled, there.step)
-            if (least <= GAP or far.gap >= least) and not _is_one_thing(far, seen.n)
+            if (least <= GAP or far.gap >= least) and not _are_others(far, seen.n)
         ]
     fewest, most = _MOST_COLUMNS
     if len({name for name, _ in found}) > np.clip(_MOST_OF_COLUMNS * len(names), fewest, most):
@@ -43,16 +44,18 @@ def find_far_values(seen: Facts, known: Facts) -> list[Finding]:
     return [_finding(seen, name, far) for name, far in found]
 
 
-def _is_one_thing(far: Far, n: int) -> bool:
-    """Whether several rows follow each other: they are of one thing, which is so large."""
+def _are_others(far: Far, n: int) -> bool:
+    """Whether these are other things: many of the rows, or several that follow each other."""
+    if len(far.rows) > max(_SEVERAL, MOST_FAR * n):
+        return True
     return len(far.rows) >= _SEVERAL and bool(are_next(far.rows, n).all())
 
 
 def _finding(seen: Facts, name: str, far: Far) -> Finding:
-    share = _RATE * (GAP / max(far.gap, GAP)) ** _FALL
+    share = _RATE * (GAP / np.clip(far.gap, GAP, _WIDEST)) ** _FALL
     n = np.isfinite(seen.numbers[name].values).sum()
     surprise = math.log(max(n / len(far.rows), 1) / share)
     usual = seen.ends(name, far.rest)
-    return ODD_CELL.report(seen, name, far.rows, {}, usual, form="far_value", surprise=surprise)
+    return ODD_CELL.report(seen, name, far.rows, {}, usual, form=FAR, surprise=surprise)
 
 

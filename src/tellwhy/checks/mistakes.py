@@ -167,7 +167,8 @@ DAMAGED_TEXT = declare("damaged_text", {"damaged_text": ""}, is_repairable=True)
 MISPLACED = declare(
     "misplaced", {"misplaced": "value home", "two_values": "value home"}, "misplaced", is_of_one_value=True
 )
-ODD_CELL = declare("odd_cell", {"odd_cell": "", "far_value": ""}, is_repairable=True)
+FAR = "far_value"  # form of an odd cell
+ODD_CELL = declare("odd_cell", {"odd_cell": "", FAR: ""}, is_repairable=True)
 VANISHED_LEVEL = declare("vanished_level", {"vanished_level": "level"})
 RARE_LEVEL = declare(
     "rare_level",

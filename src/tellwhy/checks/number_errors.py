@@ -283,7 +283,9 @@ def _swapped(law: RowLaw, cells: Cells, column: int, suspects: Suspects) -> Stor
         better = gain > best[chosen]
         best[chosen[better]] = gain[better]
         partner[chosen[better]] = other
-    likely = suspects.fits + best - np.log(max(len(law.names) - 1, 1))
+    # The gain is over the pair as it stands, where one of the two may be rare.
+    stands = np.logaddexp(suspects.fits, np.log(RARE) + suspects.wild)
+    likely = stands + best - np.log(max(len(law.names) - 1, 1))
     meant = cells.values[rows, np.maximum(partner, 0)]
     return Story(
         SWAPPED, "swap", _USUAL["swap"] * len(law.names), likely, meant, form="swapped", partner=partner

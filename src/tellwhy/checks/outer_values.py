@@ -5,7 +5,12 @@ A few outermost values are far where the gap between them and the next, in sprea
 
     g = |x − next| / (q₉₅ − q₀₅)
 
-is at least .75. Of columns without negative values the upper gap is also taken on a logarithmic scale, and
+is at least .75, and where the tail that the others have would hardly reach them: of a Pareto tail of distances
+from the middle, with m values beyond its start and mean logarithm b, k values are farther by a factor f with
+
+    P = (1 + k log f / (m b))^(−m)
+
+(the spacing of exponential variables, their scale from m others), at most e⁻², where b tells of a heavy tail e⁻⁵. Of columns without negative values the upper gap is also taken on a logarithmic scale, and
 the smaller counts: an income may be twice the next. A 0 is what people write for "none": where all others
 keep well away from it, a gap of .3 is enough.
 """
@@ -29,8 +34,12 @@ _FEWEST = 40
 _FEWEST_VALUES = 3
 _LIST = 10  # different values: fewer are a list
 _HANDFUL = 3
-_FEW = 0.01  # of the values: more are a group
+MOST_FAR = 0.01  # of the values: more are a group
 _OUTER = (0.05, 0.95)
+_TAIL = 0.1  # of the values
+_TAIL_SIZE = (8, 1 / 3)  # at least so many, at most this share
+_EVIDENCE = (2.0, 5.0)  # −log P that is asked of light tails, and of heavy ones
+_MEANS = (0.25, 0.45)  # mean logarithm of normal variables, and of Student's with two degrees of freedom, nearly
 _MOST_EQUAL = 0.3  # of the values are the middle one: the others are what is beside it, of any size
 
 
@@ -54,16 +63,33 @@ class _Side:
     def start(self) -> int:
         """Where the far values begin: before the widest gap of those that are wide enough."""
         n = len(self.rising)
-        cuts = np.arange(n - min(max(_HANDFUL, int(_FEW * n)), n // 10), n)
+        cuts = np.arange(n - min(max(_HANDFUL, int(MOST_FAR * n)), n // 10), n)
         gaps = self.gaps(cuts, self.rising[cuts])
         is_far = gaps >= self.least(cuts, self.rising[cuts])
-        return int(cuts[np.argmax(np.where(is_far, gaps, -1))]) if is_far.any() else n
+        start = int(cuts[np.argmax(np.where(is_far, gaps, -1))]) if is_far.any() else n
+        return start if start == n or self.is_beyond(start, self.rising[start : start + 1], n - start)[0] else n
+
+    def is_beyond(self, start: int, x: Floats, k: int) -> np.ndarray:
+        """Whether the tail of the values before `start` would hardly put k values beyond each x."""
+        fewest, most = _TAIL_SIZE
+        m = int(min(max(fewest, _TAIL * start), most * start))
+        middle, first = self.rising[start // 2], self.rising[start - m - 1]
+        if first <= middle:
+            return np.ones(len(x), dtype=np.bool_)  # half of the values are equal
+        mean = float(np.log((self.rising[start - m : start] - middle) / (first - middle)).mean())
+        if mean <= 0:
+            return np.ones(len(x), dtype=np.bool_)  # all of the tail are equal
+        farther = np.log((x - middle) / (self.rising[start - 1] - middle))
+        evidence = m * np.log1p(k * farther / (m * mean))
+        return np.asarray(evidence >= np.interp(mean, _MEANS, _EVIDENCE))
 
     def gaps(self, cuts: Integers, x: Floats) -> Floats:
-        """How far numbers are from the values before each cut, in spreads of these."""
+        """How far numbers are from the values before each cut, in spreads of these; of a list in wider ones."""
         low, high = (self.rising[(share * (cuts - 1)).astype(np.int64)] for share in _OUTER)
         near = self.rising[cuts - 1]
         gaps = _in_spreads(low, high, near, x)
+        if self.is_list:
+            return gaps * GAP / _GAP_OF_LIST
         if self.sign < 0 or self.rising[0] < 0:
             return gaps
         scale = max(float(np.median(self.rising[self.rising > 0])), 1e-300)
@@ -73,7 +99,7 @@ class _Side:
     def least(self, cuts: Integers, x: Floats) -> Floats:
         """The gap from which a number is far from the values before each cut."""
         if self.is_list:
-            return np.full(len(cuts), _GAP_OF_LIST)
+            return np.full(len(cuts), GAP)
         many = len(self.rising) - cuts > _HANDFUL
         near, middle = self.rising[cuts - 1], self.rising[cuts // 2]
         is_zero = (x == 0) & (near < 0) & (-near >= _AWAY_FROM_ZERO * -middle)
@@ -98,6 +124,8 @@ def far_values(values: Floats, known: Floats, step: float) -> Iterator[Far]:
         cuts = np.full(len(rows), start)
         gaps = side.gaps(cuts, x[rows])
         chosen = gaps >= side.least(cuts, x[rows])
+        if start == len(known):  # of rows that are judged by others, each is one more
+            chosen &= side.is_beyond(start, x[rows], 1)
         if chosen.any():
             yield Far(rows[chosen], float(gaps[chosen].min()), np.sort(side.sign * side.rising[:start]))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CLAIMED = 0.0  # log-odds from which a cell counts as claimed
 _NEXT = 2  # rows from one to the next, of cells that come together
-_AGAINST = 8.0  # log-odds that cells lose where the column speaks against them
+_AGAINST = 9.0  # log-odds that cells lose where the column speaks against them
 _MOST = 0.025  # of a column: more claims are a part of it
 _FEWEST = 3
 _OF_LEVEL = 0.25  # of the rows of a label: more are what it is

@@ -27,6 +27,7 @@ _MOST_LEVELS = 200
 _COMMON = 0.1
 _USUAL = 0.01  # of the rows: a value that so many others have is no sign of a reading that is stuck
 _LEAST = 0.1  # the chance of a repeat is taken to be at least this
+_MOMENTS = 0.5  # of the rows, at least: readings come one after the other
 _MOST_RUNS = 2  # in a column that has more long runs, values come in runs
 
 
@@ -97,10 +98,18 @@ def _of_column(
         if evidence <= LEVEL or length > _COMMON * seen.n or n_elsewhere > max(length, _USUAL * seen.n):
             continue
         rows = np.sort(order[runs.start[i] + 1 : runs.start[i] + length])
+        if _are_of_moments(seen, rows):
+            continue
         facts = {"value": float(runs.value[i])}
         found.append(STUCK.report(seen, column, rows, facts, surprise=evidence, n=length))
     if len(found) <= _MOST_RUNS:
         yield from found
+
+
+def _are_of_moments(seen: Facts, rows: Integers) -> bool:
+    """Whether most rows share their moment with others: ten games of one round, bookings of one day."""
+    days = next(iter(seen.dates.values())).values[rows]
+    return len(np.unique(days)) < _MOMENTS * len(rows)
 
 
 def _comes_in_order(values: Floats) -> bool:

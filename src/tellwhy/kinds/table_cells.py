@@ -436,7 +436,15 @@ class Batch:
         scores = self.fitted.scores()
         reference = self.fitted.reference_scores(scores)
         learned = self.fitted.calibration(reference) if self.calibration is None else self.calibration
-        ranking = rank_rows(
+        ranking = self._ranked(scores, learned, reference)
+        found = self.found.without_far(ranking.model_surprises > ranking.alarms.level)
+        if found is self.found:
+            return Judged(self, learned, ranking)
+        told = replace(self, found=found)
+        return Judged(told, learned, told._ranked(scores, learned, reference))
+
+    def _ranked(self, scores: Floats, learned: Calibration, reference: Floats) -> Ranking:
+        return rank_rows(
             scores,
             learned,
             reference,
@@ -445,7 +453,6 @@ class Batch:
             drawn=self.drawn,
             crowded=self.found.crowded(),
         )
-        return Judged(self, learned, ranking)
 
 
 @dataclass(frozen=True, eq=False)

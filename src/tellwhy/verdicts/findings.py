@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tellwhy import checks as quality
-from tellwhy.checks.mistakes import GAP, ODD_TOGETHER
+from tellwhy.checks.mistakes import FAR, GAP, ODD_TOGETHER
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score import Floats, Integers
 from tellwhy.results.result import Anomaly, Finding, Reason, Typical
@@ -59,6 +59,17 @@ class RowFindings:
             new_ones = [i for i, row in enumerate(finding.rows) if (finding.columns[0], row) not in known]
             new += [finding.of_rows(new_ones)] if new_ones else []
         return RowFindings.of([*self.findings, *new], len(self.added)) if new else self
+
+    def without_far(self, is_odd: NDArray[np.bool_]) -> RowFindings:
+        """Leave out that values are far from all others in rows that a detector finds odd: it says more."""
+        kept = [
+            each.of_rows([at for at, row in enumerate(each.rows) if each.form != FAR or not is_odd[row]])
+            for each in self.findings
+        ]
+        if all(len(new.rows) == len(old.rows) for new, old in zip(kept, self.findings, strict=True)):
+            return self
+        told = [new for new, old in zip(kept, self.findings, strict=True) if new.rows or not old.rows]
+        return RowFindings.of(told, len(self.added))
 
     def without(self, kept: Integers) -> RowFindings:
         """Keep only some of the rows, which are then counted anew."""

@@ -404,3 +404,14 @@ def test_a_time_of_day_is_no_slip_of_another_and_is_told_as_a_time(rng):
     opened[[7, 60]] = ["1:15", "1:31"]
     found = check_table(pd.DataFrame({"opened": opened, "x": rng.normal(size=500)})).findings
     assert "decimal_slip" not in {finding.kind for finding in found}
+
+
+def test_rows_of_one_moment_are_not_stuck(rng):
+    n_days = 150
+    day = np.repeat(np.arange(n_days), 8)
+    frame = pd.DataFrame({"date": pd.Timestamp("2024-01-01") + pd.to_timedelta(day, unit="D")})
+    frame["price"] = rng.normal(90, 15, len(frame)).round(2)
+    frame.loc[400:407, "price"] = 84.0  # eight rooms of one booking
+    assert "stuck" not in kinds(frame)
+    frame["date"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(len(frame)), unit="h")
+    assert "stuck" in kinds(frame)

@@ -241,20 +241,3 @@ def test_a_committee_with_a_spiked_column_is_saved_and_loaded(tmp_path):
     assert any(isinstance(law, PointMassLaw) for law in committee.panel_.members[0].laws)
     again = load(committee.save(tmp_path / "committee"))
     assert (again.outlierness(X) == committee.outlierness(X)).all()
-
-
-def far_rows(n, values):
-    rng = np.random.default_rng(0)
-    column = rng.normal(size=2000)
-    column[:n] = values(rng, n)
-    return ColumnLaw.learn(column).surprise(np.array([30.0, 60.0]))
-
-
-def test_a_group_of_rows_behind_a_gap_is_as_surprising_as_it_is_rare():
-    group = far_rows(60, lambda rng, n: 30 + 0.3 * rng.normal(size=n))
-    assert group[0] == pytest.approx(np.log(2000 / 60), abs=0.1)  # the middle one
-    assert group[1] > group[0] + 2  # what is farther than the group is odder
-    assert far_rows(20, lambda rng, n: 30 + 0.3 * rng.normal(size=n))[0] > 30  # a few rows are odd
-    assert far_rows(60, lambda _, n: np.full(n, 30.0))[0] > 30  # and so is one value again and again
-    codes = far_rows(60, lambda rng, n: rng.integers(29, 32, size=n))
-    assert codes[0] == pytest.approx(np.log(2000 / 60), abs=0.2)

@@ -28,9 +28,6 @@ from tellwhy.scoring.surprise import (
 MOST_LEVELS = 20  # a column with at most that many values, in enough rows, is judged by how rare each is
 ROWS_PER_LEVEL = 20
 RARE = 0.001  # share of rows up to which one of few values is not a common one
-GROUP_SHARE = 0.05  # so many rows behind a gap are a group of rows, where they are as many
-LEAST_GROUP = 20  # as this, and have as many
-GROUP_VALUES = 3  # different values as this
 PER_STEP = 1.0  # surprise of a rare value for each step that it is farther than the next one
 MOST_KNOTS = 400
 # Levels on each side from which its tail is extrapolated: quantiles up to the safe one, and from there up to
@@ -178,7 +175,6 @@ def fit_upper_tail(side: Floats, lightest: float, least_scale: float, *, share: 
     first = float(logs[0])
     smooth = np.where(levels <= FAR_LEVEL, SMOOTH, SMOOTH_FAR)
     # The shape of a tail of few values is mostly chance: theirs is taken to be nearly exponential.
-    given = np.sort(side)
     side = _spread_out(side)
     values = side
     for _ in range(2):
@@ -199,22 +195,7 @@ def fit_upper_tail(side: Floats, lightest: float, least_scale: float, *, share: 
         if len(near) < SAFE_LEVEL * len(side):  # no few odd values, but another shape of column
             return tail
         values = near
-    return _stretch_up_to_a_group(tail, given[len(near) :], len(side) / share, share)
-
-
-def _stretch_up_to_a_group(tail: _Tail, far: Floats, n: float, share: float) -> _Tail:
-    """The tail, stretched until it foretells the far values where these are a group of rows.
-
-    So many rows with values of their own are another kind of row (a second mode, codes of another region),
-    and as surprising as they are rare; a few are odd, and so is one value again and again.
-    """
-    if len(far) < max(LEAST_GROUP, GROUP_SHARE * n) or len(np.unique(far)) < GROUP_VALUES:
-        return tail
-    first = START - np.log(share)
-    level = -float(np.log(len(far) / 2 / n))  # of the middle one
-    grown = float(compute_growth(np.array([level - first]), tail.shape, first)[0])
-    stretched = (float(np.median(far)) - tail.start) / grown if grown > 0 else 0.0
-    return tail._replace(scale=max(tail.scale, stretched))
+    return tail
 
 
 def _spread_out(values: Floats) -> Floats:
