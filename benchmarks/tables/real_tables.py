@@ -97,7 +97,12 @@ def as_it_is(file: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{**about, "kind": "table", **size}]
     for number, each in enumerate(quality.findings):
         is_claim = each.kind in OF_NUMBERS and each.surprise > 0 and each.columns[0] in numbers
-        if is_claim or each.form == FAR or each.action == MISSING or (each.probabilities and each.surprise > 0):
+        if (
+            is_claim
+            or each.form == FAR
+            or each.action == MISSING
+            or (each.probabilities and each.surprise > 0)
+        ):
             found += [
                 {
                     **about,

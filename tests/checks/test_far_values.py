@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+
 from tellwhy.checks.check import check_table
 from tellwhy.checks.outer_values import far_values, without_far
 
@@ -20,7 +21,9 @@ def far_by_definition(known, x):
     middle, start = known[len(known) // 2], known[-m - 1]
     usual = np.mean([np.log((value - middle) / (start - middle)) for value in known[-m:]])
     farther = np.log((x - middle) / (known[-1] - middle))
-    return min(gaps) >= 0.75 and (1 + farther / (m * usual)) ** -m <= np.exp(-np.clip(2 + 3 * (usual - 0.25) / 0.2, 2, 5))
+    return min(gaps) >= 0.75 and (1 + farther / (m * usual)) ** -m <= np.exp(
+        -np.clip(2 + 3 * (usual - 0.25) / 0.2, 2, 5)
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -34,7 +37,9 @@ def test_a_number_is_far_by_the_definition(seed):
 
 def test_a_few_far_values_do_not_hide_each_other():
     values = np.r_[np.random.default_rng(0).normal(0, 1, 200), 60.0, 75.0, -80.0]
-    found = [(far.rows.tolist(), far.rest[0], far.rest[-1]) for far in far_values(values, np.sort(values), 0.0)]
+    found = [
+        (far.rows.tolist(), far.rest[0], far.rest[-1]) for far in far_values(values, np.sort(values), 0.0)
+    ]
     assert [rows for rows, _, _ in found] == [[200, 201], [202]]
     assert found[0][2] == values[:200].max()
     assert (without_far(np.sort(values)) == np.sort(values[:200])).all()
@@ -46,7 +51,9 @@ def test_units_and_order_change_nothing(factor):
     values = np.r_[rng.gamma(3, 1, 400), 600.0]
     order = rng.permutation(401)
     rows = [np.flatnonzero(order == 400).tolist()]
-    assert [far.rows.tolist() for far in far_values(values[order] * factor, np.sort(values * factor), 0.0)] == rows
+    assert [
+        far.rows.tolist() for far in far_values(values[order] * factor, np.sort(values * factor), 0.0)
+    ] == rows
 
 
 def table_with(values, row=7, n=400, seed=0):
@@ -81,7 +88,9 @@ def test_heavy_tails_groups_and_wide_tables_are_left_alone():
     rng = np.random.default_rng(3)
     incomes = pd.DataFrame({"income": rng.lognormal(10, 1.2, 3000), "age": rng.integers(18, 80, 3000)})
     assert not findings_of(incomes)
-    group = pd.DataFrame({"a": np.r_[rng.normal(0, 1, 380), rng.normal(40, 1, 20)], "b": rng.normal(size=400)})
+    group = pd.DataFrame(
+        {"a": np.r_[rng.normal(0, 1, 380), rng.normal(40, 1, 20)], "b": rng.normal(size=400)}
+    )
     assert not findings_of(group)
     wide = pd.DataFrame(rng.standard_cauchy((60, 12)))
     assert not findings_of(wide.rename(columns=str))
@@ -90,7 +99,9 @@ def test_heavy_tails_groups_and_wide_tables_are_left_alone():
 def test_rows_are_judged_by_a_reference():
     reference = table_with(100)
     new = pd.DataFrame({"horsepower": [80.0, 900.0, 120.0], "weight": [2900.0, 3100.0, 3000.0]})
-    assert [(column, rows) for column, rows, _ in findings_of(new, reference=reference)] == [("horsepower", (1,))]
+    assert [(column, rows) for column, rows, _ in findings_of(new, reference=reference)] == [
+        ("horsepower", (1,))
+    ]
 
 
 def test_what_is_usual_leaves_out_other_far_values():

@@ -21,7 +21,7 @@ from tellwhy.checks.writing import Writing, write_column
 from tellwhy.core.arrays import spread_evenly
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data.columns.names import has_id_name
-from tellwhy.data.columns.reading import Labels, find_stored_kind, read_labels
+from tellwhy.data.columns.reading import COMPUTED, Labels, find_stored_kind, read_labels
 from tellwhy.data.columns.times import WrittenTimes
 from tellwhy.results.result import MISSING, Finding
 from tellwhy.storage import clock
@@ -273,6 +273,8 @@ def facts_of(
     for column in frame.columns:
         series = frame[column]
         kind = known[column].kind
+        if getattr(known[column], "words", "") == COMPUTED:
+            continue  # nobody wrote these numbers: none is a mistake
         if kind == "number" and _is_numeric(series):
             numbers[column] = Numbers(_floats(series))
         elif kind == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):

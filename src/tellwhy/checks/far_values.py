@@ -57,5 +57,3 @@ def _finding(seen: Facts, name: str, far: Far) -> Finding:
     surprise = math.log(max(n / len(far.rows), 1) / share)
     usual = seen.ends(name, far.rest)
     return ODD_CELL.report(seen, name, far.rows, {}, usual, form=FAR, surprise=surprise)
-
-

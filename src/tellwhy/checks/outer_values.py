@@ -5,14 +5,16 @@ A few outermost values are far where the gap between them and the next, in sprea
 
     g = |x − next| / (q₉₅ − q₀₅)
 
-is at least .75, and where the tail that the others have would hardly reach them: of a Pareto tail of distances
-from the middle, with m values beyond its start and mean logarithm b, k values are farther by a factor f with
+is at least .75, and where the tail that the others have would hardly reach them: of a Pareto tail of
+distances from the middle, with m values beyond its start and mean logarithm b, k values are farther by a
+factor f with
 
     P = (1 + k log f / (m b))^(−m)
 
-(the spacing of exponential variables, their scale from m others), at most e⁻², where b tells of a heavy tail e⁻⁵. Of columns without negative values the upper gap is also taken on a logarithmic scale, and
-the smaller counts: an income may be twice the next. A 0 is what people write for "none": where all others
-keep well away from it, a gap of .3 is enough.
+(the spacing of exponential variables, their scale from m others), at most e⁻², where b tells of a heavy tail
+e⁻⁵. Of columns without negative values the upper gap is also taken on a logarithmic scale, and the smaller
+counts: an income may be twice the next. A 0 is what people write for "none": where all others keep well away
+from it, a gap of .3 is enough.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ _OUTER = (0.05, 0.95)
 _TAIL = 0.1  # of the values
 _TAIL_SIZE = (8, 1 / 3)  # at least so many, at most this share
 _EVIDENCE = (2.0, 5.0)  # −log P that is asked of light tails, and of heavy ones
-_MEANS = (0.25, 0.45)  # mean logarithm of normal variables, and of Student's with two degrees of freedom, nearly
+_MEANS = (
+    0.25,
+    0.45,
+)  # mean logarithm of normal variables, and of Student's with two degrees of freedom, nearly
 _MOST_EQUAL = 0.3  # of the values are the middle one: the others are what is beside it, of any size
 
 
@@ -67,7 +72,9 @@ class _Side:
         gaps = self.gaps(cuts, self.rising[cuts])
         is_far = gaps >= self.least(cuts, self.rising[cuts])
         start = int(cuts[np.argmax(np.where(is_far, gaps, -1))]) if is_far.any() else n
-        return start if start == n or self.is_beyond(start, self.rising[start : start + 1], n - start)[0] else n
+        return (
+            start if start == n or self.is_beyond(start, self.rising[start : start + 1], n - start)[0] else n
+        )
 
     def is_beyond(self, start: int, x: Floats, k: int) -> np.ndarray:
         """Whether the tail of the values before `start` would hardly put k values beyond each x."""

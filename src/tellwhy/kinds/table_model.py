@@ -31,7 +31,7 @@ from tellwhy.kinds.request import Request, find_rows_equal_to, split_marker
 from tellwhy.kinds.segments import place_in_segments
 from tellwhy.kinds.table_cells import Batch, fit_table
 from tellwhy.kinds.table_rows import Selection, read_as_told, read_source, select
-from tellwhy.kinds.text_columns import TextModel, turn_texts_into_numbers
+from tellwhy.kinds.text_columns import TextModel, say_oddness_of_texts, turn_texts_into_numbers
 from tellwhy.storage.model_file import SavedAsFile, load
 from tellwhy.storage.rows import StoredRows
 from tellwhy.verdicts.alarms import Calibration
@@ -371,7 +371,11 @@ def learn(table: Table, request: Request, *, is_clean: bool = False) -> Learned:
     texts = turn_texts_into_numbers(table, request)
     table, request = texts.table, texts.request
     selection = select(table, request)
-    selection = replace(selection, is_clean=selection.is_clean or is_clean)
+    selection = replace(
+        selection,
+        is_clean=selection.is_clean or is_clean,
+        roles=say_oddness_of_texts(selection.roles, texts.columns.models),
+    )
     read, found = check_selection(table, selection, request.missing)
     selection, rare = place_in_segments(read, table, request)
     found = found.with_more(rare)

@@ -16,6 +16,7 @@ from tellwhy.core.params import Fit
 from tellwhy.core.running import track_batches
 from tellwhy.core.score import Floats, Integers
 from tellwhy.data import Table
+from tellwhy.data.columns.reading import COMPUTED, Role
 from tellwhy.data.text import BagOfWords, Token, check_texts
 from tellwhy.kinds.request import Request, check_column, find_rows_equal_to, split_marker
 from tellwhy.results.notice import Notice
@@ -472,6 +473,13 @@ def _learn_column(table: Table, name: str, chosen: Integers | None, seed: int) -
         return TextModel.learn(good, likeness="plain", random_state=seed)
     except InvalidInput:
         return None
+
+
+def say_oddness_of_texts(roles: Mapping[str, Role], models: Mapping[str, TextModel]) -> dict[str, Role]:
+    """Roles in which columns of texts hold how odd each text is: nobody wrote these numbers."""
+    return {
+        name: replace(role, words=COMPUTED) if name in models else role for name, role in roles.items()
+    }
 
 
 def _replace_columns(frame: Any, scores: Mapping[str, Any]) -> Any:

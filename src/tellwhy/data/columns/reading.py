@@ -230,6 +230,9 @@ class Reading(Protocol):
         ...
 
 
+COMPUTED = "how odd each text is"  # words of a column whose numbers nobody wrote
+
+
 @dataclass(frozen=True)
 class Role:
     """What a column is.
