@@ -477,9 +477,7 @@ def _learn_column(table: Table, name: str, chosen: Integers | None, seed: int) -
 
 def say_oddness_of_texts(roles: Mapping[str, Role], models: Mapping[str, TextModel]) -> dict[str, Role]:
     """Roles in which columns of texts hold how odd each text is: nobody wrote these numbers."""
-    return {
-        name: replace(role, words=COMPUTED) if name in models else role for name, role in roles.items()
-    }
+    return {name: replace(role, words=COMPUTED) if name in models else role for name, role in roles.items()}
 
 
 def _replace_columns(frame: Any, scores: Mapping[str, Any]) -> Any:
