@@ -91,7 +91,7 @@ class _Side:
         return np.asarray(evidence >= np.interp(mean, _MEANS, _EVIDENCE))
 
     def gaps(self, cuts: Integers, x: Floats) -> Floats:
-        """How far numbers are from the values before each cut, in spreads of these; of a list in wider ones."""
+        """How far numbers are from the values before each cut, in spreads of these; wider ones of a list."""
         low, high = (self.rising[(share * (cuts - 1)).astype(np.int64)] for share in _OUTER)
         near = self.rising[cuts - 1]
         gaps = _in_spreads(low, high, near, x)
