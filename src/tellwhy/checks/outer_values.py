@@ -154,7 +154,7 @@ def _sides(known: Floats) -> Iterator[_Side]:
     n_values = np.count_nonzero(np.diff(known)) + 1 if len(known) else 0
     if len(known) < _FEWEST or n_values < _FEWEST_VALUES:
         return
-    is_list = n_values < _LIST
+    is_list = bool(n_values < _LIST)
     if is_list or np.mean(known == known[len(known) // 2]) <= _MOST_EQUAL:
         yield _Side(1.0, known, is_list)
         yield _Side(-1.0, -known[::-1], is_list)
