@@ -294,13 +294,14 @@ def _swapped(law: RowLaw, cells: Cells, column: int, suspects: Suspects) -> Stor
 
 def _may_be_swapped(law: RowLaw, one: int, other: int, x: Floats, y: Floats) -> Integers:
     """Places of pairs that would be about as usual the other way round, each column for itself."""
-    if not len(x):
-        return np.zeros(0, dtype=np.int64)
     mine, others = law.columns[one].mass, law.columns[other].mass
     # Where both are usual in their columns, as hits and runs of a player, the row is merely another one.
-    is_out = _is_beyond(law.columns[one], x) | _is_beyond(law.columns[other], y)
+    out = np.flatnonzero(_is_beyond(law.columns[one], x) | _is_beyond(law.columns[other], y))
+    if not len(out):
+        return out
+    x, y = x[out], y[out]
     gain = mine.log_mass(y) + others.log_mass(x) - mine.log_mass(x, own=True) - others.log_mass(y, own=True)
-    return np.flatnonzero(is_out & (gain > -4))
+    return out[gain > -4]
 
 
 def _is_beyond(law: CellLaw, values: Floats) -> np.ndarray:
