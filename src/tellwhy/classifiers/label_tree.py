@@ -55,6 +55,7 @@ from tellwhy.core.params import (
     validate_parameters,
     validate_value,
 )
+from tellwhy.core.progress import shown, track
 from tellwhy.core.running import map_in_threads
 from tellwhy.core.score import Floats, Integers
 from tellwhy.storage.model_file import SavedModel
@@ -289,19 +290,26 @@ class LabelTreeSVM(SavedModel, ClassifierMixin, BaseEstimator):
     def _score_ways(self, rows: Any, weights: Any, ways: Integers) -> Floats:
         return np.asarray((rows @ weights).toarray()) + self.intercept_[ways]
 
-    def explain(self, X: Any, *, feature_names: Sequence[str] | None = None) -> Explanation:
+    def explain(
+        self, X: Any, *, feature_names: Sequence[str] | None = None, progress: bool | None = None
+    ) -> Explanation:
         """Share among the features how far the way to each row's class is ahead, summed along the way.
 
         At each node of the way the score is the lead of the way that was taken over the best other one. Of
         several trees, the one that is surest of the class is explained. `explain_path` tells the steps.
+        `progress` shows how far it is, or does not; None: on a terminal and in notebooks, after two seconds.
         """
         rows = checked_rows(self, X)
+        with shown(progress):
+            return self._explain_rows(rows, X, feature_names)
+
+    def _explain_rows(self, rows: Any, X: Any, feature_names: Sequence[str] | None) -> Explanation:
         labels = self.find_top_k(rows, 2)[0]
         values = np.zeros(rows.shape)
         base = np.zeros(len(labels))
         places = np.searchsorted(self.classes_, labels[:, 0])
         rivals = labels[:, 1].copy()
-        for i, place in enumerate(places):
+        for i, place in track(enumerate(places), len(places), "explaining rows"):
             for chosen, other in self._find_path(rows[[i]], int(place)):
                 values[i] += self._lead_of(rows[[i]], chosen, other)
                 base[i] += self.intercept_[chosen] - self.intercept_[other]
