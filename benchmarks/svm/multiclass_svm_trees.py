@@ -105,13 +105,26 @@ def write_rows(path: Path, s: Split) -> None:
 
 
 def main() -> None:
-    asked = arguments(__doc__, omikuji=option(False, "measure that package alone"), rows=option(30_000, "documents that are generated"), many=10_000)
+    asked = arguments(
+        __doc__,
+        omikuji=option(False, "measure that package alone"),
+        rows=option(30_000, "documents that are generated"),
+        many=10_000,
+    )
     WestonWatkinsSVM().fit(np.eye(6), np.arange(6) % 3)  # what is compiled once
     lines = []
     if asked.omikuji:
         lines = [measure_omikuji(s) for s in (naics2017(), documents(asked.rows, asked.many))]
-        words = "Parabel as omikuji has it, with its defaults, on one thread; features and test rows as above."
-        publish("multiclass_svm_trees", TITLE, [(words, pd.DataFrame(lines))], section="Beside omikuji", peers=("omikuji",))
+        words = (
+            "Parabel as omikuji has it, with its defaults, on one thread; features and test rows as above."
+        )
+        publish(
+            "multiclass_svm_trees",
+            TITLE,
+            [(words, pd.DataFrame(lines))],
+            section="Beside omikuji",
+            peers=("omikuji",),
+        )
         return
     for s in (naics2017(), documents(asked.rows, asked.many)):
         for line in measure(s):
@@ -120,7 +133,12 @@ def main() -> None:
     publish(
         "multiclass_svm_trees",
         TITLE,
-        [("Trees have at most 100 classes in a leaf; the default SVM, C = 1, gaps of 0.01.", pd.DataFrame(lines))],
+        [
+            (
+                "Trees have at most 100 classes in a leaf; the default SVM, C = 1, gaps of 0.01.",
+                pd.DataFrame(lines),
+            )
+        ],
     )
 
 
