@@ -267,7 +267,8 @@ def take_explainer(explainer: Any) -> dict[str, Any]:
 
 # parameters that files of older versions do not hold, and what these versions did
 _NEWER: dict[str, dict[str, Any]] = {
-    "KernelShap": {"interactions": False},
+    "KernelShap": {"interactions": False, "link": "identity"},
+    "Occlusion": {"groups": None},
     "LinearRelevance": {"target": None, "against": "runner_up"},
 }
 
