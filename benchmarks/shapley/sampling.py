@@ -26,6 +26,10 @@ from tellwhy.explainers.shapley.shapley_values import choose_coalitions, shapley
 
 Estimator = Callable[[Game, int, int], np.ndarray]
 TIED = 1.1  # times the least error
+CHOSEN = (
+    "Sizes of sets, the grid of the noise and when pairs are too many were chosen on generated games of the same kinds: "
+    "this is no blind test."
+)
 
 
 def ends(game: Game, p: int) -> tuple[np.ndarray, np.ndarray]:
@@ -176,8 +180,8 @@ def main() -> None:
         "Shapley values of drawn sets",
         [
             (
-                f"{given.note}\n\nKinds of models and numbers of columns where tellwhy's error is the least, or within "
-                f"{TIED - 1:.0%} of the least, of all estimators with the same calls:",
+                f"{given.note} {CHOSEN}\n\nKinds of models and numbers of columns where tellwhy's error is the least, "
+                f"or within {TIED - 1:.0%} of the least, of all estimators with the same calls:",
                 sum_up(found),
             ),
             (f"Relative errors, means over {given.games} games; ∞: no answer for so few calls:", found),
