@@ -19,7 +19,7 @@ _WORD_ROWS = 3  # rows with a word for "not known", up to which they are odd
 _WORD_SHARE = 0.002  # the same, of all rows
 AWAY = 0.1  # share of the middle value that the smallest must have for a 0 to be far
 LOWEST = 0.05  # share of the values whose range, from the smallest on, must be narrower than that to 0
-COMMON = 0.05  # a placeholder in more rows than this is a habit of the table: such a row is not odd
+COMMON = 0.05  # of the known rows: a placeholder in more is a habit of the table, and such a row is not odd
 _NINES = [10.0**k - 1 for k in range(1, 10)] + [99.9, 999.9, 9999.9, 999.99, 9999.99]
 _OTHERS = [0, 7, 77, 777, 7777, 8, 88, 888, 8888, 32767, 65535, 2147483647, 123456, 1e10, 1e20, 1e30]
 _DIGITS = (7, 77, 777, 8, 88, 888, 9, 99)
@@ -69,11 +69,12 @@ def find_placeholders(seen: Facts, known: Facts) -> list[Finding]:
                 k += int((numbers.values == value).sum())
             evidence = _evidence(ends.core, value, k, is_low, numbers.step) - math.log(n_tried)
             if evidence > LEVEL and len(rows):
-                findings.append(_finding(seen, column, ends.core, rows, evidence))
+                is_habit = np.mean(numbers.values == value) > COMMON
+                findings.append(_finding(seen, column, ends.core, rows, 0.0 if is_habit else evidence))
     for column in seen.dates:
         findings += _first_of_january(seen, column)
     for column, labels in seen.labels.items():
-        findings += _words(seen, column, labels)
+        findings += _words(seen, known, column, labels)
     return findings
 
 
@@ -171,9 +172,8 @@ def _is_away_from_zero(core: Floats, step: float) -> bool:
     return bool(stops and core[0] > 2 * max(step, grid))
 
 
-def _finding(seen: Facts, column: str, core: Floats, rows: Integers, evidence: float) -> Finding:
+def _finding(seen: Facts, column: str, core: Floats, rows: Integers, surprise: float) -> Finding:
     facts = {"value": seen.value(column, float(seen.measured()[column].values[rows[0]]))}
-    surprise = evidence if len(rows) <= COMMON * seen.n else 0.0
     # Nothing spent, nobody there, a drug without effect: a 0 may be meant.
     may_be_meant = facts["value"] == 0
     usual = seen.ends(column, core)
@@ -207,27 +207,30 @@ def _is_part_of_others(mark: str, names: tuple[str, ...]) -> bool:
     return is_sign or (is_mark and sum(mark in name for name in names) > 0.5 * len(names))
 
 
-def _words(seen: Facts, column: str, labels: Labels) -> list[Finding]:
+def _words(seen: Facts, known: Facts, column: str, labels: Labels) -> list[Finding]:
     """Labels such as "unknown" among others."""
+    there = known.labels[column]
     suspects = [i for i, name in enumerate(labels.names) if len(name) < 30 and _WORDS.fullmatch(name.strip())]
     suspects = [i for i in suspects if not _is_part_of_others(labels.names[i].strip(), labels.names)]
     if not suspects or len(labels.names) < len(suspects) + 2:
         return []
     others = [name for i, name in enumerate(labels.names) if i not in suspects]
     findings = []
-    most = max(_WORD_ROWS, _WORD_SHARE * seen.n)
+    most = max(_WORD_ROWS, _WORD_SHARE * known.n)
     for code in suspects:
         rows = np.flatnonzero(labels.codes == code)
         if not len(rows):
             continue
+        name = labels.names[code]
+        n_known = int((there.codes == there.names.index(name)).sum()) if name in there.names else 0
         finding = PLACEHOLDER.report(
             seen,
             column,
             rows,
-            {"value": labels.names[code]},
+            {"value": name},
             {"values": others[:3], "are_more": len(others) > 3},
             form="placeholder_word",
-            surprise=math.log(seen.n / len(rows)) if len(rows) <= most else 0.0,
+            surprise=math.log(seen.n / len(rows)) if n_known <= most else 0.0,
         )
         findings.append(finding)
     return findings

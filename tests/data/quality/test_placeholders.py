@@ -78,3 +78,17 @@ def test_zeros_far_below_a_bell(seed):
     weight = rng.normal(np.where(rng.random(1500) < 0.5, 82, 69), 12).round(1)
     weight[[3, 77, 500, 901]] = 0
     assert found(pd.DataFrame({"weight": weight}))[0].rows == (3, 77, 500, 901)
+
+
+def test_a_flood_is_no_habit_where_earlier_rows_had_none():
+    rng = np.random.default_rng(0)
+    known = pd.DataFrame({"size": rng.normal(20, 2, 5000).round(2), "shop": rng.choice(["north", "south"], 5000)})
+    block = known.iloc[:300].copy()
+    block.loc[:99, "size"] = 90.0
+    block.loc[200:, "shop"] = "unknown"
+    told = {(f.columns[0], len(f.rows)): f.surprise for f in check_table(block, reference=known).findings}
+    assert told[("size", 100)] > 0
+    assert told[("shop", 100)] > 0
+    known.loc[known.index[::10], "size"] = 90.0
+    habits = [f.surprise for f in check_table(block, reference=known).findings if f.columns == ("size",)]
+    assert habits in ([], [0.0])
