@@ -82,7 +82,9 @@ def test_zeros_far_below_a_bell(seed):
 
 def test_a_flood_is_no_habit_where_earlier_rows_had_none():
     rng = np.random.default_rng(0)
-    known = pd.DataFrame({"size": rng.normal(20, 2, 5000).round(2), "shop": rng.choice(["north", "south"], 5000)})
+    known = pd.DataFrame(
+        {"size": rng.normal(20, 2, 5000).round(2), "shop": rng.choice(["north", "south"], 5000)}
+    )
     block = known.iloc[:300].copy()
     block.loc[:99, "size"] = 90.0
     block.loc[200:, "shop"] = "unknown"
