@@ -108,4 +108,5 @@ def test_no_old_name_is_a_parameter_and_every_new_one_is(owner):
         return
     names = {p.name for p in taken(call)}
     assert names.isdisjoint(OLD_NAMES[owner])
-    assert set(OLD_NAMES[owner].values()) <= names
+    # What ends in _ is learned, not given.
+    assert {name for name in OLD_NAMES[owner].values() if not name.endswith("_")} <= names

@@ -112,11 +112,11 @@ CHECKS: tuple[Check, ...] = (
     Check(find_out_of_bounds),
     Check(find_fractions),
     Check(find_broken_orders, learn_orders, Order),
-    Check(find_far_values),
     Check(find_wrong_cells),
     Check(find_levels, learn_scales, str),
     Check(find_changed_constants),
     Check(find_rare_pairs),
+    Check(find_far_values),  # what nothing else explains
 )
 
 

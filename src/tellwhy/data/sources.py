@@ -82,7 +82,7 @@ def read_table(
     >>> table.frame["mm"].tolist()
     [3.5, nan]
     >>> table.notices
-    ('Columns are separated by semicolon.', 'Numbers have a decimal comma (3,5).')
+    ('Columns are separated by semicolons.', 'Numbers have a decimal comma (3,5).')
     """
     source = locate(Path(path))
     fingerprint = file_fingerprint(source.path)

@@ -253,7 +253,7 @@ def rank_rows(
         positions = first[:n_explained][np.argsort(-raised[first[:n_explained]], kind="stable")]
     positions = positions[:n_explained]
     # "left" counts the reference rows that score lower: a row of the reference does not stand above itself.
-    percentiles = 100.0 * np.searchsorted(np.sort(reference), scores[positions], "left") / len(reference)
+    percentiles = 100.0 * np.searchsorted(np.sort(reference), raised[positions], "left") / len(reference)
     return Ranking(raised, surprises, scores, threshold, alarms, positions, percentiles, by_model)
 
 

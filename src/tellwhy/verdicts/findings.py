@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -52,13 +52,25 @@ class RowFindings:
         return cls(tuple(findings), added)
 
     def with_more(self, findings: Sequence[quality.Finding]) -> RowFindings:
-        """Add findings; a row that one on the same column has already is not found twice."""
-        known = {(name, row) for f in self.findings if f.surprise > 0 for name in f.columns for row in f.rows}
+        """Add findings; a row that one on the same column has already is not found twice.
+
+        That a value is far from all others gives way: another finding says more.
+        """
+        told = [f for f in self.findings if f.surprise > 0 and f.form != FAR]
+        known = {(name, row) for f in told for name in f.columns for row in f.rows}
         new = []
         for finding in findings:
             new_ones = [i for i, row in enumerate(finding.rows) if (finding.columns[0], row) not in known]
             new += [finding.of_rows(new_ones)] if new_ones else []
-        return RowFindings.of([*self.findings, *new], len(self.added)) if new else self
+        if not new:
+            return self
+        better = {(f.columns[0], row) for f in new if f.surprise > 0 for row in f.rows}
+        kept = [
+            f.of_rows([at for at, row in enumerate(f.rows) if not _gives_way(f, row, better)])
+            for f in self.findings
+        ]
+        old = [some for f, some in zip(self.findings, kept, strict=True) if some.rows or not f.rows]
+        return RowFindings.of([*old, *new], len(self.added))
 
     def without_far(self, is_odd: NDArray[np.bool_]) -> RowFindings:
         """Leave out that values are far from all others in rows that a detector finds odd: it says more."""
@@ -102,6 +114,10 @@ class RowFindings:
                     if row in found:
                         found[row].append(finding)
         return [found[int(p)] for p in positions]
+
+
+def _gives_way(finding: quality.Finding, row: int, better: Collection[tuple[str, int]]) -> bool:
+    return finding.form == FAR and (finding.columns[0], row) in better
 
 
 def measure_addition(finding: quality.Finding) -> float:

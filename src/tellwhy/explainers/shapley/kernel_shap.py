@@ -154,7 +154,7 @@ def play(
         nothing = _scored(scores, np.broadcast_to(b, (len(own), *b.shape[1:])), own)
         means = nothing @ references.weights
         found.empty[rows] = apply_link(table.link, means)
-        nothing *= slope(means)[:, None]
+        nothing = nothing * slope(means)[:, None]
         sums = np.zeros((*nothing.shape, table.players.n))
         for some in cut_batches(len(inside), 16 * len(own) * b[0].size, _BATCH_BYTES):
             each = _scored(scores, _mixed(inside[some], table.X[rows], b), own)  # (rows, sets, r)

@@ -32,6 +32,8 @@ def apply_link(link: str, means: Floats) -> Floats:
         found = LINKS[link].of(means)
     if not np.isfinite(found).all():
         bad = means[~np.isfinite(found)].flat[0]
+        if link == "identity":
+            raise InvalidInput(f"The model gives {bad} where columns are absent; expected finite numbers.")
         raise InvalidInput(
             f"link={link!r} takes numbers {_RANGES[link]}, and the model gives {bad:.4g} where columns are "
             "absent. Leave the link out, or explain a probability (output='probability')."
