@@ -11,7 +11,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("duckdb")
 
 from tellwhy.verdicts.run_io import save_run
-from tellwhy.workflow import explain_documents, explain_events, explain_graph, explain_series
+from tellwhy.workflow import explain_documents, explain_events, explain_graph, explain_series, explain_table
 
 WORDS = ["cat", "sat", "mat", "rain", "fell", "wind", "blew", "over", "old", "stone", "walls", "while"]
 
@@ -92,3 +92,13 @@ def test_what_has_no_anomalies_is_shown_as_its_report(tmp_path):
         assert 'data-tab="rows"' not in page
         assert 'data-tab="report" aria-current="page"' in page
         assert client.get("/tab/report").status_code == 200
+
+
+def test_without_an_alarm_what_was_explained_comes_first(tmp_path):
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=list("abc"))
+    run = explain_table(rows, top=4)
+    assert run.n_flagged == 0
+    save_run(run, tmp_path / "run")
+    page = client_of(tmp_path / "run").get("/").text
+    assert "No row fits" not in page
+    assert re.search(r'value="explained"\s+selected', page)

@@ -70,7 +70,9 @@ class App:
         session = self.session
         result = session.result
         standing = session.standing()
-        view = View.of(request.query_params)
+        # Where there is no alarm, what was explained is looked at first.
+        usual = {"show": "alarms" if result.n_flagged else "explained"}
+        view = View.of({**usual, **request.query_params})
         page = session.rows.page(view)
         first = page.lines[0].row if page.lines else None
         headline, *sentences = result.headline or [f"{wording.count(result.n_flagged, 'alarm')}."]

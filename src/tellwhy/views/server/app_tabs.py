@@ -47,6 +47,7 @@ KIND_NAMES = {
     "series": "Stretches",
     "texts": "Texts",
     "events": "Events",
+    "network": "Inputs",
 }
 Query = Mapping[str, str]
 
