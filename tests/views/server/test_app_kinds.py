@@ -1,16 +1,18 @@
 """Results of every kind of data are opened, each in its own form, and can be decided about."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from views.server.opened import client_of
+from views.server.opened import client_of, example_folder
 
 pytest.importorskip("starlette")
 pytest.importorskip("duckdb")
 
 from tellwhy.verdicts.run_io import save_run
+from tellwhy.views.server.app_tabs import list_tabs
 from tellwhy.workflow import explain_documents, explain_events, explain_graph, explain_series, explain_table
 
 WORDS = ["cat", "sat", "mat", "rain", "fell", "wind", "blew", "over", "old", "stone", "walls", "while"]
@@ -102,3 +104,10 @@ def test_without_an_alarm_what_was_explained_comes_first(tmp_path):
     page = client_of(tmp_path / "run").get("/").text
     assert "No row fits" not in page
     assert re.search(r'value="explained"\s+selected', page)
+
+
+def test_what_a_network_was_given_is_told_by_its_report(tmp_path):
+    client = client_of(example_folder(tmp_path / "run", 200))
+    assert list_tabs(client.session)[0][0] == "rows"
+    client.session.result = replace(client.session.result, kind="network")
+    assert "rows" not in dict(list_tabs(client.session))

@@ -47,7 +47,6 @@ KIND_NAMES = {
     "series": "Stretches",
     "texts": "Texts",
     "events": "Events",
-    "network": "Inputs",
 }
 Query = Mapping[str, str]
 
@@ -63,7 +62,10 @@ class Tab:
 
 def list_tabs(session: Session) -> list[tuple[str, str]]:
     """The parts that a result has: their names in addresses, and in words."""
-    rows = [("rows", KIND_NAMES.get(session.result.kind, "Rows"))] if session.result.anomalies else []
+    kind = session.result.kind
+    # What a network was given is no list of odd rows: its report has the pictures and the words.
+    has_rows = bool(session.result.anomalies) and kind != "network"
+    rows = [("rows", KIND_NAMES.get(kind, "Rows"))] if has_rows else []
     return [*rows, *((name, tab.words) for name, tab in TABS.items() if tab.belongs(session))]
 
 
