@@ -172,6 +172,7 @@ def main() -> None:
         "note",
         events=option(1_000_000, "of the stream that is killed"),
         streams=option(25, "of each shape"),
+        soon=option(False, "only how soon a line stands there, as a section of its own"),
     )
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as name:
@@ -179,6 +180,9 @@ def main() -> None:
         model = folder / "orders.tellwhy"
         tellwhy.save(tellwhy.fit(orders(2_000, 0), clean=True), model)
         quick = soon(folder, model, 60)
+        if options.soon:
+            publish("watch", TITLE, [(f"{SOON} {options.note}".strip(), quick)], section="How soon, measured again")
+            return
         kept = killed(folder, model, options.events)
         parts = [(KILLED, kept), (CLEAN, clean(options.streams)), (f"{SOON} {options.note}".strip(), quick)]
     publish("watch", TITLE, parts)
