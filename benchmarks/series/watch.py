@@ -181,7 +181,12 @@ def main() -> None:
         tellwhy.save(tellwhy.fit(orders(2_000, 0), clean=True), model)
         quick = soon(folder, model, 60)
         if options.soon:
-            publish("watch", TITLE, [(f"{SOON} {options.note}".strip(), quick)], section="How soon, measured again")
+            publish(
+                "watch",
+                TITLE,
+                [(f"{SOON} {options.note}".strip(), quick)],
+                section="How soon, measured again",
+            )
             return
         kept = killed(folder, model, options.events)
         parts = [(KILLED, kept), (CLEAN, clean(options.streams)), (f"{SOON} {options.note}".strip(), quick)]
